@@ -36,6 +36,7 @@ __all__ = [
     "SessionExists",
     "SessionLocked",
     "SessionNotFound",
+    "SessionReadOnly",
     "SessiondError",
     "StorageError",
     "SubscriptionNotFound",
@@ -187,6 +188,13 @@ class SessionCorrupt(SessiondError):
 
     code = -32025
     kind = "session_corrupt"
+
+
+class SessionReadOnly(SessiondError):
+    """The session's file is read where it is and never written to; `use` names ways to go on."""
+
+    code = -32027
+    kind = "session_read_only"
 
 
 class AmbiguousRef(SessiondError):
@@ -346,6 +354,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     SessionArchived,
     SessionCorrupt,
     AmbiguousRef,
+    SessionReadOnly,
     EntryNotFound,
     EntryInvalid,
     PreconditionFailed,

@@ -204,7 +204,7 @@ export interface Changed {
   session_id: string;
   archived: boolean;
   read_only: boolean;
-  read_only_reason: "bad_line" | null;
+  read_only_reason: "bad_line" | "older_version" | "other_agent" | null;
 }
 
 /** Notice that the session was closed under its subscribers; no more of its events follow. */
@@ -1600,6 +1600,8 @@ export interface SessionInfo {
   dialect: string;
   archived: boolean;
   read_only: boolean;
+  /** Default: null. */
+  read_only_reason: "bad_line" | "older_version" | "other_agent" | null;
   problems: number;
   epoch: string;
   lineage: Lineage;
@@ -2142,6 +2144,8 @@ export interface ErrorCodes {
   session_corrupt: -32025;
   /** Several sessions match; `matches` names up to 20 of them. Use an id. */
   ambiguous_ref: -32026;
+  /** The session's file is read where it is and never written to; `use` names ways to go on. */
+  session_read_only: -32027;
   /** The session has no entry of this id. */
   entry_not_found: -32030;
   /** The entry breaks a rule of its type or of this session's dialect; `path` names the field. */
@@ -2189,6 +2193,7 @@ export interface ErrorData {
   session_archived: {};
   session_corrupt: { line?: number; path?: string; repairable?: boolean };
   ambiguous_ref: { matches: ({ session_id: string; title: string | null; cwd: string; updated_at: string } | { entry_id: string; seq: number; short: string; label: string | null })[] };
+  session_read_only: { reason: "older_version" | "other_agent"; use: string };
   entry_not_found: { entry_id?: string | null; path?: string };
   entry_invalid: { path?: string; entry_id?: string | null };
   precondition_failed: { expected: Expected; actual: { leaf_id: string | null; seq: number }; missed: string[] };

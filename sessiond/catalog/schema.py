@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
@@ -103,8 +103,14 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Versions 3 to 5 have a column more, but all of today's columns and today's tags.
-_SAME_TAGS: Final = frozenset({3, 4, 5})
+# Versions 3 to 5 have a column more, but all of today's columns and today's tags. Version 6 has today's columns.
+_SAME_TAGS: Final = frozenset({3, 4, 5, 6})
+# Their rows do not say why a session is read-only; there was one reason.
+_SAY_WHY: Final = (
+    "UPDATE sessions SET info = CAST(json_set(CAST(info AS TEXT), '$.read_only_reason',"
+    " CASE json_extract(CAST(info AS TEXT), '$.read_only') WHEN 1 THEN 'bad_line' END) AS BLOB)"
+    " WHERE json_valid(CAST(info AS TEXT));"
+)
 # Some values of versions 3 and 4 are outdated. Rows of version 3 have the time of the last entry
 # instead of the newest time. Rows of both versions do not count messages above a record that is a
 # parent, and lack the model of answers. Clearing the identity of its file makes a row stale, so the
@@ -123,4 +129,5 @@ def _carry(version: int) -> str:
     return (
         f"INSERT INTO sessions ({columns}) SELECT {columns} FROM older; DROP TABLE older;"  # noqa: S608 - our names
         + (_FORGET_FILES if version in _OUTDATED else "")
+        + (_SAY_WHY if version in _SAME_TAGS else "")
     )

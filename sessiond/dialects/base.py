@@ -26,6 +26,7 @@ __all__ = [
     "CopyPlace",
     "Dialect",
     "ModelName",
+    "Upgrade",
 ]
 
 
@@ -72,6 +73,30 @@ class CopyPlace(Struct, frozen=True):
     """Members that have a meaning only in the entry's own file, so that the copy lacks them."""
 
 
+class Upgrade(Protocol):
+    """The migration of one file of an older version, a line at a time.
+
+    Law: a line becomes the same line at every opening, with the same ids.
+    """
+
+    @property
+    def header(self) -> bytes:
+        """Header of the current version."""
+        ...
+
+    def take(self, line: bytes) -> bytes:
+        """Return the next line, in order, as the current version has it."""
+        ...
+
+    def peek(self, line: bytes) -> bytes:
+        """Return a line in the form that `take` would give it, without taking it. Raises BadLine."""
+        ...
+
+    def again(self, seq: int, line: bytes) -> bytes:
+        """Return the line `seq`, which was taken before, as `take` returned it."""
+        ...
+
+
 class Dialect(Protocol):
     """A spelling on disk. A line never contains its newline, nor a CR before the newline."""
 
@@ -98,6 +123,10 @@ class Dialect(Protocol):
 
         Raises BadHeader.
         """
+        ...
+
+    def upgrade(self, header: bytes) -> Upgrade | None:
+        """Return the migration of a file by its first line; None for a file of the current version."""
         ...
 
     def row(self, line: bytes) -> Row:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
+from sessiond.dialects.base import Upgrade
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
@@ -34,6 +35,10 @@ class NamedMembers:
     """The part of a dialect that `members` decides; `Dialect` describes the methods."""
 
     members: ClassVar[MemberNames]
+
+    def upgrade(self, header: bytes) -> Upgrade | None:  # noqa: ARG002
+        """Return None: there is one version."""
+        return None
 
     def timestamp(self, line: bytes) -> str:
         """Return the time of the entry."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Self
@@ -55,6 +55,7 @@ class Journal:
         self._reader = reader
         self._writer = JournalWriter(files, reader, truncates=truncates)
         self._following: Following | None = None
+        self._take: Callable[[bytes], bytes] | None = None
         self._unsynced_folders: set[Path] = set()
         # The reader's own methods save a call: some run once per line.
         self.read = reader.read
@@ -204,6 +205,31 @@ class Journal:
         """Number of bytes that survive a power cut."""
         return self._writer.durable_bytes
 
+    def translate(
+        self, again: Callable[[int, bytes], bytes], take: Callable[[bytes], bytes]
+    ) -> None:
+        """Return every line from now on as these functions have it; the file stays as it is.
+
+        `again` is for known lines, by their ordinals, and `take` for newly found ones, in order.
+        Sizes and checksums stay those of the file.
+        """
+        reader = self._reader
+        self._take = take
+
+        def read(first: int, last: int) -> list[bytes]:
+            lines = enumerate(reader.read(first, last), first)
+            return [again(seq, line) for seq, line in lines]
+
+        def read_many(seqs: Sequence[int]) -> list[bytes]:
+            lines = zip(seqs, reader.read_many(seqs), strict=True)
+            return [again(seq, line) for seq, line in lines]
+
+        def chunks(first: int, last: int) -> Iterator[bytes]:
+            for seq in range(first, last + 1):
+                yield again(seq, reader.read(seq, seq)[0]) + b"\n"
+
+        self.read, self.read_many, self.chunks = read, read_many, chunks
+
     # -- appending -----------------------------------------------------------------
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
@@ -263,7 +289,8 @@ class Journal:
         The lines have their ordinals already.
         """
         found, self._writer.found = self._writer.found, []
-        return found
+        take = self._take
+        return found if take is None else [Found(take(one.line), one.external) for one in found]
 
     @property
     def behind_bytes(self) -> int:

@@ -89,8 +89,7 @@ def findings(
     if is_stale:
         found.append(_whole(text, 0, Severity.WARNING, "in_use", _IN_USE))
     if verdict.read_only:
-        then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""
-        message = f"read-only: a line does not parse, so nothing is appended{then}"
+        message = _read_only(verdict)
         found.append(_whole(text, 0, Severity.WARNING, "read_only", message))
     if cut_at is not None:
         found.append(_whole(text, cut_at, Severity.WARNING, "torn_tail", _CUT))
@@ -99,6 +98,14 @@ def findings(
         message = f"{left_out:,} more problems: see `sessiond verify`"
         found.append(_whole(text, 0, Severity.NOTE, "more", message))
     return found
+
+
+def _read_only(verdict: Verdict) -> str:
+    """Return why nothing can be appended, and what to do."""
+    if not any(problem.kind == "bad_line" for problem in verdict.problems):
+        return "read-only: the file is of an older version; `sessiond import` makes a session of it"
+    then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""
+    return f"read-only: a line does not parse, so nothing is appended{then}"
 
 
 def changed_on_disk(verdict: Verdict, text: Text) -> list[Finding]:

@@ -144,6 +144,13 @@ class Withdrawn(Struct, frozen=True):
     id: int
 
 
+ReadOnlyReason = Literal["bad_line", "older_version", "other_agent"]
+"""Reason why a session can be read and not changed: a line that does not parse, a file of an older version
+
+that is read where it is, or a file of a program whose files are only read.
+"""
+
+
 class Changed(Struct, frozen=True):
     """A change of a session's archived or read-only state.
 
@@ -153,7 +160,7 @@ class Changed(Struct, frozen=True):
     session_id: str
     archived: bool
     read_only: bool
-    read_only_reason: Literal["bad_line"] | None
+    read_only_reason: ReadOnlyReason | None
 
 
 class Closed(Struct, frozen=True):

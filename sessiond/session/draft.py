@@ -20,10 +20,12 @@ from sessiond.errors import (
     HeadNotFound,
     SessionArchived,
     SessionCorrupt,
+    SessionReadOnly,
     TooLarge,
 )
 from sessiond.limits import HEADS_MAX
 from sessiond.model.entries import BranchSummary, Entry, Opaque
+from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import (
     CompactionEffect,
@@ -42,6 +44,14 @@ __all__ = ["Codec", "Draft", "Staged"]
 Staged = Entry | Opaque
 
 _NEW_ID_TRIES: Final = 100
+_WRITABLE_COPY: Final = "session/import or session/fork"
+_UNWRITABLE: Final[Mapping[ReadOnlyReason, str]] = {
+    "bad_line": "a line of the session file does not parse",
+    "older_version": "the session file is of an older version: it is read where it is and never"
+    " rewritten; session/import or session/fork makes a copy that can be changed",
+    "other_agent": "the session file belongs to another program: it is read where it is and never"
+    " written to; session/import or session/fork makes a copy that can be changed",
+}
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 _USER: Final = int(Kind.USER)
 
@@ -92,6 +102,7 @@ class Draft:
         self._new_id = new_id
         self._stored = stored
         self.archived = False
+        self.unwritable: ReadOnlyReason | None = None
         """True if the session's file lies in the archive, so that no change may be staged."""
         self.leases: HeadLeases | None = None
         """Leases to ask before a head moves; None if the session has no leases."""
@@ -226,10 +237,14 @@ class Draft:
             raise
 
     def require_writable(self) -> None:
-        """Raise SessionArchived, or SessionCorrupt when a line of the file does not parse."""
+        """Raise SessionArchived, SessionReadOnly, or SessionCorrupt for a line that does not parse."""
         if self.archived:
             raise SessionArchived(
                 "the session is archived; call session/unarchive before you change it"
+            )
+        if self.unwritable is not None:
+            raise SessionReadOnly(
+                _UNWRITABLE[self.unwritable], reason=self.unwritable, use=_WRITABLE_COPY
             )
         line = self.session.read_only_line
         if line is not None:
@@ -244,7 +259,10 @@ class Draft:
     def is_open(self) -> bool:
         """Return whether a change needs no permission: not archived, not damaged, nothing leased."""
         return not (
-            self.archived or self.leases is not None or self.session.read_only_line is not None
+            self.archived
+            or self.leases is not None
+            or self.unwritable is not None
+            or self.session.read_only_line is not None
         )
 
     def require_lease(self, head: str, lease_id: str | None) -> None:

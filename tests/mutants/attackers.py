@@ -82,7 +82,11 @@ ATTACKERS: Final = (
     Attacker(
         "files-of-users",
         "files, folders and links of users whose names are nearly those that sessiond makes",
-        ("tests/service/test_files_of_users.py", *_ONCE),
+        (
+            "tests/service/test_files_of_users.py",
+            "tests/service/test_older_versions.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "waiting-disk",

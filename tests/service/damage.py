@@ -79,13 +79,14 @@ PI_GOOD = PI_HEADER + PI_ONE
 class Damage(Struct, frozen=True):
     """A file; lines count from 1.
 
-    `opens`: as it is, with its end moved aside, to be read only, or not at all.
+    `opens`: as it is, with its end moved aside, to be read only (for damage or its older version), or
+    not at all.
     """
 
     content: bytes
     problems: list[tuple[int, ProblemKind]] = []
     dropped: list[int] = []
-    opens: Literal["whole", "cut", "read_only", "refused"] = "whole"
+    opens: Literal["whole", "cut", "read_only", "older", "refused"] = "whole"
 
 
 def bad(content: bytes, *lines: int) -> Damage:
@@ -263,5 +264,5 @@ PI: dict[str, Damage] = {
         PI_GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
     ),
     "a newer version": refused(PI_GOOD.replace(b'"version":3', b'"version":4')),
-    "an older version": refused(PI_GOOD.replace(b'"version":3', b'"version":2')),
+    "an older version": Damage(PI_GOOD.replace(b'"version":3', b'"version":2'), opens="older"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -226,17 +227,20 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
 
 
 def catalog_of_version(path: Path, version: int) -> None:
-    """Make a catalog with one session, as versions 3 to 5 made one."""
+    """Make a catalog with one session, as versions 3 to 6 made one."""
     catalog = Catalog(path, lambda _text: None)
     catalog.put([stored(1, tags=("blue",))])
     catalog.close()
     with sqlite3.connect(path) as older:
-        older.execute("ALTER TABLE sessions ADD COLUMN summary BLOB NOT NULL DEFAULT x''")
+        if version < 6:
+            older.execute("ALTER TABLE sessions ADD COLUMN summary BLOB NOT NULL DEFAULT x''")
         older.execute(f"PRAGMA user_version = {version}")
     older.close()
 
 
-@pytest.mark.parametrize(("version", "fingerprint"), [(3, NOTHING), (4, NOTHING), (5, SEEN)])
+@pytest.mark.parametrize(
+    ("version", "fingerprint"), [(3, NOTHING), (4, NOTHING), (5, SEEN), (6, SEEN)]
+)
 def test_rows_of_an_earlier_version_stay_and_outdated_ones_are_read_again(
     tmp_path: Path, version: int, fingerprint: Fingerprint
 ) -> None:
@@ -253,6 +257,25 @@ def test_rows_of_an_earlier_version_stay_and_outdated_ones_are_read_again(
         columns = [column[1] for column in now.execute("PRAGMA table_info(sessions)")]
     now.close()
     assert ", ".join(columns) == COLUMNS
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
+@pytest.mark.parametrize(("read_only", "reason"), [(True, "bad_line"), (False, None)])
+def test_rows_of_an_earlier_version_say_why_a_session_is_read_only(
+    tmp_path: Path, version: int, read_only: bool, reason: str | None
+) -> None:
+    path = tmp_path / "catalog.sqlite"
+    catalog_of_version(path, version)
+    before = {"title": 'é\u2028"', "read_only": read_only, "usage": {"cost": 0.1}}
+    with sqlite3.connect(path) as older:
+        older.execute("UPDATE sessions SET info = ?", (json.dumps(before).encode(),))
+    older.close()
+    Catalog(path, lambda _text: None).close()
+    with sqlite3.connect(path) as now:
+        ((info,),) = now.execute("SELECT info FROM sessions")
+    now.close()
+    assert isinstance(info, bytes)
+    assert json.loads(info) == {**before, "read_only_reason": reason}
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 99])

@@ -51,6 +51,9 @@ _NEXT: Final[Mapping[str, str]] = {
     "session_archived": "bring it back first: `sessiond unarchive {session}`",
     "session_corrupt": "see `sessiond verify {session}`, then `sessiond repair {session}`",
     "session_exists": "use another id; `sessiond new --open` takes the existing session",
+    "session_read_only": (
+        "`sessiond import FILE` makes a session of it that can be changed, `sessiond fork {session}` too"
+    ),
     "session_locked": "another process holds its file; try again when it has ended",
     "session_not_found": "see `sessiond list --archived any --drafts` for all sessions",
     "storage_error": "see the log of the daemon and the disk, then run it again",
@@ -73,7 +76,10 @@ _SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
 # _ADVISED: the daemon's advice speaks of the protocol, so a command gives its own advice.
 _ADVISES: Final = frozenset({"session_exists"})
 _ADVISED: Final = frozenset(
-    {"ambiguous_ref", "head_not_found", "session_archived", "summarizer_unavailable"}
+    {
+        *("ambiguous_ref", "head_not_found", "session_archived", "session_read_only"),
+        "summarizer_unavailable",
+    }
 )
 
 

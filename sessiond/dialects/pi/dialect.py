@@ -23,6 +23,7 @@ from sessiond.dialects.base import (
     ContextLine,
     ContextMessage,
     CopyPlace,
+    Upgrade,
 )
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
@@ -33,7 +34,7 @@ from sessiond.dialects.pi import header as pi_header
 from sessiond.dialects.pi import names as pi_names
 from sessiond.dialects.pi.checks import check
 from sessiond.dialects.pi.context import messages_of
-from sessiond.dialects.pi.migrate import migrate
+from sessiond.dialects.pi.migrate import migrate, upgrade_of
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
@@ -123,6 +124,10 @@ class Pi(NamedMembers):
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
         """Convert the lines of a file of any version to version 3. Raises BadHeader."""
         return migrate(lines)
+
+    def upgrade(self, header: bytes) -> Upgrade | None:
+        """Return the migration of a file of version 1 or 2."""
+        return upgrade_of(header)
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""

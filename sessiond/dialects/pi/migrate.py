@@ -9,6 +9,7 @@ do not parse stay unchanged.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from sessiond.dialects.native.header import header_fields, header_version
 from sessiond.model.digests import sha256_hex
 from sessiond.model.integers import IntegerDecoder
 
-__all__ = ["CURRENT_VERSION", "migrate"]
+__all__ = ["CURRENT_VERSION", "PiUpgrade", "migrate", "upgrade_of"]
 
 CURRENT_VERSION: Final = 3
 _ID_CHARS: Final = 8
@@ -33,24 +34,65 @@ def migrate(lines: Sequence[bytes]) -> list[bytes]:
     """Convert the lines of a file, header first, to the current version. Raises BadHeader."""
     if not lines:
         raise BadHeader("is empty")
-    header = header_fields(lines[0])
-    if text(header.get("type")) != "session":
-        raise BadHeader("is no session header")
-    version = header_version(header)
-    if version >= CURRENT_VERSION:
+    upgrade = upgrade_of(lines[0])
+    if upgrade is None:
         return list(lines)
-    migrated = [_header(header)]
-    numbering = _Numbering(text(header.get("id")) or "") if version < 2 else None
-    for line in lines[1:]:
+    return [upgrade.header, *map(upgrade.take, lines[1:])]
+
+
+def upgrade_of(header: bytes) -> PiUpgrade | None:
+    """Return the migration of a file by its first line; None for a current one. Raises BadHeader."""
+    found = header_fields(header)
+    if text(found.get("type")) != "session":
+        raise BadHeader("is no session header")
+    version = header_version(found)
+    if version >= CURRENT_VERSION:
+        return None
+    return PiUpgrade(_header(found), text(found.get("id")) or "", is_list=version < 2)
+
+
+class PiUpgrade:
+    """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
+
+    def __init__(self, header: bytes, header_id: str, *, is_list: bool) -> None:
+        self.header = header
+        self._numbering = _Numbering(header_id) if is_list else None
+        # The places in pi's list of parsed lines, by line; 0 for a line that does not parse.
+        self._places = array("q", [0])
+
+    def take(self, line: bytes) -> bytes:
+        """Return the next line as the current version has it."""
         try:
             found = fields(line)
         except BadLine:
-            migrated.append(line)
-            continue
-        if numbering is not None:
-            found = numbering.place(found)
-        migrated.append(_rename_role(found, line if numbering is None else None))
-    return migrated
+            self._places.append(0)
+            return line
+        place = 0 if self._numbering is None else self._numbering.add(found)
+        self._places.append(place)
+        return self._upgraded(line, found, place)
+
+    def peek(self, line: bytes) -> bytes:
+        """Return the line as `take` would, without taking it. Raises BadLine."""
+        found = fields(line)
+        if self._numbering is not None and text(found.get("type")) != "session":
+            # Only the form counts here: the id of another place will do.
+            found = {"id": Raw(b'"0"')} | found
+        return _rename_role(found, None)
+
+    def again(self, seq: int, line: bytes) -> bytes:
+        """Return the line `seq`, which was taken before."""
+        if not seq:
+            return self.header
+        try:
+            found = fields(line)
+        except BadLine:
+            return line
+        return self._upgraded(line, found, self._places[seq])
+
+    def _upgraded(self, line: bytes, found: dict[str, Raw], place: int) -> bytes:
+        if self._numbering is None:
+            return _rename_role(found, line)
+        return _rename_role(self._numbering.placed(found, place) if place else found, None)
 
 
 def _header(found: Mapping[str, Raw]) -> bytes:
@@ -72,28 +114,28 @@ class _Numbering:
         # The ids by index in pi's list of parsed lines; the header has index 0 and no id.
         self._ids: list[str | None] = [None]
         self._taken: set[str] = set()
-        self._parent_id: str | None = None
 
-    def place(self, found: dict[str, Raw]) -> dict[str, Raw]:
-        """Return the entry with id, parent and first kept entry."""
-        if text(found.get("type")) == "session":
-            self._ids.append(None)
+    def add(self, found: Mapping[str, Raw]) -> int:
+        """Give the next parsed line its place, and an id unless it is a header; return the place."""
+        place = len(self._ids)
+        is_header = text(found.get("type")) == "session"
+        self._ids.append(None if is_header else self._new_id(place))
+        return place
+
+    def placed(self, found: dict[str, Raw], place: int) -> dict[str, Raw]:
+        """Return the entry at a place with id, parent and first kept entry."""
+        ids = self._ids
+        if ids[place] is None:
             return found
-        entry_id = self._new_id(len(self._ids))
-        self._ids.append(entry_id)
-        placed = {
-            name: Raw(msgspec.json.encode(value))
-            for name, value in (
-                ("id", entry_id),
-                ("parentId", self._parent_id),
-            )
-        }
-        self._parent_id = entry_id
+        above = place - 1
+        while above and ids[above] is None:
+            above -= 1
         members: dict[str, Raw] = {"type": found["type"]} if "type" in found else {}
-        members |= placed
+        members["id"] = Raw(msgspec.json.encode(ids[place]))
+        members["parentId"] = Raw(msgspec.json.encode(ids[above]))
         for name, value in found.items():
             if name == "firstKeptEntryIndex":
-                members |= self._first_kept(value)
+                members |= self._first_kept(value, place)
             elif name not in members:
                 members[name] = value
         return members
@@ -107,13 +149,13 @@ class _Numbering:
                 return digest[:_ID_CHARS]
         raise AssertionError("a hundred digests begin alike")
 
-    def _first_kept(self, raw: Raw) -> dict[str, Raw]:
-        """Return the member with the id for an index; no member for any index without an id."""
+    def _first_kept(self, raw: Raw, place: int) -> dict[str, Raw]:
+        """Return the member with the id for an index; no member for a later index or a header's."""
         try:
             index = _integer.decode(raw)
         except msgspec.DecodeError:
             return {}
-        kept = self._ids[index] if 0 <= index < len(self._ids) else None
+        kept = self._ids[index] if 0 <= index <= place else None
         return {} if kept is None else {"firstKeptEntryId": Raw(msgspec.json.encode(kept))}
 
 

@@ -12,6 +12,7 @@ from sessiond.errors import (
     LeaseLost,
     PreconditionFailed,
     SessionArchived,
+    SessionReadOnly,
 )
 from sessiond.limits import LEASE_TTL_MS_MAX, LEASE_TTL_MS_MIN
 from sessiond.methods._shared.common import SessionParams
@@ -23,7 +24,14 @@ __all__ = ["MOVE_ERRORS", "LeaseId", "MoveParams", "Ttl"]
 
 Ttl = Annotated[int, Meta(ge=LEASE_TTL_MS_MIN, le=LEASE_TTL_MS_MAX)]
 LeaseId = Annotated[str, Meta(min_length=1, max_length=128)]
-MOVE_ERRORS: Final = (SessionArchived, PreconditionFailed, HeadNotFound, LeaseHeld, LeaseLost)
+MOVE_ERRORS: Final = (
+    SessionArchived,
+    SessionReadOnly,
+    PreconditionFailed,
+    HeadNotFound,
+    LeaseHeld,
+    LeaseLost,
+)
 """Errors of every method that moves a head."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import EntryNotFound, SessionArchived
+from sessiond.errors import EntryNotFound, SessionArchived, SessionReadOnly
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, submit
 from sessiond.model.ids import EntryId
 from sessiond.session.moves import Labelled, label
@@ -37,6 +37,7 @@ METHOD = Method(
     access="write",
     errors=(
         SessionArchived,
+        SessionReadOnly,
         EntryNotFound,
     ),
 )

@@ -15,6 +15,7 @@ from sessiond.errors import (
     PreconditionFailed,
     SessionArchived,
     SessionExists,
+    SessionReadOnly,
 )
 from sessiond.limits import TITLE_CHARS
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
@@ -137,6 +138,7 @@ METHOD = Method(
     errors=(
         SessionExists,
         SessionArchived,
+        SessionReadOnly,
         EntryInvalid,
         PreconditionFailed,
     ),

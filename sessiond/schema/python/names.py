@@ -62,7 +62,7 @@ RESULTS: Final[tuple[Row, ...]] = (
             "id path? cwd? title? agent? auto_title? model? provider? thinking_level? tags? status?"
             " created_at? updated_at? seq? leaf_id? heads? message_count? message_total? entry_count?"
             " first_message? usage? persist? persisted? dialect? archived? read_only? problems? epoch?"
-            " lineage? dry_run? plan? system_prompt? compaction? metadata?"
+            " lineage? dry_run? plan? system_prompt? compaction? metadata? read_only_reason?"
         ),
     ),
     ("SessionAnswer", "SessionResult", "session"),

@@ -90,6 +90,7 @@ def stage(
         stored=stored,
     )
     draft.archived = opened.archived
+    draft.unwritable = opened.unwritable
     draft.leases = leases if leases.held else None
     batch = Batch(draft, commands, draft.lines)
     at = 0

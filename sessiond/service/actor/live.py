@@ -110,5 +110,5 @@ def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live
 def new_hub(opened: OpenSession) -> Hub:
     """Make a hub without subscribers."""
     hub = Hub(LogReader(opened), opened.session_id, opened.epoch, opened.session.rules)
-    hub.standing.take(archived=opened.archived, read_only=opened.read_only)
+    hub.standing.take(archived=opened.archived, read_only=opened.read_only_reason)
     return hub

@@ -113,7 +113,7 @@ class ForeignLines:
         """Tell subscribers if the session became archived or read-only, or ceased to be."""
         opened = self._opened
         self._hub.tell_standing(
-            archived=opened.archived, read_only=opened.read_only, touched=touched
+            archived=opened.archived, read_only=opened.read_only_reason, touched=touched
         )
 
     async def _catch_up(self) -> None:

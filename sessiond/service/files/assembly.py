@@ -48,6 +48,7 @@ class Assembly:
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=rfc3339(indexer.header.timestamp),
+            unwritable="older_version" if indexer.upgrade is not None else None,
             archived=self._layout.is_archived(path),
             elsewhere=elsewhere,
             hidden=elsewhere and not (known is not None and known.listed),

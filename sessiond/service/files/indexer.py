@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sessiond.dialects import UNKNOWN_HEADER, recognise
-from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.splitter import LongLine, without_end
@@ -21,14 +21,13 @@ from sessiond.session.index import Session
 __all__ = ["Indexer"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_OLDER_VERSION: Final = "the file is of an older version; bring it in with session/import"
 
 
 class Indexer:
     """Indexer of a file's lines, which `visit` takes in order.
 
-    `in_place`: the file is to be served where it is, so it must be of its dialect's current
-    version; an import migrates an older one. `strict`: a line that is no entry raises BadLine
+    `in_place`: the file is to be served where it is, so a file of an older version of its dialect is
+    indexed as the current version has its lines. `strict`: a line that is no entry raises BadLine
     instead of being kept. `session_id`: the id under which the file is served, if known.
     """
 
@@ -48,10 +47,12 @@ class Indexer:
         self._session: Session | None = None
         self._intake: LineIndexer | None = None
         self._header: Header | None = None
+        self.upgrade: Upgrade | None = None
+        """Migration of a file of an older version that is served in place."""
 
     def begin_again(self) -> None:
         """Forget every line; the first line comes next."""
-        self._dialect = self._session = self._intake = self._header = None
+        self._dialect = self._session = self._intake = self._header = self.upgrade = None
 
     @property
     def has_begun(self) -> bool:
@@ -111,12 +112,16 @@ class Indexer:
         if not first:
             self._begin(without_end(lines[0]))
             first, lines = 1, lines[1:]
+        if self.upgrade is not None:
+            for seq, line in enumerate(lines, first):
+                self._take(seq, without_end(line))
+            return
         self.intake.take_lines(first, lines)
 
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""
         try:
-            self.dialect.row(line)
+            self.dialect.row(line if self.upgrade is None else self.upgrade.peek(line))
         except BadLine:
             return False
         return True
@@ -128,14 +133,17 @@ class Indexer:
             dialect, self._header = recognise(line)
         except BadHeader as bad:
             raise self._corrupt(1, _why_no_header(line, str(bad))) from bad
-        if self._in_place and dialect.migrate([line]) != [line]:
-            raise self._corrupt(1, _OLDER_VERSION)
         self._dialect = dialect
+        self.upgrade = dialect.upgrade(line) if self._in_place else None
         self._session = Session(dialect.rules)
         session_ids = {self._header.id, self._session_id or self._header.id}
         self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
-        self._take = self._intake.take
+        self._take = self._intake.take if self.upgrade is None else self._take_older
+
+    def _take_older(self, seq: int, line: bytes) -> None:
+        assert self.upgrade is not None, "the file is of an older version"
+        self.intake.take(seq, self.upgrade.take(line))
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(

@@ -99,6 +99,9 @@ class KeptIndexes:
         journal = opened.journal
         if opened.session.seq < KEPT_INDEX_ENTRIES or not isinstance(journal, Journal):
             return
+        if opened.unwritable is not None:
+            # The index has the lines of another version than the file.
+            return
         with suppress(OSError, StorageError, MemoryError):
             identity = self._settled(journal)
             if identity == self._current.get(opened.session_id):

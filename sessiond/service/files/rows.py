@@ -50,6 +50,8 @@ class Rows:
         try:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer)
+            if (upgrade := indexer.upgrade) is not None:
+                journal.translate(upgrade.again, upgrade.take)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
             return self._records.row(snapshot(opened), fingerprint)
         finally:

@@ -206,6 +206,8 @@ class Store:
         )
         try:
             known = self.records.known(session_id)
+            if (upgrade := indexer.upgrade) is not None:
+                journal.translate(upgrade.again, upgrade.take)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
             if opened.pending and opened.session.has_assistant:
                 opened.promote()

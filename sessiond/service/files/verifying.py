@@ -142,6 +142,8 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
         if seq == 0:
             _compare_ids(indexer, look.named)
         elif indexer.session.is_entry(seq):
+            if indexer.upgrade is not None:
+                line = indexer.upgrade.again(seq, line)
             for kind, detail in oddities(indexer.dialect, line):
                 indexer.session.report(seq + 1, kind, detail)
         elif line.strip():
@@ -205,7 +207,7 @@ def _verification(found: FileSurvey) -> Verification:
         problems=session.problems,
         problem_count=session.problem_count,
         repairable=found.is_native and found.damaged,
-        read_only=session.read_only_line is not None,
+        read_only=session.read_only_line is not None or found.indexer.upgrade is not None,
     )
 
 

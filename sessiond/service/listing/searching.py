@@ -22,7 +22,7 @@ from sessiond.catalog.fulltext import Found, Indexed, Text, TextIndex
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
-from sessiond.dialects.base import BadHeader, BadLine, Dialect
+from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import entry_words, header_words
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
@@ -117,13 +117,18 @@ def _read(
 ) -> Iterator[tuple[Indexed, list[Text]]]:
     """Yield the texts of the lines behind `indexed`, in batches, up to the recorded line."""
     mark, path = known.mark, Path(known.path)
-    dialect, first = _header(files, path)
+    dialect, first, upgrade = _header(files, path)
     texts: list[Text] = []
     chars = 0
-    seq, begin = (0, 0) if indexed is None else (indexed.seq + 1, indexed.end)
-    for line, end in lines_from(files, path, begin):
+    behind = -1 if indexed is None else indexed.seq
+    # The lines of an older version depend on the lines before them.
+    seq, begin = (0, 0) if indexed is None or upgrade is not None else (behind + 1, indexed.end)
+    for stored, end in lines_from(files, path, begin):
+        line = stored
+        if upgrade is not None:
+            line = upgrade.take(stored) if seq else upgrade.header
         text = first if seq == 0 else _text(dialect, seq, line)
-        if text is not None:
+        if text is not None and seq > behind:
             texts.append(text)
             chars += len(text.text)
         if seq == mark.seen_seq:
@@ -138,13 +143,13 @@ def _read(
     raise _Changed
 
 
-def _header(files: Files, path: Path) -> tuple[Dialect, Text]:
+def _header(files: Files, path: Path) -> tuple[Dialect, Text, Upgrade | None]:
     for line, _ in lines_from(files, path, 0):
         try:
             dialect, header = recognise(line)
         except BadHeader:
             break
-        return dialect, Text(0, None, header_words(header))
+        return dialect, Text(0, None, header_words(header)), dialect.upgrade(line)
     raise _Changed
 
 

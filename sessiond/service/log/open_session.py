@@ -13,6 +13,7 @@ from sessiond.dialects.base import Dialect
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Found, SessionLog
 from sessiond.model.entries import Header
+from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import InfoEffect, Kind, LeafEffect
 from sessiond.service.log.events import Event, Origin
@@ -47,6 +48,8 @@ class OpenSession(Struct, eq=False):
     """True if the file lies in no folder of the profile: it is another program's or the user's."""
     hidden: bool = False
     """True if the file lies elsewhere and was only read: lists show it after its first change."""
+    unwritable: ReadOnlyReason | None = None
+    """Reason why sessiond never writes to the file, however whole the file is."""
     archived: bool = False
     """True if the file lies in the archive: it can be read, not changed."""
     dirty: bool = False
@@ -64,8 +67,15 @@ class OpenSession(Struct, eq=False):
 
     @property
     def read_only(self) -> bool:
-        """True if a line that does not parse forbids changes."""
-        return self.session.read_only_line is not None
+        """True if the session can be read and not changed."""
+        return self.read_only_reason is not None
+
+    @property
+    def read_only_reason(self) -> ReadOnlyReason | None:
+        """Reason why the session cannot be changed; None if it can, or is only archived."""
+        if self.unwritable is not None:
+            return self.unwritable
+        return None if self.session.read_only_line is None else "bad_line"
 
     def info(self) -> SessionInfo:
         """Return the current description of the session for the wire."""
@@ -99,6 +109,7 @@ class OpenSession(Struct, eq=False):
             dialect=self.dialect.name,
             archived=self.archived,
             read_only=self.read_only,
+            read_only_reason=self.read_only_reason,
             problems=session.problem_count,
             epoch=self.epoch,
             lineage=lineage_of(header, self.session_id),

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.model.entries import Header
+from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.usage import Usage
 from sessiond.session.index import Head, Session
@@ -75,6 +76,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     dialect: str
     archived: bool
     read_only: bool
+    read_only_reason: ReadOnlyReason | None = None
     problems: int
     epoch: str
     lineage: Lineage

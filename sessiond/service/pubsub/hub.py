@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import ReplacedReason
-from sessiond.model.events import Closed, ReplacedTold
+from sessiond.model.events import Closed, ReadOnlyReason, ReplacedTold
 from sessiond.model.row import Rules
 from sessiond.service.log.events import Event, notification
 from sessiond.service.ports import Listener
@@ -143,7 +143,11 @@ class Hub:
             self._demote(subscription, events[0].seq - 1)
 
     def tell_standing(
-        self, *, archived: bool, read_only: bool, touched: dict[Listener, None]
+        self,
+        *,
+        archived: bool,
+        read_only: ReadOnlyReason | None,
+        touched: dict[Listener, None],
     ) -> None:
         """Tell every subscriber that the session became archived or read-only, or ceased to be.
 

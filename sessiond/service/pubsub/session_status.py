@@ -6,9 +6,7 @@ knows all of it with the next. It is not stored here.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from sessiond.model.events import Changed
+from sessiond.model.events import Changed, ReadOnlyReason
 from sessiond.service.log.events import notification
 
 __all__ = ["SessionStatus"]
@@ -21,17 +19,16 @@ class SessionStatus:
 
     def __init__(self, session_id: str) -> None:
         self._session_id = session_id
-        self._state = (False, False)
+        self._state: tuple[bool, ReadOnlyReason | None] = (False, None)
 
-    def take(self, *, archived: bool, read_only: bool) -> bool:
+    def take(self, *, archived: bool, read_only: ReadOnlyReason | None) -> bool:
         """Record the current status; return whether it changed."""
-        before, self._state = self._state, (archived, read_only)
+        before = self._state
+        self._state = (archived, read_only)
         return self._state != before
 
     def body(self) -> bytes:
         """Return the notification of the status."""
-        archived, read_only = self._state
-        reason: Literal["bad_line"] | None = "bad_line" if read_only else None
-        return notification(
-            "session/changed", Changed(self._session_id, archived, read_only, reason)
-        )
+        archived, reason = self._state
+        told = Changed(self._session_id, archived, reason is not None, reason)
+        return notification("session/changed", told)

@@ -62,12 +62,13 @@ async def test_the_outline_of_a_pi_session_for_an_editor_without_trees(
         ]
 
 
-async def test_an_old_file_is_to_be_imported_first(server: Daemon, home: Path) -> None:
+async def test_an_old_file_is_read_and_its_import_advised(server: Daemon, home: Path) -> None:
     async with editor(server) as client:
         uri = client.open(copy(SAMPLES / "pi" / "pi-v1-linear.jsonl", home))
         (one,) = await client.problems(uri)
-        assert whole(one) == ("session_corrupt", 0)
+        assert whole(one) == ("read_only", 0)
         assert "older version" in one.message
+        assert "sessiond import" in one.message
 
 
 @pytest.mark.parametrize("name", ["before-compaction.jsonl", "large-session.jsonl"])

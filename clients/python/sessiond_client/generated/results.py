@@ -127,6 +127,7 @@ class SessionInfo(Struct, frozen=True):
     system_prompt: str | None = None
     compaction: Any = None
     metadata: Any = None
+    read_only_reason: str | None = None
 
 
 class SessionAnswer(Struct, frozen=True):
