@@ -24,11 +24,15 @@ def replace(disk: FaultDisk, content: bytes) -> None:
 
 @BOTH
 @pytest.mark.parametrize("at", [0, 4095, 64 * 1024 - 1, 64 * 1024, MIB - 1, MIB, MIB + 70_000])
-def test_a_file_that_differs_in_one_byte_anywhere_is_another_log(truncates: bool, at: int) -> None:
+@pytest.mark.parametrize("more", [b"", b'{"more":1}\n'], ids=["as long", "longer"])
+def test_a_file_that_differs_in_one_byte_anywhere_is_another_log(
+    truncates: bool, at: int, more: bytes
+) -> None:
+    """A longer file is compared here alone: a look sums up only a file that has not grown."""
     disk = FaultDisk(FOLDER, LOCKS)
     content = b"x" * (MIB + 80_000) + b'\n{"last":1}\n'
     journal = opened_on(disk, content, truncates=truncates)
-    replace(disk, content[:at] + b"y" + content[at + 1 :])
+    replace(disk, content[:at] + b"y" + content[at + 1 :] + more)
     with pytest.raises(Replaced, match="epoch"):
         journal.look()
 
