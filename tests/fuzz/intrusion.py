@@ -75,7 +75,10 @@ class _Intrusion:
         yield from self._saved_in_place()
 
     def _half_goes_on(self) -> Iterator[str]:
-        """Leave half a line, open the session, and let the foreign writer finish the line."""
+        """Leave half a line, open the session, and let the foreign writer finish the line.
+
+        An append of ours comes behind the rest of the line, or before the rest, too.
+        """
         if self._writer.call("session/get", session_id=self._id).result["session"]["read_only"]:
             return
         self._let_go()
@@ -87,14 +90,19 @@ class _Intrusion:
         os.utime(self._path, (long_ago, long_ago))
         before = self._path.read_bytes()
         self._writer.call("session/get", session_id=self._id)
+        if self._dice.random() < 0.5:
+            yield from self._append_beside("half a line")
         if not self._path.read_bytes().startswith(before):
-            yield "half a line of another program was cut at an opening"
+            yield "half a line of another program was cut"
         with self._path.open("ab") as file:
             file.write(line[cut:] + b"\n")
+        yield from self._append_beside("the rest of half a line")
+
+    def _append_beside(self, what: str) -> Iterator[str]:
         message = {"role": "user", "content": "own", "timestamp": 1}
         answer = self._writer.call("session/append", session_id=self._id, message=message)
         if answer.error is not None:
-            yield f"behind the rest of half a line an append came to {answer!r}"
+            yield f"behind {what} an append came to {answer!r}"
 
     def _opened_again(self) -> Iterator[str]:
         """Leave part of an append of another session at the end while the session is closed."""
