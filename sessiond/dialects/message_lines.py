@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import compress
 from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ __all__ = ["DECODE_ERRORS", "Said", "UsualLine", "UsualLines"]
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
+_IS_ASSISTANT: Final = bytes(kind == _ASSISTANT for kind in range(256))
 
 
 class Said(Struct, gc=False):
@@ -110,14 +112,13 @@ def _answers(
     models: list[ModelName | None] = [None] * len(said)
     usages: list[Usage | None] = [None] * len(said)
     model, provider, named = "", None, None
-    for at, kind in enumerate(kinds):
-        if kind == _ASSISTANT:
-            one = said[at]
-            if one.model:
-                if one.model != model or one.provider != provider:
-                    model, provider = one.model, one.provider
-                    named = ModelName(model, provider or None)
-                models[at] = named
-            if isinstance(one.usage, Raw):
-                usages[at] = usage_in(one.usage)
+    for at in compress(range(len(said)), kinds.translate(_IS_ASSISTANT)):
+        one = said[at]
+        if one.model:
+            if one.model != model or one.provider != provider:
+                model, provider = one.model, one.provider
+                named = ModelName(model, provider or None)
+            models[at] = named
+        if isinstance(one.usage, Raw):
+            usages[at] = usage_in(one.usage)
     return models, usages

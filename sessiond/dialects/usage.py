@@ -42,7 +42,7 @@ _CACHE_WRITE: Final = (
 )
 _TOTAL: Final = ("totalTokens", "total_tokens", "total")
 # Far above the real figures of any call; a greater number is no count.
-_TOKENS_MAX: Final = 1e12
+_TOKENS_MAX: Final = 10**12
 _COST_MAX: Final = 1e9
 
 
@@ -86,18 +86,21 @@ def usage_in(usage: Raw) -> Usage | None:
 def _counted(counts: _Counts) -> Usage | None:
     """Return the usage from the usual members; None if each member must be examined."""
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
-    usage = Usage(
-        counts.input or counts.input_tokens,
-        counts.output or counts.output_tokens,
-        counts.cacheRead or counts.cache_read_tokens,
-        counts.cacheWrite or counts.cache_write_tokens,
-        counts.totalTokens or counts.total_tokens,
-        cost,
-    )
-    sent, got = usage.input_tokens, usage.output_tokens
-    tokens = (sent, got, usage.cache_read_tokens, usage.cache_write_tokens, usage.total_tokens)
-    sane = min(tokens) >= 0 and max(tokens) <= _TOKENS_MAX and 0 <= cost <= _COST_MAX
-    return usage if sane and sent and got and usage.total_tokens else None
+    sent = counts.input or counts.input_tokens
+    got = counts.output or counts.output_tokens
+    read = counts.cacheRead or counts.cache_read_tokens
+    written = counts.cacheWrite or counts.cache_write_tokens
+    total = counts.totalTokens or counts.total_tokens
+    if (
+        0 < sent <= _TOKENS_MAX
+        and 0 < got <= _TOKENS_MAX
+        and 0 <= read <= _TOKENS_MAX
+        and 0 <= written <= _TOKENS_MAX
+        and 0 < total <= _TOKENS_MAX
+        and 0 <= cost <= _COST_MAX
+    ):
+        return Usage(sent, got, read, written, total, cost)
+    return None
 
 
 def _usage(found: _Members) -> Usage:

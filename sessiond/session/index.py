@@ -3,7 +3,8 @@
 Rule 1: every decision about a session's state is made in this folder. Rule 2: nothing here awaits,
 reads a clock or touches a file, so every change is atomic and every test is a function call. Rule
 3: replay and commit are one function, `fold`; a restart cannot see another session than the one
-that was served.
+that was served. `fold_run` and `fold_lines` (`columns`) make of many messages what `fold` makes of
+them one by one.
 
 An entry is its `seq`, the ordinal of its line; 0, the header, also stands for "no parent" and
 "before the first entry". A parent is always an earlier line, so a chain ends after at most `seq`
