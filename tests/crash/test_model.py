@@ -51,6 +51,8 @@ class Life(RuleBasedStateMachine):
         self.refused: list[bytes] = []
         self.sent = 0
         self.copies = 0
+        self.torn = 0, b""
+        """Offset and bytes of the torn end that an opening found last."""
 
     def set_up(self, faults: list[Fault]) -> None:
         for op, nth, partial in faults:
@@ -228,6 +230,7 @@ class Life(RuleBasedStateMachine):
         content = self.disk.content(self.journal.path)
         self.journal.leave_torn(lambda: name, self.journal.line_count, lambda _seq, _lines: None)
         assert self.disk.content(self.journal.path) == content
+        self.torn = self.journal.size_bytes, content[self.journal.size_bytes :]
 
     def journal_lines(self) -> list[bytes]:
         return self.journal.read(0, self.journal.line_count - 1)
@@ -235,6 +238,14 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def memory_is_what_was_acknowledged(self) -> None:
         assert self.journal_lines() == self.lines
+
+    @invariant()
+    def a_torn_end_is_where_it_was_or_beside_the_file(self) -> None:
+        at, torn = self.torn
+        if self.disk.content(self.journal.path)[at:].startswith(torn):
+            return
+        copies = [path for path in self.disk.paths if ".torn-" in path.name]
+        assert torn in map(self.disk.content, copies), "bytes of a torn end are gone"
 
     @invariant()
     def a_power_cut_now_would_lose_nothing_durable(self) -> None:
