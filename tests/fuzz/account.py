@@ -30,6 +30,7 @@ _SAYS: Final[dict[str, tuple[str, ...]]] = {
     "session_locked": ("holder",),
     "draining": ("retry_after_ms",),
     "session_corrupt": ("line", "repairable"),
+    "session_read_only": ("reason", "use"),
     "ambiguous_ref": ("matches",),
     "entry_not_found": ("entry_id", "path"),
     "precondition_failed": ("expected", "actual", "missed"),

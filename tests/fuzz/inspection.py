@@ -42,6 +42,12 @@ _MOVES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 _TEXT: Final = {"role": "user", "content": [{"type": "text", "text": "new"}], "timestamp": 1}
 _DAMAGE: Final = frozenset({"bad_header", "bad_line", "torn_tail", "incomplete_atom"})
 _ENTRIES_ASKED: Final = 20
+# The error of an append by the reason for which a session is read-only.
+_REFUSED: Final = {
+    None: None,
+    "bad_line": "session_corrupt",
+    "older_version": "session_read_only",
+}
 
 
 def inspected(client: Plain, profile: Path, session_id: str, data: bytes) -> Iterator[str]:
@@ -146,7 +152,9 @@ class _Inspection:
 
     def _written(self, alone: dict[str, Any]) -> Iterator[str]:
         answer = self._ask("session/append", message=_TEXT)
-        wanted = "session_corrupt" if alone["read_only"] else None
+        wanted = _REFUSED[self._ask("session/get").result["session"]["read_only_reason"]]
+        if (wanted is not None) != alone["read_only"]:
+            yield f"an append should come to {wanted}, and verify says {alone}"
         if answer.kind != wanted:
             yield f"an append came to {answer!r}, and verify says {alone}"
         if not self._is_kept():
