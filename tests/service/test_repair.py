@@ -310,11 +310,15 @@ async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_th
 
 
 def test_the_errors_of_a_path_name_it(tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(
-        b'{"type":"session","id":"x","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/"}\n'
-    )
+    path = tmp_path / "new.jsonl"
+    header = b'{"type":"session","version":%d,"id":"x","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/"}\n'
+    path.write_bytes(header % 4)
     found = verify_file(Files(), path)
     assert [one.kind for one in found.problems] == ["bad_header"]
-    assert "session/import" in found.problems[0].detail
+    assert "new.jsonl, line 1" in found.problems[0].detail
+    assert "version 4" in found.problems[0].detail
     assert SessionCorrupt.kind == "session_corrupt"
+    # A file of an older version is whole, and is not written to.
+    path.write_bytes(header % 2)
+    found = verify_file(Files(), path)
+    assert (found.problems, found.read_only, found.repairable) == ([], True, False)
