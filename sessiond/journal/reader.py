@@ -28,7 +28,6 @@ from sessiond.limits import LINE_BYTES_MAX
 __all__ = ["LineReader"]
 
 _CHUNK_BYTES: Final = 1024 * 1024
-_NEWLINE: Final = 10
 
 
 class LineReader:
@@ -185,9 +184,12 @@ class LineReader:
         Returns the line in which the piece ends. Raises OSError.
         """
         upto = bisect_right(self.ends, at + len(chunk)) - 1
-        if chunk.count(b"\n") != upto - seq or any(
-            chunk[end - at - 1] != _NEWLINE for end in self.ends[seq + 1 : upto + 1]
-        ):
+        start = 0
+        for end in self.ends[seq + 1 : upto + 1]:
+            if chunk.find(b"\n", start) != end - at - 1:
+                raise self._changed()
+            start = end - at
+        if chunk.find(b"\n", start) >= 0:
             raise self._changed()
         return upto
 

@@ -22,6 +22,8 @@ from sessiond.testing.journals import (
 )
 from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened, opened_on
 
+MIB = 1024 * 1024
+
 # -- the contract of every log -----------------------------------------------------
 
 
@@ -172,6 +174,18 @@ def test_a_line_that_spans_many_reads_is_one_line(tmp_path: Path) -> None:
     journal = Journal.open(Files(), path, ignore, locks=tmp_path)
     assert journal.read(1, 2) == [long, b"end"]
     journal.close()
+
+
+@pytest.mark.parametrize("at", [5, MIB - 1, MIB, MIB + 5], ids=str)
+def test_a_newline_written_into_a_line_is_found_in_whichever_piece_it_is(
+    disk: FaultDisk, at: int
+) -> None:
+    """Pieces end inside the line, and only its end was to be a newline."""
+    journal = opened_on(disk, b"header\n" + b"x" * (2 * MIB) + b"\nlast\n")
+    fd = disk.open_update(FILE)
+    disk.pwrite(fd, b"\n", len(b"header\n") + at)
+    with pytest.raises(StorageError):
+        list(journal.chunks(0, journal.line_count - 1))
 
 
 def test_a_visitor_that_refuses_closes_the_file_and_frees_it(disk: FaultDisk) -> None:
