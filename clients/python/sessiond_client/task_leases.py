@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.generated.async_methods import AsyncMethods
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.task_waiting import TaskWaiter, TaskWork
-
-if TYPE_CHECKING:
-    from sessiond_client.aio import Client
 
 __all__ = ["HeldLease"]
 
@@ -22,7 +20,7 @@ class HeldLease:
 
     def __init__(
         self,
-        client: Client,
+        client: AsyncMethods,
         standing: ConnectionState,
         session_id: str,
         ttl: float,

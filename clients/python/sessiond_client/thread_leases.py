@@ -5,17 +5,15 @@ Generated from task_leases.py by scripts/unasync; run: make fix
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.errors import SessiondClientError
+from sessiond_client.generated.blocking_methods import BlockingMethods
 from sessiond_client.generated.options import AcquireOptions
 from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.thread_waiting import ThreadWaiter, ThreadWork
-
-if TYPE_CHECKING:
-    from sessiond_client.blocking import BlockingClient
 
 __all__ = ["BlockingHeldLease"]
 
@@ -25,7 +23,7 @@ class BlockingHeldLease:
 
     def __init__(
         self,
-        client: BlockingClient,
+        client: BlockingMethods,
         standing: ConnectionState,
         session_id: str,
         ttl: float,
