@@ -18,7 +18,7 @@ from sessiond.cli.ui.output import is_terminal
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["Expected", "entry_id", "entry_or_null", "expected_leaf", "short_ids"]
+__all__ = ["Expected", "entry_id", "entry_ids", "entry_or_null", "expected_leaf", "short_ids"]
 
 # The value that `expect_option` passes.
 Expected = dict[str, str | None] | None
@@ -29,6 +29,12 @@ _REFS: Final = 500
 def entry_id(client: BlockingClient, session_id: str, ref: str) -> str:
     """Return the id of the entry that a ref names. Raise RpcError."""
     return _resolved(client, session_id, [ref])[0]["entry_id"]
+
+
+def entry_ids(client: BlockingClient, session_id: str, refs: Sequence[str]) -> list[str]:
+    """Return the ids of the entries that the refs name, in their order. Raise RpcError."""
+    pages = (refs[at : at + _REFS] for at in range(0, len(refs), _REFS))
+    return [row["entry_id"] for page in pages for row in _resolved(client, session_id, page)]
 
 
 def entry_or_null(client: BlockingClient, session_id: str, ref: str | None) -> str | Raw | None:

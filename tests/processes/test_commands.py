@@ -70,6 +70,16 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "tree": ("sessiond tree my-session --json", {"text"}),
     "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),
     "fork": ("sessiond fork my-session --at entry-1 --json", {"session"}),
+    "navigate": (
+        "sessiond navigate my-session entry-1 --json",
+        {"leaf_id", "head", "moved", "editor_text"},
+    ),
+    "usage": ("sessiond usage my-session --json", {"tokens", "window", "totals"}),
+    "rebase": ("sessiond rebase my-session entry-2 --json", {"session"}),
+    "merge": (
+        "sessiond new --id other-one >made; sessiond merge my-session other-one --text s --json",
+        {"entry", "leaf_id", "seq"},
+    ),
     "rewind": ("sessiond rewind my-session entry-1 --json", {"leaf_id", "rewound"}),
     "heads": ("sessiond heads my-session --json", {"heads"}),
     "label": ("sessiond label my-session --json", {"labels"}),

@@ -48,7 +48,8 @@ def branch(
 ) -> None:
     """Move a head to ENTRY ("null": before the first one) and print its new leaf.
 
-    The next entry goes below the leaf. A head that does not exist is created.
+    The next entry goes below the leaf. A head that does not exist is created. To change a message
+    and send it again see `sessiond navigate`; `sessiond fork --at ENTRY` makes a session of its own.
     """
     if (entry is None) is not bool(drop):
         raise click.UsageError("give the ENTRY to move to, or --drop")

@@ -10,9 +10,7 @@ from sessiond.cli.arguments import FOLDER, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_or_null
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.output import note, say
-from sessiond.cli.ui.render import facts
-from sessiond.cli.ui.text import counted
+from sessiond.cli.ui.render import copy_made, copy_planned
 
 __all__ = ["COMMAND"]
 
@@ -61,29 +59,7 @@ def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **para
             link="none" if detached else None,
             **params,
         )
-    answer(shared, made, _rehearsed if params["dry_run"] else _made)
-
-
-def _made(result: dict[str, Any]) -> None:
-    say(result["session"]["id"])
-
-
-def _rehearsed(result: dict[str, Any]) -> None:
-    """Print what the fork would be, without its id, which differs each time."""
-    session = result["session"]
-    entries, messages = session["entry_count"], session["message_count"]
-    facts(
-        (
-            ("would be", f"{counted(entries, 'entry')}, {counted(messages, 'message')}"),
-            ("title", session["title"]),
-            ("cwd", session["cwd"]),
-            ("from", session["lineage"].get("parent_id")),
-            ("at", session["lineage"].get("at_entry")),
-            ("first", session["first_message"]),
-            ("dialect", session["dialect"]),
-        )
-    )
-    note("no session was made: run it without --dry-run to make it")
+    answer(shared, made, copy_planned if params["dry_run"] else copy_made)
 
 
 COMMAND = fork

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from sessiond.cli.ui.output import columns, is_terminal, say, table
-from sessiond.cli.ui.text import cells, fitted, one_line
+from sessiond.cli.ui.output import columns, is_terminal, note, say, table
+from sessiond.cli.ui.text import cells, counted, fitted, one_line
 
 __all__ = [
+    "copy_made",
+    "copy_planned",
     "entry_line",
     "entry_of",
     "facts",
     "folder",
     "session_table",
     "short_session_ids",
+    "usage_facts",
     "when",
 ]
 
@@ -56,6 +59,46 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> None:
     for name, value in shown:
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         say(f"{name + ':':{width}} {one_line(text)}")
+
+
+def usage_facts(usage: Json) -> Iterator[tuple[str, str]]:
+    """Yield the tokens and the cost that the answers of a model state; nothing for none."""
+    parts = (
+        ("input", "in"),
+        ("output", "out"),
+        ("cache_read", "read from the cache"),
+        ("cache_write", "written to the cache"),
+    )
+    told = [f"{usage[f'{name}_tokens']} {word}" for name, word in parts if usage[f"{name}_tokens"]]
+    if usage["total_tokens"] or told:
+        yield "used", f"{counted(usage['total_tokens'], 'token')}: {', '.join(told)}".rstrip(": ")
+    if usage["cost"]:
+        yield "cost", f"{usage['cost']:.4f}"
+
+
+def copy_made(result: Json) -> None:
+    """Print the id of a session that was made of another one."""
+    say(result["session"]["id"])
+
+
+def copy_planned(result: Json) -> None:
+    """Print what a session would be, without its id, which differs each time."""
+    session = result["session"]
+    entries, messages = session["entry_count"], session["message_count"]
+    lineage = session["lineage"]
+    facts(
+        (
+            ("would be", f"{counted(entries, 'entry')}, {counted(messages, 'message')}"),
+            ("title", session["title"]),
+            ("cwd", session["cwd"]),
+            ("from", lineage.get("parent_id")),
+            ("at", lineage.get("at_entry")),
+            ("merges", lineage.get("merge_source")),
+            ("first", session["first_message"]),
+            ("dialect", session["dialect"]),
+        )
+    )
+    note("nothing was stored: run it without --dry-run to store it")
 
 
 def session_table(sessions: Sequence[Json]) -> None:

@@ -1,0 +1,160 @@
+"""`sessiond rebase`, `merge`, `navigate`, `usage` and `stats` in a user's shell."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.processes.harness.shell import Shell
+from tests.processes.harness.terminal import on_a_terminal
+
+pytestmark = pytest.mark.slow
+
+LONG_ID: Final = "019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b"
+
+SLASH_COMMANDS: Final = {
+    "branch": "my-session entry-1",
+    "fork": "my-session",
+    "rebase": "my-session entry-1",
+    "merge": "my-session other-one --text t",
+    "compact": "my-session --summary s",
+    "stats": "my-session",
+    "export": "my-session exported.jsonl",
+    "import": "session.jsonl",
+    "navigate": "my-session entry-1",
+    "usage": "my-session",
+}
+
+
+def said(shell: Shell, script: str) -> str:
+    """Return the output of a script that must succeed."""
+    done = shell.run(script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.removesuffix("\n")
+
+
+def context(shell: Shell, session: str) -> Any:
+    return shell.json(f"sessiond context {session} --json")
+
+
+def test_rebased_entries_stand_in_the_order_of_the_command_line(shell: Shell) -> None:
+    said(shell, "sessiond label my-session entry-2 answer")
+    made = said(shell, "sessiond rebase my-session answer entry-1")
+    assert context(shell, made)["sources"] == ["entry-2", "entry-1"]
+    lineage = shell.json(f"sessiond show {made} --json")["session"]["lineage"]
+    assert (lineage["rebased_from"], lineage["parent_id"]) == ("my-session-id", "my-session-id")
+    made = said(shell, "sessiond rebase my-session --messages 1,0-0 --detached")
+    assert context(shell, made)["sources"] == ["entry-2", "entry-1"]
+    lineage = shell.json(f"sessiond show {made} --json")["session"]["lineage"]
+    assert lineage == {"rebased_from": "my-session-id", "detached": True}
+    made = said(shell, "sessiond rebase my-session --messages 0-1 --summary @question.txt")
+    (message,) = context(shell, made)["messages"]
+    assert message["summary"] == "And now?"
+
+
+def test_a_dry_run_says_what_would_be_and_stores_nothing(shell: Shell) -> None:
+    ids = 'sessiond list --drafts --json | grep -o \'"id":"[^"]*\''
+    said(shell, "sessiond new --id other-one")
+    before = said(shell, ids)
+    done = shell.run("sessiond rebase my-session entry-1 --dry-run")
+    assert "1 entry, 1 message" in done.stdout
+    assert "without --dry-run" in done.stderr
+    for line in ("--text both", "--text both --new"):
+        told = said(shell, f"sessiond merge my-session other-one {line} --dry-run")
+        assert "messages" in told
+    assert said(shell, ids) == before
+    assert context(shell, "my-session")["leaf_id"] == "entry-2"
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "advice"),
+    [
+        ("rebase my-session", 2, "give the entries: ENTRY..., or --messages"),
+        ("rebase my-session entry-1 --messages 0", 2, "give the entries: ENTRY..., or --messages"),
+        ("rebase my-session --messages 1-0", 2, "0 is the first message"),
+        ("rebase my-session --messages 0,x", 2, "0 is the first message"),
+        ("rebase my-session --messages 0-999999999999999", 1, "2 messages, 0 to 1"),
+        ("rebase my-session entry-1 entry-1", 1, "only once"),
+        ("rebase my-session nowhere", 4, "sessiond tail my-session"),
+        ("merge my-session my-session --text t", 1, "merged with itself"),
+        ("merge my-session nowhere --text t", 4, "sessiond list"),
+        ("merge my-session my-session --text t --prompt", 2, "--text, or --prompt"),
+        ("navigate my-session nowhere", 4, "sessiond tail my-session"),
+        ("navigate my-session entry-1 --head none", 4, "sessiond heads my-session"),
+        ("navigate my-session null --prompt --summary s", 2, "leave --summary"),
+        ("navigate my-session entry-2 --prompt", 1, "no entry would be left behind"),
+        ("usage my-session --head none", 4, "sessiond heads my-session"),
+        ("usage my-session --window 0", 2, "--window"),
+        ("stats nowhere", 4, "sessiond list"),
+    ],
+)
+def test_a_refusal_says_what_to_do_next(shell: Shell, line: str, status: int, advice: str) -> None:
+    before = (shell.folder / "session.jsonl").read_bytes()
+    done = shell.run(f"sessiond {line}")
+    assert (done.returncode, done.stdout) == (status, "")
+    assert advice in done.stderr
+    said(shell, "sessiond export my-session after.jsonl")
+    assert (shell.folder / "after.jsonl").read_bytes() == before
+
+
+def test_a_merge_appends_a_turn_or_begins_a_session_with_it(shell: Shell) -> None:
+    said(shell, "sessiond fork my-session --entries all --id other-one --detached")
+    said(shell, "sessiond append other-one 'It was the moon.'")
+    prompt = shell.run("sessiond merge my-session other-one --prompt")
+    assert "It was the moon." in prompt.stdout
+    assert "quotes 2 entries and 3 entries" in prompt.stderr
+    line = "sessiond merge my-session other-one --text - --expect-leaf entry-2"
+    stored = said(shell, f"sessiond merge my-session other-one --prompt | tail -n 1 | {line}")
+    merged = context(shell, "my-session")
+    assert merged["sources"][-1] == stored
+    assert merged["messages"][-1]["content"] == [{"type": "text", "text": "</session>"}]
+    made = said(shell, "sessiond merge my-session other-one --new --text 'Cron and moon.'")
+    session = shell.json(f"sessiond show {made} --json")["session"]
+    assert session["lineage"]["merge_source"] == "other-one"
+    stale = shell.run(f"{line} <question.txt")
+    assert stale.returncode == 1
+    assert "sessiond tail my-session" in stale.stderr
+
+
+def test_at_a_users_message_its_text_comes_back_to_be_changed(shell: Shell) -> None:
+    assert said(shell, "sessiond navigate my-session entry-1") == "null\nWhy is it late?"
+    assert said(shell, "sessiond navigate my-session entry-2 --label here") == "entry-2"
+    done = shell.run("sessiond navigate my-session here")
+    assert (done.stdout, done.stderr) == ("entry-2\n", "the head was there already\n")
+    prompt = said(shell, "sessiond navigate my-session null --prompt")
+    assert "The cron job." in prompt
+    said(shell, "sessiond navigate my-session null --summary 'A dead end.'")
+    (message,) = context(shell, "my-session")["messages"]
+    assert message["summary"] == "A dead end."
+
+
+def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> None:
+    message = (
+        '{"role":"assistant","content":"x","usage":{"input_tokens":30,"output_tokens":12,'
+        '"total_tokens":42,"cost":0.25}}'
+    )
+    said(shell, f"sessiond append my-session --json-message '{message}'")
+    used = said(shell, "sessiond usage my-session")
+    assert "42 tokens: 30 in, 12 out" in used
+    assert "0.2500" in used
+    assert "not yet" in used
+    assert "sessiond compact" in said(shell, "sessiond usage my-session --window 1")
+    figures = said(shell, "sessiond stats my-session")
+    for text in ("3 on main's path, 3 in all", "3, 1 head", "42 tokens: 30 in, 12 out", "200000"):
+        assert text in figures
+    assert set(shell.json("sessiond stats my-session --json")) == {"session", "usage"}
+
+
+def test_a_terminal_shows_short_ids(shell: Shell) -> None:
+    entry = f'{{"type":"custom","custom_type":"note","data":1,"id":"{LONG_ID}"}}'
+    said(shell, f"sessiond append my-session --entry '{entry}'; sessiond new --id other-one")
+    drawn = on_a_terminal(shell, 80, "navigate", "my-session", LONG_ID)
+    assert drawn.splitlines()[0] == LONG_ID[-8:]
+
+
+@pytest.mark.parametrize("name", SLASH_COMMANDS)
+def test_the_slash_commands_of_other_programs_are_there(shell: Shell, name: str) -> None:
+    """Row 173 of the features: each of these commands exists and does its work on a session."""
+    said(shell, "sessiond new --id other-one")
+    said(shell, f"sessiond {name} {SLASH_COMMANDS[name]}")
