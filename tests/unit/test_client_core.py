@@ -58,7 +58,7 @@ def test_an_answer_too_deep_to_read_is_its_askers_alone() -> None:
     incoming = wire.decode(b'{"jsonrpc":"2.0","id":7,"result":%s}' % deep)
     assert (incoming.id, incoming.result) == (7, Raw(deep))
     with pytest.raises(RecursionError):
-        wire.reader(list)(Raw(deep))
+        wire.read(list, Raw(deep))
     with pytest.raises(ProtocolViolation):
         wire.decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":%s}}' % deep)
 

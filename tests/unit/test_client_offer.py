@@ -16,9 +16,9 @@ from sessiond_client import (
     RpcError,
     Summarize,
     Timeout,
-    limits,
 )
 from sessiond_client.conversation import Setup
+from sessiond_client.generated.facts import SUMMARY_BYTES_MAX
 from sessiond_client.offering import Offering
 from tests.unit.far_end import Daemon
 
@@ -106,7 +106,7 @@ def test_a_summary_is_answered_or_left_to_others() -> None:
     assert (asked.about.prompt, asked.about.plan.first_kept_entry_id) == ("Say it.", "e2")
     with pytest.raises(TypeError, match="pass_on"):
         asked.veto("no")
-    for none in (" \n", "x" * (limits.SUMMARY_BYTES_MAX + 1), "half \ud83d"):
+    for none in (" \n", "x" * (SUMMARY_BYTES_MAX + 1), "half \ud83d"):
         with pytest.raises(ValueError, match=r"summary|surrogates"):
             asked.answer(none)
     assert daemon.requests() == []

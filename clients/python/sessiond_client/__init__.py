@@ -15,101 +15,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sessiond_client.aio import Client, connect
-    from sessiond_client.asked import Asked, BeforeBranch, BeforeCompact, BeforeFork, Summarize
-    from sessiond_client.blocking import BlockingClient, connect_blocking
-    from sessiond_client.errors import (
-        ClientClosed,
-        ConnectionLost,
-        LeaseLost,
-        ProtocolViolation,
-        RpcError,
-        SessiondClientError,
-        Timeout,
-    )
-    from sessiond_client.events import (
-        CatalogChanged,
-        Changed,
-        Cursor,
-        EntryEvent,
-        Event,
-        Flushed,
-        Lagged,
-        Notice,
-        Presence,
-        Present,
-        Replaced,
-        Signal,
-        Synced,
-    )
-    from sessiond_client.task_leases import HeldLease
-    from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
-    from sessiond_client.thread_leases import BlockingHeldLease
-    from sessiond_client.thread_streams import (
-        BlockingCatalogSubscription,
-        BlockingOffer,
-        BlockingSubscription,
-    )
-
-__all__ = [
-    "Asked",
-    "BeforeBranch",
-    "BeforeCompact",
-    "BeforeFork",
-    "BlockingCatalogSubscription",
-    "BlockingClient",
-    "BlockingHeldLease",
-    "BlockingOffer",
-    "BlockingSubscription",
-    "CatalogChanged",
-    "CatalogSubscription",
-    "Changed",
-    "Client",
-    "ClientClosed",
-    "ConnectionLost",
-    "Cursor",
-    "EntryEvent",
-    "Event",
-    "Flushed",
-    "HeldLease",
-    "Lagged",
-    "LeaseLost",
-    "Notice",
-    "Offer",
-    "Presence",
-    "Present",
-    "ProtocolViolation",
-    "Replaced",
-    "RpcError",
-    "SessiondClientError",
-    "Signal",
-    "Subscription",
-    "Summarize",
-    "Synced",
-    "Timeout",
-    "__version__",
-    "connect",
-    "connect_blocking",
-]
-
 __version__ = "0.1.0"
 
-# What the names above come from, the quicker to import first.
-_MODULES = (
-    *("errors", "events", "asked", "thread_streams", "thread_leases", "blocking"),
-    *("task_streams", "task_leases", "aio"),
-)
+if TYPE_CHECKING:
+    from sessiond_client.exports import *  # noqa: F403 - their public place is here
+    from sessiond_client.exports import __all__ as __all__
+else:  # a checker would take `__getattr__` for leave to ask for anything
+    from sessiond_client.exports import HOMES
 
-if not TYPE_CHECKING:  # a checker would take it for leave to ask for anything
+    __all__ = [*HOMES, "__version__"]
 
     def __getattr__(name):
         """Import a name at its first use, and keep it here."""
         from importlib import import_module
 
-        for home in _MODULES if name in __all__ else ():
-            module = import_module(f"{__name__}.{home}")
-            if name in vars(module):
-                value = globals()[name] = getattr(module, name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+        return value

@@ -10,34 +10,27 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, Self
 
-from msgspec import Raw
-
 from sessiond_client import wire
-from sessiond_client.generated.requests import BeforeBranch, BeforeCompact, BeforeFork, Summarize
-from sessiond_client.limits import SUMMARY_BYTES_MAX
+from sessiond_client.generated.facts import SUMMARY_BYTES_MAX
+from sessiond_client.generated.requests import (
+    BeforeBranch,
+    BeforeCompact,
+    BeforeFork,
+    Subject,
+    Summarize,
+)
 
 __all__ = [
-    "SUBJECTS",
     "Asked",
     "BeforeBranch",
     "BeforeCompact",
     "BeforeFork",
-    "Subject",
     "Summarize",
 ]
 
 # What an error says to a daemon that only wants to know that there is no answer.
 _DECLINED: Final = "somebody else may do it"
 _FAILED: Final = "it went wrong here"
-
-
-Subject = Summarize | BeforeCompact | BeforeFork | BeforeBranch
-SUBJECTS: Final[dict[str, Callable[[Raw], Subject]]] = {
-    "client/summarize": wire.reader(Summarize),
-    "client/before_compact": wire.reader(BeforeCompact),
-    "client/before_fork": wire.reader(BeforeFork),
-    "client/before_branch": wire.reader(BeforeBranch),
-}
 
 
 class _Fate(Enum):

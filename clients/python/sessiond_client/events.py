@@ -6,14 +6,12 @@ one event that takes something back: everything held of the session is void.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from sessiond_client.generated.messages import *  # noqa: F403 - their public place is here
 from sessiond_client.generated.messages import (
-    Cursor,
     EntryEvent,
     Lagged,
     Presence,
@@ -21,8 +19,6 @@ from sessiond_client.generated.messages import (
     Signal,
     Synced,
 )
-
-After = Cursor | Mapping[str, Any] | Literal[0]
 
 
 class Flushed(Struct, frozen=True):

@@ -24,13 +24,13 @@ from sessiond_client.errors import (
     SessiondClientError,
     Timeout,
 )
+from sessiond_client.generated.facts import REQUEST_BYTES_MAX, TOO_LARGE
 from sessiond_client.generated.messages import ProgressTold
-from sessiond_client.limits import REQUEST_BYTES_MAX, RESENDS_MAX, STORAGE_RETRIES_MAX
+from sessiond_client.limits import RESENDS_MAX, STORAGE_RETRIES_MAX
 from sessiond_client.requests import Resend
 
 __all__ = ["Exchange"]
 
-_TOO_LARGE = -32014
 # Answers that say: not done, ask again.
 _NOT_DONE = frozenset({"overloaded", "draining"})
 
@@ -70,7 +70,7 @@ class Exchange(Conversation):
             call.settle(ClientClosed("the client is closed"))
         elif len(call.frame) > REQUEST_BYTES_MAX:
             data = {"kind": "too_large", "retryable": False, "limit": REQUEST_BYTES_MAX}
-            call.settle(RpcError(_TOO_LARGE, f"a request of {len(call.frame)} bytes", data))
+            call.settle(RpcError(TOO_LARGE, f"a request of {len(call.frame)} bytes", data))
         else:
             self._calls[call.id] = call
             self._set_timer(call.deadline, call)

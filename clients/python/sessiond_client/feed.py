@@ -16,8 +16,10 @@ from msgspec import UNSET, Raw
 from sessiond_client import wire
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ConnectionLost, ProtocolViolation
-from sessiond_client.events import After, Changed, Event, Flushed, Notice
+from sessiond_client.events import Changed, Event, Flushed, Notice
 from sessiond_client.generated.messages import (
+    NOTIFICATIONS,
+    After,
     Cursor,
     EntryEvent,
     Lagged,
@@ -120,38 +122,32 @@ class Feed(Stream[Event]):
             raise ProtocolViolation("events without end before the answer to their subscription")
 
     def _event(self, method: str, params: Raw) -> None:
-        match method:
-            case "session/event":
-                self._entry(wire.read(EntryEvent, params))
-            case "session/synced":
-                self.ready.append(wire.read(Synced, params))
-            case "session/lagged":
-                self.ready.append(wire.read(Lagged, params))
-            case "session/signal":
-                self.ready.append(wire.read(Signal, params))
-            case "session/presence":
-                self._presence(wire.read(Presence, params))
-            case "session/replaced":
-                replaced = wire.read(Replaced, params)
+        if not method.startswith("session/"):
+            # About the daemon, not this session; what follows from it shows by itself.
+            return
+        kind = NOTIFICATIONS.get(method)
+        match None if kind is None else wire.read(kind, params):
+            case EntryEvent() as event:
+                self._entry(event)
+            case Synced() | Lagged() | Signal() as event:
+                self.ready.append(event)
+            case Presence() as presence:
+                self._presence(presence)
+            case Replaced() as replaced:
                 self._replaced(replaced.epoch, replaced.reason)
-            case "session/changed":
-                self.ready.append(self._changed(method, params))
-            case _ if method.startswith("session/"):
+            case StateChange() as now:
+                state = (now.archived, now.read_only, now.read_only_reason)
                 body = wire.READ_OBJECT(params)
-                self.ready.append(Notice(self._session_id, method, body))
-                if method == "session/closed":
-                    # The daemon has let go of it: subscribing again goes on, or says why not.
-                    text = f"the session was closed: {body.get('reason')}"
-                    self.broken = ConnectionLost(text, outcome_unknown=False)
+                self.ready.append(Changed(self._session_id, method, body, *state))
             case _:
-                # About the daemon, not this session; what follows from it shows by itself.
-                return
+                self._notice(method, wire.READ_OBJECT(params))
 
-    def _changed(self, method: str, params: Raw) -> Changed:
-        now = wire.read(StateChange, params)
-        body = wire.READ_OBJECT(params)
-        state = (now.archived, now.read_only, now.read_only_reason)
-        return Changed(self._session_id, method, body, *state)
+    def _notice(self, method: str, params: dict[str, Any]) -> None:
+        self.ready.append(Notice(self._session_id, method, params))
+        if method == "session/closed":
+            # The daemon has let go of it: subscribing again goes on, or says why not.
+            text = f"the session was closed: {params.get('reason')}"
+            self.broken = ConnectionLost(text, outcome_unknown=False)
 
     def _entry(self, event: EntryEvent) -> None:
         if self._cursor is not None and event.seq <= self._cursor.seq:

@@ -1,11 +1,9 @@
-"""Every bound of the client, with what happens when it is reached. Times are seconds."""
+"""Bounds of the client's own, with what happens when it is reached. Times are seconds."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# What the daemon accepts as one frame; a longer request is refused here, before it is sent.
-REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
 # One line from the daemon: an answer has at most 64 MiB, an entry that another
 # program wrote may be larger. More is a violation and ends the connection.
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -29,8 +27,6 @@ LEASE_RENEWALS: Final = 3
 # A lease that is not released by then ends by itself.
 RELEASE_SECONDS: Final = 5.0
 
-# What the daemon takes as a summary; a longer one is refused here.
-SUMMARY_BYTES_MAX: Final = 1024 * 1024
 # Who leaves an offer waits so long until the answers given are sent; then they are lost with it.
 LAST_ANSWERS_SECONDS: Final = 5.0
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from msgspec import Raw
 
 from sessiond_client import wire
-from sessiond_client.asked import SUBJECTS, Asked
+from sessiond_client.asked import Asked
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ProtocolViolation, RpcError
 from sessiond_client.generated.messages import InitializeResult, Withdrawn
+from sessiond_client.generated.requests import REQUESTS
 from sessiond_client.stream import Stream
 
 __all__ = ["Offering"]
@@ -64,12 +65,12 @@ class Offering(Stream[Asked]):
         self.is_started = True
 
     def _asked(self, request_id: int | str | None, method: str, params: Raw) -> None:
-        read = SUBJECTS.get(method)
-        if read is None or not isinstance(request_id, int):
+        kind = REQUESTS.get(method)
+        if kind is None or not isinstance(request_id, int):
             super()._asked(request_id, method, params)
             return
         try:
-            about = read(params)
+            about = wire.read(kind, params)
         except ProtocolViolation:
             self.outgoing.put(wire.refusal(request_id, "this client cannot read it"))
             return

@@ -1,8 +1,7 @@
 """The requests of a client, and whether each may be sent twice. Pure.
 
 Law: an append has its ids before it is first sent, so that a retry is about the
-very entries of the first try. A new method that reads goes into `_READS`; a
-request that is not known to be safe is never repeated.
+very entries of the first try. A request that is not known to be safe is never repeated.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw, Struct
+
+from sessiond_client.generated.facts import ALIASES, READS
 
 __all__ = ["Request", "Resend", "prepare"]
 
@@ -33,35 +34,22 @@ class Request(Struct, frozen=True):
     resend: Resend
 
 
-_ALIASES: Final = frozenset(
-    {"append", "branch", "compact", "build_context", "subscribe", "unsubscribe"}
-)
+# These write, and to do one twice is to do it once. What a lost connection had acquired, it has no more.
+_REPEATABLE: Final = READS | {
+    *("session/acquire", "session/release", "session/renew"),
+    *("session/archive", "session/unarchive", "session/delete"),
+}
 _SUBSCRIBING: Final = frozenset(
     {
         *("session/subscribe", "session/unsubscribe", "session/flush"),
         *("catalog/subscribe", "catalog/unsubscribe"),
     }
 )
-_READS: Final = frozenset(
-    {
-        *("catalog/forest", "rpc.discover", "server/info", "server/ping", "server/stats"),
-        # What a lost connection had acquired, it has no more.
-        *("session/acquire", "session/release", "session/renew", "session/presence"),
-        *("session/archive", "session/unarchive", "session/close", "session/delete"),
-        *("session/brief", "session/build_context", "session/entries", "session/entry"),
-        *("session/get", "session/heads", "session/labels", "session/list", "session/open"),
-        *("session/path", "session/plan_branch_summary", "session/plan_compaction"),
-        *("session/plan_merge", "session/resolve", "session/resolve_entries", "session/search"),
-        *("session/stats", "session/trash", "session/tree", "session/turns", "session/usage"),
-        # Sent again, it covers all that is there by then.
-        *("session/flush", "session/verify"),
-    }
-)
 
 
 def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]) -> Request:
     """Return the request for `method`; an append without ids or key gets ids here."""
-    name = f"session/{method}" if method in _ALIASES else method
+    name = ALIASES.get(method, method)
     if name in _SUBSCRIBING and params.get("durability") is None:
         # It belongs to one connection, and its events to one that is read as they are wanted.
         raise ValueError(f"{name}: use client.subscribe() or client.subscribe_catalog()")
@@ -71,7 +59,7 @@ def prepare(method: str, params: Mapping[str, Any], *, new_id: Callable[[], str]
 
 
 def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
-    if name in _READS:
+    if name in _REPEATABLE:
         return Resend.READ
     match name:
         case "session/append":

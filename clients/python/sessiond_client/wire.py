@@ -32,7 +32,6 @@ __all__ = [
     "decode",
     "notification",
     "read",
-    "reader",
     "refusal",
     "request",
     "rpc_error",
@@ -135,13 +134,8 @@ def read(kind: type[T], raw: Raw) -> T:
     return found
 
 
-def reader(kind: type[T]) -> Reader[T]:
-    """Return a function that reads params or a result as `kind`."""
-    return partial(read, kind)
-
-
 READ_ANY: Final[Reader[Any]] = partial(read, object)
-READ_OBJECT: Final = reader(dict[str, Any])
+READ_OBJECT: Final[Reader[dict[str, Any]]] = partial(read, dict[str, Any])
 
 
 def request(call_id: int, method: str, params: Mapping[str, object]) -> bytes:

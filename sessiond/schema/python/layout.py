@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-__all__ = ["all_names", "bracketed", "docstring", "header", "imports"]
+__all__ = ["all_names", "braced", "bracketed", "docstring", "header", "imports"]
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 4
@@ -37,6 +37,12 @@ def bracketed(before: str, parts: Sequence[str], after: str, indent: str) -> str
     if len(inner) > _WIDTH + 1:
         inner = "".join(f"{indent}{_INDENT}{part},\n" for part in parts)
     return f"{indent}{before}(\n{inner}{indent}){after}\n"
+
+
+def braced(indent: str, parts: Iterable[str]) -> str:
+    """Return the rows of a set or a dict, a line for each."""
+    rows = "".join(f"{indent}{_INDENT}{part},\n" for part in parts)
+    return f"{{\n{rows}{indent}}}"
 
 
 def imports(module: str, names: Iterable[str]) -> str:

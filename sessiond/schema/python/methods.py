@@ -65,9 +65,8 @@ def options_text() -> str:
     told = "The optional parameters of each method, spelled as on the wire; what is left out is not sent."
     standard = imports("collections.abc", used & {"Sequence"})
     standard += imports("typing", used & {"Any", "Literal"})
-    own = imports(_OWN, used & {"Json", "Timed"}) + imports(
-        "sessiond_client.events", used & {"After"}
-    )
+    own = imports(_OWN, used & {"Json", "Timed"})
+    own += imports("sessiond_client.generated.messages", used & {"After"})
     third = imports("msgspec", used & {"Raw"})
     return "\n".join([header(told), standard, third, own, all_names(kinds)]) + body
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ALIASES",
     "BASES",
     "INSTEAD",
-    "LISTS",
     "MEMBERS",
     "MESSAGES",
     "NOTES",
@@ -181,8 +181,13 @@ REQUESTS: Final[tuple[Row, ...]] = (
     ("BeforeBranch", "BeforeBranch", "session_id head leaf_id? entry_id?"),
 )
 
-# The method `list` hides the type of that name where methods are declared.
-LISTS: Final = {"Heads": "Head", "Everybody": "Present", "Hits": "Hit"}
+# Other names for types, by module.
+ALIASES: Final[dict[str, dict[str, str]]] = {
+    "messages": {"After": "Cursor | Mapping[str, Any] | Literal[0]"},
+    # The method `list` hides the type of that name where methods are declared.
+    "results": {"Heads": "list[Head]", "Everybody": "list[Present]", "Hits": "list[Hit]"},
+    "requests": {"Subject": "Summarize | BeforeCompact | BeforeFork | BeforeBranch"},
+}
 
 BASES: Final = {"CompactionPlan": "PlanFacts"}
 SETTINGS: Final = {"Cursor": "omit_defaults=True", "CompactionPlan": "kw_only=True"}

@@ -8,11 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.schema.python.layout import all_names, docstring, header, imports
+from sessiond.model.events import NOTIFICATIONS
+from sessiond.model.requests import CLIENT_REQUESTS
+from sessiond.schema.python.layout import all_names, braced, docstring, header, imports
 from sessiond.schema.python.names import (
+    ALIASES,
     BASES,
     INSTEAD,
-    LISTS,
     MEMBERS,
     MESSAGES,
     NOTES,
@@ -37,11 +39,20 @@ _MODULES: Final[dict[str, tuple[Row, ...]]] = {
 }
 HOMES: Final = {
     **{row[0]: module for module, rows in _MODULES.items() for row in rows},
-    **dict.fromkeys(LISTS, "results"),
+    **{name: module for module, names in ALIASES.items() for name in names},
 }
 """The module of each type."""
 _NAMES: Final = {
     component: row[0] for rows in _MODULES.values() for row in rows for component in row[1].split()
+}
+# Of a module: the types of what the daemon sends, by method, the name of that table, and its type.
+_TABLES: Final = {
+    "messages": (NOTIFICATIONS, "NOTIFICATIONS", "Struct"),
+    "requests": (
+        {method: asked.params for method, asked in CLIENT_REQUESTS.items()},
+        "REQUESTS",
+        "Subject",
+    ),
 }
 
 
@@ -73,10 +84,20 @@ def _module(module: str, told: str) -> str:
     components = Shapes("{name}").components
     rows = _MODULES[module]
     body = "".join(f"\n\n{_struct(row, components)}" for row in rows)
-    lists = {name: kind for name, kind in LISTS.items() if HOMES[name] == module}
-    if lists:
-        body += "\n\n" + "".join(f"{name} = list[{kind}]\n" for name, kind in lists.items())
-    names = [*(row[0] for row in rows), *lists]
+    aliases = ALIASES.get(module, {})
+    if aliases:
+        body += "\n\n" + "".join(f"{name} = {kind}\n" for name, kind in aliases.items())
+    names = [*(row[0] for row in rows), *aliases]
+    if module in _TABLES:
+        kinds, name, about = _TABLES[module]
+        known = [
+            f'"{method}": {_NAMES[kind.__name__]}'
+            for method, kind in kinds.items()
+            if kind.__name__ in _NAMES
+        ]
+        body += f"\n{name}: Final[dict[str, type[{about}]]] = {braced('', known)}\n"
+        body += '"""Types of the parameters, by method."""\n'
+        names.append(name)
     return (
         "\n".join(part for part in (header(told), _imports(module, body), all_names(names)) if part)
         + body
@@ -87,7 +108,9 @@ def _imports(module: str, body: str) -> str:
     """Return the imports that the structs of a module need, block by block."""
     used = set(re.findall(r"\w+", re.sub(r'""".*?"""', "", body, flags=re.DOTALL)))
     outside = {name for name, home in HOMES.items() if home != module and name in used}
-    standard = imports("functools", used & {"cached_property"}) + imports("typing", used & {"Any"})
+    standard = imports("collections.abc", used & {"Mapping"})
+    standard += imports("functools", used & {"cached_property"})
+    standard += imports("typing", used & {"Any", "Final", "Literal"})
     third = "import msgspec\n" if "msgspec.field" in body else ""
     third += imports("msgspec", used & {"UNSET", "Raw", "Struct", "UnsetType"})
     own = imports("sessiond_client", used & {"wire"})

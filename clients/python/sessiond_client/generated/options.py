@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Raw
 
 from sessiond_client.connect_options import Json, Timed
-from sessiond_client.events import After
+from sessiond_client.generated.messages import After
 
 __all__ = [
     "AcquireOptions",

@@ -1,0 +1,48 @@
+"""The names that the client's package exports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessiond.schema.python.layout import all_names, braced, header, imports
+
+__all__ = ["exports_text"]
+
+_PACKAGE: Final = "sessiond_client"
+
+# The exported names by the modules that define them.
+_EXPORTS: Final = {
+    "aio": "Client connect",
+    "asked": "Asked BeforeBranch BeforeCompact BeforeFork Summarize",
+    "blocking": "BlockingClient connect_blocking",
+    "errors": (
+        "ClientClosed ConnectionLost LeaseLost ProtocolViolation RpcError SessiondClientError"
+        " Timeout"
+    ),
+    "events": (
+        "CatalogChanged Changed Cursor EntryEvent Event Flushed Lagged Notice Presence Present"
+        " Replaced Signal Synced"
+    ),
+    "task_leases": "HeldLease",
+    "task_streams": "CatalogSubscription Offer Subscription",
+    "thread_leases": "BlockingHeldLease",
+    "thread_streams": "BlockingCatalogSubscription BlockingOffer BlockingSubscription",
+}
+
+
+def exports_text() -> str:
+    """Return the module that says where each exported name is defined."""
+    homes = {name: home for home, names in _EXPORTS.items() for name in names.split()}
+    own = "".join(imports(f"{_PACKAGE}.{home}", names.split()) for home, names in _EXPORTS.items())
+    checked = "".join(f"    {line}\n" for line in own.splitlines())
+    rows = braced("", [f'"{name}": "{homes[name]}"' for name in sorted(homes)])
+    return "\n".join(
+        [
+            header("The exported names of the package, each with the module that defines it."),
+            "from typing import TYPE_CHECKING, Final\n",
+            f"if TYPE_CHECKING:\n{checked}",
+            all_names(homes),
+            f"HOMES: Final[dict[str, str]] = {rows}",
+            "",
+        ]
+    )
