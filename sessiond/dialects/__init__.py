@@ -6,6 +6,8 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     native/          the native dialect
     pi/              the pi dialect
     member_names.py  what dialects share but for the names of members
+    translated.py    dialects whose lines are read as native lines
+    compose.py       blocks of a message that another dialect wrote
     message_lines.py the usual message lines, as columns
     payload.py       the decoding of message payloads
     usual.py         messages of the usual shape, in one pass
@@ -28,7 +30,7 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.pi.dialect import PI
 from sessiond.model.entries import Header
 
-__all__ = ["DIALECTS", "UNKNOWN_HEADER", "recognise", "sniff"]
+__all__ = ["DIALECTS", "UNKNOWN_HEADER", "dialect_named", "recognise", "sniff"]
 
 DIALECTS: Final[tuple[Dialect, ...]] = (NATIVE, PI)
 
@@ -37,18 +39,25 @@ UNKNOWN_HEADER: Final = "is no session header of a known format"
 _NOT_MINE: Final = frozenset({"is no session header", "is empty"})
 
 
+def dialect_named(name: str) -> Dialect:
+    """Return the dialect of this name. Raises StopIteration for a name that no dialect has."""
+    return next(dialect for dialect in DIALECTS if dialect.name == name)
+
+
 def recognise(first_line: bytes) -> tuple[Dialect, Header]:
-    """Return the dialect of a header line, and the decoded header. Raises BadHeader.
+    """Return the dialect of the file with this header line, and the decoded header. Raises BadHeader.
 
     The error's reason comes from the dialect for which the line seems to be meant, if there is one.
     """
     reason: BadHeader | None = None
     for dialect in DIALECTS:
         try:
-            return dialect, dialect.decode_header(first_line)
+            header = dialect.decode_header(first_line)
         except BadHeader as bad:
             if reason is None and str(bad) not in _NOT_MINE:
                 reason = bad
+        else:
+            return dialect.for_file(header), header
     raise reason or BadHeader(UNKNOWN_HEADER)
 
 

@@ -80,6 +80,14 @@ class Upgrade(Protocol):
     """
 
     @property
+    def is_older(self) -> bool | None:
+        """Whether the file is of an older version; None while no line has shown the version.
+
+        Law: before a line has shown the version, every line is the same in both versions.
+        """
+        ...
+
+    @property
     def header(self) -> bytes:
         """Header of the current version."""
         ...
@@ -110,12 +118,31 @@ class Dialect(Protocol):
         """Differences from other dialects in how an entry acts on its session."""
         ...
 
+    @property
+    def parent_member(self) -> str:
+        """Name of the member in which a line names its parent."""
+        ...
+
+    def for_file(self, header: Header) -> Dialect:
+        """Return the dialect of the file that begins with this header.
+
+        A dialect whose lines depend on the header is another object for each file.
+        """
+        ...
+
     def decode_header(self, line: bytes) -> Header:
         """Return the header in native terms. Raises BadHeader."""
         ...
 
     def encode_header(self, header: Header) -> bytes:
         """Return the first line of a new file."""
+        ...
+
+    def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
+        """Return the first line of a copy: another id, and another folder unless `cwd` is None.
+
+        Every other member stays as it came. The lines of the copy are those of the original.
+        """
         ...
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
@@ -126,7 +153,10 @@ class Dialect(Protocol):
         ...
 
     def upgrade(self, header: bytes) -> Upgrade | None:
-        """Return the migration of a file by its first line; None for a file of the current version."""
+        """Return the migration of a file by its first line; None for a file of the current version.
+
+        Where the first line does not tell the version, the migration finds the version out.
+        """
         ...
 
     def row(self, line: bytes) -> Row:
@@ -191,6 +221,18 @@ class Dialect(Protocol):
 
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """Return the first words of the entry for a list or tree, cut to `chars` and "..."."""
+        ...
+
+    def words(self, line: bytes) -> str:
+        """Return the searchable text of the entry; "" if there is none."""
+        ...
+
+    def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:
+        """Return the messages of this dialect that say what a message of any dialect says.
+
+        No message if this dialect has none of that role; several where one message holds the results
+        of several calls, but this dialect has one message for each result.
+        """
         ...
 
     def reading(self, line: bytes) -> ParsedMessage | None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import Upgrade
-from sessiond.dialects.lenient_json import lenient, text
+from sessiond.dialects.lenient_json import lenient, text, with_field
 from sessiond.dialects.payload import read_message, reading_of
 from sessiond.dialects.preview import entry_preview
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.summaries import summary_of
 from sessiond.dialects.times import raw_rfc3339
+from sessiond.dialects.words import entry_words
 from sessiond.limits import PREVIEW_CHARS
+from sessiond.model.entries import Header
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import ModelName
 
@@ -35,6 +37,15 @@ class NamedMembers:
     """The part of a dialect that `members` decides; `Dialect` describes the methods."""
 
     members: ClassVar[MemberNames]
+
+    def for_file(self, header: Header) -> Self:  # noqa: ARG002
+        """Return this dialect: its lines do not depend on the header."""
+        return self
+
+    def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
+        """Return the first line of a copy, with another id."""
+        line = with_field(line, "id", msgspec.json.encode(session_id))
+        return line if cwd is None else with_field(line, "cwd", msgspec.json.encode(cwd))
 
     def upgrade(self, header: bytes) -> Upgrade | None:  # noqa: ARG002
         """Return None: there is one version."""
@@ -58,6 +69,10 @@ class NamedMembers:
     def preview(self, line: bytes, chars: int = PREVIEW_CHARS) -> str:
         """Return the first words of the entry."""
         return entry_preview(lenient(line), chars)
+
+    def words(self, line: bytes) -> str:
+        """Return the searchable text of the entry."""
+        return entry_words(line)
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line."""

@@ -22,7 +22,7 @@ _SPEAKERS: Final = frozenset({"user", "assistant"})
 
 
 def entry_words(line: bytes) -> str:
-    """Return the searchable text of a stored line, native or pi's; "" if there is none."""
+    """Return the searchable text of a native line, or of one of pi's; "" if there is none."""
     return _words(line)[:SEARCH_TEXT_CHARS_MAX]
 
 

@@ -94,13 +94,20 @@ def append(  # noqa: PLR0913 - what click passes
 
 
 def _message(role: str, text: str, dialect: str) -> Raw:
-    """Return the message in the dialect's spelling."""
-    content: Any = text
-    stamp: dict[str, Any] = {}
-    if dialect == "pi":
-        content = [{"type": "text", "text": text}]
-        stamp = {"timestamp": int(time.time() * 1000)}
-    return Raw(msgspec.json.encode({"role": role, "content": content, **stamp}))
+    """Return the message in the dialect's spelling. Raises UsageError for a role without texts."""
+    # Only this option needs the dialects, and the other ones start faster without them.
+    from sessiond.dialects import dialect_named
+    from sessiond.model.parsed_message import Block, ParsedMessage
+    from sessiond.model.times import rfc3339
+
+    spoken = ParsedMessage(role, (Block("text", text=text),))
+    made = dialect_named(dialect).compose(spoken, rfc3339(time.time()))
+    if not made:
+        raise click.UsageError(
+            f"a {dialect} file has no message of the role {role} that is only a text:"
+            " send the whole message with --json-message"
+        )
+    return made[0]
 
 
 COMMAND = append

@@ -20,14 +20,16 @@ from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.lenient_json import one_line
+from sessiond.dialects.lenient_json import fields, one_line, with_field
 from sessiond.dialects.member_names import MemberNames, NamedMembers
 from sessiond.dialects.native import header as native_header
 from sessiond.dialects.native import rows as native_rows
+from sessiond.dialects.native.compose import compose
 from sessiond.dialects.native.context import messages_of
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.ids import MAIN
 from sessiond.model.message_lines import MessageLines
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind, MessageFacts, MessageRun, Row, Rules
 
 __all__ = ["NATIVE", "Native"]
@@ -53,6 +55,7 @@ class Native(NamedMembers):
     """The native dialect; `Dialect` describes the methods."""
 
     members = MemberNames("model_id", "thinking_level", "read_files", "modified_files")
+    parent_member = "parent_id"
 
     @property
     def name(self) -> str:
@@ -71,6 +74,14 @@ class Native(NamedMembers):
     def encode_header(self, header: Header) -> bytes:
         """Return the first line of a new file."""
         return native_header.encode(header)
+
+    def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
+        """Return the first line of a copy, which names the id of the original."""
+        copied = super().copied_header(line, session_id, cwd)
+        members = fields(line)
+        if "lineage" in members:
+            return copied
+        return with_field(copied, "lineage", b'{"header_id":%s}' % bytes(members["id"]))
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
         """Return the lines unchanged: there is only one version."""
@@ -129,6 +140,10 @@ class Native(NamedMembers):
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages of these entries, in order; payloads are sliced, not decoded."""
         return messages_of(lines)
+
+    def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:  # noqa: ARG002
+        """Return the messages that say what a message of any dialect says."""
+        return compose(message)
 
 
 NATIVE: Final = Native()

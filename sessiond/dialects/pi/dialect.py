@@ -33,6 +33,7 @@ from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.pi import header as pi_header
 from sessiond.dialects.pi import names as pi_names
 from sessiond.dialects.pi.checks import check
+from sessiond.dialects.pi.compose import compose
 from sessiond.dialects.pi.context import messages_of
 from sessiond.dialects.pi.migrate import migrate, upgrade_of
 from sessiond.dialects.settings import level_name, model_name
@@ -41,6 +42,7 @@ from sessiond.dialects.usage import usage_in
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.nesting import SHALLOW_BYTES
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import (
     CompactionEffect,
     Effect,
@@ -102,6 +104,7 @@ class Pi(NamedMembers):
     """The pi dialect; `Dialect` describes the methods."""
 
     members = MemberNames("modelId", "thinkingLevel", "readFiles", "modifiedFiles")
+    parent_member = "parentId"
 
     @property
     def name(self) -> str:
@@ -188,6 +191,10 @@ class Pi(NamedMembers):
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages that pi would send for these entries."""
         return messages_of(lines)
+
+    def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:
+        """Return the messages that say what a message of any dialect says."""
+        return compose(message, timestamp)
 
 
 PI: Final = Pi()

@@ -54,6 +54,8 @@ def upgrade_of(header: bytes) -> PiUpgrade | None:
 class PiUpgrade:
     """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
 
+    is_older = True
+
     def __init__(self, header: bytes, header_id: str, *, is_list: bool) -> None:
         self.header = header
         self._numbering = _Numbering(header_id) if is_list else None

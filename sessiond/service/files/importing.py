@@ -9,14 +9,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from sessiond.dialects.base import BadLine, Dialect
-from sessiond.dialects.lenient_json import fields, with_field
-from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.base import BadLine
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -30,8 +26,6 @@ from sessiond.service.log.line_indexer import too_long
 from sessiond.service.ports import Progress
 
 __all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
-
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class ImportSource(Struct, frozen=True):
@@ -108,7 +102,7 @@ def read_import(
     version = indexer.header.version
     current = dialect.migrate(lines)
     problems += _check(current, name, progress)
-    current[0] = _new_header(current[0], dialect, session_id, cwd)
+    current[0] = dialect.copied_header(current[0], session_id, cwd)
     return current, ImportReport(
         format=dialect.name,
         migrated_from=version if isinstance(version, int) and current[1:] != lines[1:] else None,
@@ -137,14 +131,3 @@ def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:
         line=line,
         repairable=False,
     )
-
-
-def _new_header(line: bytes, dialect: Dialect, session_id: str, cwd: str | None) -> bytes:
-    """Return the source's header with a new id; every other field stays as it came."""
-    old_id = fields(line)["id"]
-    line = with_field(line, "id", _encode(session_id))
-    if cwd is not None:
-        line = with_field(line, "cwd", _encode(cwd))
-    if dialect is NATIVE and "lineage" not in fields(line):
-        line = with_field(line, "lineage", b'{"header_id":%s}' % bytes(old_id))
-    return line

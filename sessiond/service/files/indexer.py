@@ -47,17 +47,22 @@ class Indexer:
         self._session: Session | None = None
         self._intake: LineIndexer | None = None
         self._header: Header | None = None
-        self.upgrade: Upgrade | None = None
-        """Migration of a file of an older version that is served in place."""
+        self._upgrade: Upgrade | None = None
 
     def begin_again(self) -> None:
         """Forget every line; the first line comes next."""
-        self._dialect = self._session = self._intake = self._header = self.upgrade = None
+        self._dialect = self._session = self._intake = self._header = self._upgrade = None
 
     @property
     def has_begun(self) -> bool:
         """Return whether there was a header."""
         return self._dialect is not None
+
+    @property
+    def upgrade(self) -> Upgrade | None:
+        """Migration of a file of an older version that is served in place."""
+        upgrade = self._upgrade
+        return upgrade if upgrade is not None and upgrade.is_older else None
 
     @property
     def dialect(self) -> Dialect:
@@ -112,16 +117,17 @@ class Indexer:
         if not first:
             self._begin(without_end(lines[0]))
             first, lines = 1, lines[1:]
-        if self.upgrade is not None:
-            for seq, line in enumerate(lines, first):
-                self._take(seq, without_end(line))
-            return
-        self.intake.take_lines(first, lines)
+        at = 0
+        while self._upgrade is not None and at < len(lines):
+            self._take(first + at, without_end(lines[at]))
+            at += 1
+        if at < len(lines):
+            self.intake.take_lines(first + at, lines[at:] if at else lines)
 
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""
         try:
-            self.dialect.row(line if self.upgrade is None else self.upgrade.peek(line))
+            self.dialect.row(line if self._upgrade is None else self._upgrade.peek(line))
         except BadLine:
             return False
         return True
@@ -134,16 +140,18 @@ class Indexer:
         except BadHeader as bad:
             raise self._corrupt(1, _why_no_header(line, str(bad))) from bad
         self._dialect = dialect
-        self.upgrade = dialect.upgrade(line) if self._in_place else None
+        self._upgrade = dialect.upgrade(line) if self._in_place else None
         self._session = Session(dialect.rules)
         session_ids = {self._header.id, self._session_id or self._header.id}
         self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
-        self._take = self._intake.take if self.upgrade is None else self._take_older
+        self._take = self._intake.take if self._upgrade is None else self._take_older
 
     def _take_older(self, seq: int, line: bytes) -> None:
-        assert self.upgrade is not None, "the file is of an older version"
-        self.intake.take(seq, self.upgrade.take(line))
+        assert self._upgrade is not None, "the file may be of an older version"
+        self.intake.take(seq, self._upgrade.take(line))
+        if self._upgrade.is_older is False:
+            self._upgrade, self._take = None, self.intake.take
 
     def _corrupt(self, line: int, why: str) -> SessionCorrupt:
         return SessionCorrupt(

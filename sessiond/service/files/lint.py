@@ -17,9 +17,8 @@ from sessiond.model.problems import ProblemKind
 
 __all__ = ["oddities"]
 
-# Spelling of the parent's member in each dialect.
-_PARENTS: Final = {"native": "parent_id", "pi": "parentId"}
-assert _PARENTS.keys() == {dialect.name for dialect in DIALECTS}
+# Each spelling of the parent's member, and the first dialect that has the spelling.
+_PARENTS: Final = {one.parent_member: one.name for one in reversed(DIALECTS)}
 
 
 def oddities(dialect: Dialect, line: bytes) -> Iterator[tuple[ProblemKind, str]]:
@@ -29,8 +28,8 @@ def oddities(dialect: Dialect, line: bytes) -> Iterator[tuple[ProblemKind, str]]
         yield "long_line", detail
     if not dialect.timestamp(line):
         yield "bad_time", "it has no time that can be read; it is shown without"
-    own = _PARENTS[dialect.name]
-    for name, parent in _PARENTS.items():
+    own = dialect.parent_member
+    for parent, name in _PARENTS.items():
         # A search for the bytes comes first, since hardly any line has the other spelling.
         if parent != own and parent.encode() in line:
             found = lenient(line)

@@ -23,7 +23,7 @@ from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
-from sessiond.dialects.words import entry_words, header_words
+from sessiond.dialects.words import header_words
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
@@ -154,7 +154,7 @@ def _header(files: Files, path: Path) -> tuple[Dialect, Text, Upgrade | None]:
 
 
 def _text(dialect: Dialect, seq: int, line: bytes) -> Text | None:
-    words = entry_words(line)
+    words = dialect.words(line)
     if not words:
         return None
     try:

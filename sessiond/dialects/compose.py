@@ -1,0 +1,62 @@
+"""The blocks of a message that another dialect wrote, spelled with a `type`.
+
+{"type":"text","text":"…"}  {"type":"thinking","thinking":"…"}
+{"type":"image","data":"…","mimeType":"image/png"}
+{"type":"toolCall","id":"…","name":"read","arguments":{"path":"a.go"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Raw
+
+from sessiond.model.parsed_message import Block
+from sessiond.model.usage import Usage
+
+__all__ = ["NO_ARGUMENTS", "tagged", "tagged_usage"]
+
+NO_ARGUMENTS: Final = Raw(b"{}")
+
+
+def tagged(blocks: Iterable[Block]) -> list[Any]:
+    """Return the blocks that a content can hold; a tool result is no block but a message."""
+    return [spelled for block in blocks if (spelled := _tagged(block)) is not None]
+
+
+def tagged_usage(usage: Usage | None) -> dict[str, Any]:
+    """Return a usage by pi's names; zeros where there is none."""
+    found = usage or Usage()
+    return {
+        "input": found.input_tokens,
+        "output": found.output_tokens,
+        "cacheRead": found.cache_read_tokens,
+        "cacheWrite": found.cache_write_tokens,
+        "totalTokens": found.total_tokens,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": found.cost},
+    }
+
+
+def _tagged(block: Block) -> Any:
+    match block.kind:
+        case "text":
+            return {"type": "text", "text": block.text}
+        case "thinking":
+            spelled: dict[str, Any] = {"type": "thinking", "thinking": block.text}
+            if block.signature:
+                spelled["thinkingSignature"] = block.signature
+            if block.redacted:
+                spelled["redacted"] = True
+            return spelled
+        case "image":
+            if block.url:
+                return {"type": "image_url", "image_url": {"url": block.url}}
+            return {"type": "image", "data": block.data, "mimeType": block.mime_type}
+        case "tool_call":
+            arguments = NO_ARGUMENTS if block.arguments is None else block.arguments
+            return {"type": "toolCall", "id": block.id, "name": block.name, "arguments": arguments}
+        case "other":
+            return block.raw
+        case "tool_result":
+            return None
