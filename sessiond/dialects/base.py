@@ -81,9 +81,9 @@ class Upgrade(Protocol):
 
     @property
     def is_older(self) -> bool | None:
-        """Whether the file is of an older version; None while no line has shown the version.
+        """True if the file is of an older version; None while no line has shown the version.
 
-        Law: before a line has shown the version, every line is the same in both versions.
+        Law: before a line has shown the version, a line means in each version what it means now.
         """
         ...
 
