@@ -557,7 +557,10 @@ export interface FlushResult {
   durability?: "disk" | "memory";
 }
 
-/** Session and its place in the forest; `children` counts the sessions derived from it. */
+/**
+ * Session and its place in the forest; `children` counts the sessions derived from it. The last
+ * four fields come with `layout`.
+ */
 export interface ForestNode {
   session_id: string;
   parent_id: string | null;
@@ -570,6 +573,10 @@ export interface ForestNode {
   created_at: string;
   updated_at: string;
   message_count: number;
+  indent?: number;
+  connector?: boolean;
+  last?: boolean;
+  gutters?: Gutter[];
 }
 
 /** Sessions with parents before children, siblings by creation time. */
@@ -577,7 +584,11 @@ export interface ForestNodes {
   nodes: ForestNode[];
 }
 
-/** Scope of the forest: all sessions, the sessions of one project, or one tree of sessions. */
+/**
+ * Scope of the forest: all sessions, the sessions of one project, or one tree of sessions. With
+ * `layout` nodes have their place in a drawing in which only forks indent, and the text is that
+ * drawing.
+ */
 export interface ForestParams {
   /** Default: null. */
   scope?: "all" | "project" | "session" | null;
@@ -587,6 +598,8 @@ export interface ForestParams {
   cwd?: string | null;
   /** Default: "nodes". */
   form?: "nodes" | "text";
+  /** Default: false. */
+  layout?: boolean;
   _meta?: RequestMeta | null;
 }
 

@@ -16,13 +16,14 @@ __all__ = ["ForestRow", "plant", "tree_of"]
 
 
 class ForestRow(Struct, frozen=True):
-    """A session and its place; `lines` says for each level whether more siblings follow."""
+    """A session and its place. `forked`: the session has siblings; `last`: no sibling follows."""
 
     session: Relative
     parent_id: str | None
     depth: int
     children: int
-    lines: tuple[bool, ...]
+    forked: bool
+    last: bool
     is_orphan: bool
 
 
@@ -32,23 +33,29 @@ def plant(sessions: Sequence[Relative]) -> Iterator[ForestRow]:
     children: dict[str | None, list[Relative]] = {}
     for session in sessions:
         children.setdefault(parents[session.session_id], []).append(session)
-    roots = children.get(None, [])
-    stack: list[tuple[Relative, tuple[bool, ...]]] = [(root, ()) for root in reversed(roots)]
+    stack: list[tuple[Relative, int, bool, bool]] = []
+
+    def await_turn(family: list[Relative], depth: int) -> None:
+        """Put the siblings on the stack so that the first one, with all below it, comes next."""
+        forked = len(family) > 1
+        stack.extend((one, depth, forked, one is family[-1]) for one in reversed(family))
+
+    await_turn(children.get(None, []), 0)
     while stack:
-        session, lines = stack.pop()
+        session, depth, forked, last = stack.pop()
         below = children.get(session.session_id, [])
+        await_turn(below, depth + 1)
         parent = parents[session.session_id]
         says = session.parent_id is not None or session.parent_path is not None
         yield ForestRow(
             session,
             parent,
-            depth=len(lines),
+            depth=depth,
             children=len(below),
-            lines=lines,
+            forked=forked,
+            last=last,
             is_orphan=parent is None and says,
         )
-        last = len(below) - 1
-        stack += [(child, (*lines, n < last)) for n, child in reversed(list(enumerate(below)))]
 
 
 def tree_of(session_id: str, sessions: Sequence[Relative]) -> list[Relative]:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.session.index import Session
+from sessiond.session.tree import TreeRow
 from sessiond.session.tree_layout import COLUMN_CHARS, RowPlace
 
 __all__ = ["ShownRow", "TreePart"]
@@ -22,7 +23,7 @@ _ANCESTORS_SHOWN: Final = 10
 class ShownRow(Struct, frozen=True):
     """A shown row; `hidden` is the number of rows below it that are not shown."""
 
-    place: RowPlace
+    place: RowPlace[TreeRow]
     hidden: int
     prefix: str
 
@@ -42,17 +43,17 @@ class TreePart:
         self._path = frozenset(islice(session.up(around), _ANCESTORS_SHOWN + 1))
         self._top = min(self._path, default=0)
         # The `around` entry while the rows below it pass; else None.
-        self._entry: RowPlace | None = None
+        self._entry: RowPlace[TreeRow] | None = None
 
     @property
     def ancestors_hidden(self) -> int:
         """Number of ancestors above the first row that is shown."""
         return self._session.depths[self._top] - 1 if self._top else 0
 
-    def rows(self, places: Iterable[RowPlace]) -> Iterator[ShownRow]:
+    def rows(self, places: Iterable[RowPlace[TreeRow]]) -> Iterator[ShownRow]:
         """Yield the rows that are shown. Takes the places in pre-order."""
-        first: RowPlace | None = None
-        shown: RowPlace | None = None
+        first: RowPlace[TreeRow] | None = None
+        shown: RowPlace[TreeRow] | None = None
         hidden = 0
         for place in self._whole(places):
             first = first or place
@@ -65,9 +66,9 @@ class TreePart:
         if first is not None and shown is not None:
             yield self._part(shown, hidden, first)
 
-    def _whole(self, places: Iterable[RowPlace]) -> Iterator[RowPlace]:
+    def _whole(self, places: Iterable[RowPlace[TreeRow]]) -> Iterator[RowPlace[TreeRow]]:
         """Yield the subtree that contains the part."""
-        top: RowPlace | None = None
+        top: RowPlace[TreeRow] | None = None
         for place in places:
             if top is not None and place.row.depth <= top.row.depth:
                 return
@@ -77,7 +78,7 @@ class TreePart:
                 top = place
             yield place
 
-    def _hides(self, place: RowPlace, first: RowPlace) -> bool:
+    def _hides(self, place: RowPlace[TreeRow], first: RowPlace[TreeRow]) -> bool:
         seq = place.row.seq
         if not self._around:
             return self._is_deeper(place, first)
@@ -90,9 +91,9 @@ class TreePart:
             return False
         return self._entry is None or self._is_deeper(place, self._entry)
 
-    def _is_deeper(self, place: RowPlace, top: RowPlace) -> bool:
+    def _is_deeper(self, place: RowPlace[TreeRow], top: RowPlace[TreeRow]) -> bool:
         return self._depth is not None and place.indent > top.indent + self._depth
 
-    def _part(self, place: RowPlace, hidden: int, first: RowPlace) -> ShownRow:
+    def _part(self, place: RowPlace[TreeRow], hidden: int, first: RowPlace[TreeRow]) -> ShownRow:
         cut = COLUMN_CHARS * first.indent if self._around else 0
         return ShownRow(place, hidden, place.prefix[cut:])

@@ -80,3 +80,17 @@ async def test_a_drawing_that_no_answer_holds_is_refused(
         assert refused.value.data["kind"] == "too_large"
         # The drawing ends early, before there is an answer that is too large.
         assert "form nodes" in refused.value.message
+
+
+async def test_nodes_whose_places_no_answer_holds_are_refused(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/create", cwd="/p", session_id="session-a", persist="immediate")
+        plain = (await wire.call("catalog/forest"))["nodes"]
+        set_limits(monkeypatch, RESULT_BYTES_MAX=len(json.dumps(plain)))
+        assert (await wire.call("catalog/forest"))["nodes"] == plain
+        with pytest.raises(Refusal) as refused:
+            await wire.call("catalog/forest", layout=True)
+        assert refused.value.data["kind"] == "too_large"
+        assert "without layout" in refused.value.message

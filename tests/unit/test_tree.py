@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.catalog.forest import plant
+from sessiond.catalog.rows import Relative
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind, Row
 from sessiond.session.index import Session
-from sessiond.session.tree import ChildIndex, preorder
+from sessiond.session.tree import ChildIndex, TreeRow, preorder
 from sessiond.session.tree_layout import RowPlace, lay_out
 
 # A node is its name and its children, in the order in which they are drawn.
@@ -25,7 +27,7 @@ def session_of(parents: dict[str, str | None]) -> Session:
     return session
 
 
-def places_of(session: Session, leaf: str | None = None) -> list[RowPlace]:
+def places_of(session: Session, leaf: str | None = None) -> list[RowPlace[TreeRow]]:
     index = ChildIndex()
     index.extend(session, session.seq)
     rows = preorder(
@@ -34,15 +36,31 @@ def places_of(session: Session, leaf: str | None = None) -> list[RowPlace]:
     return list(lay_out(rows))
 
 
+def spelled(name: str, place: RowPlace[Any]) -> str:
+    """Return the place of a row in the spelling of the vectors."""
+    connector = ("└" if place.row.last else "├") if place.connector else "-"
+    gutters = [(gutter.position, gutter.show) for gutter in place.gutters]
+    return f"{name} {place.indent}{connector}{gutters}"
+
+
 def layout(parents: dict[str, str | None]) -> list[str]:
-    """Return the places of all rows in the spelling of the vectors."""
+    """Return the places of all entries of a session."""
     session = session_of(parents)
+    return [spelled(session.names[place.row.seq], place) for place in places_of(session)]
+
+
+def relatives(parents: dict[str, str | None]) -> list[Relative]:
+    """Return sessions that name these parents."""
     return [
-        f"{session.names[place.row.seq]} {place.indent}"
-        f"{('└' if place.row.last else '├') if place.connector else '-'}"
-        + str([(gutter.position, gutter.show) for gutter in place.gutters])
-        for place in places_of(session)
+        Relative(name, f"/x/{name}", parent, None, None, "/p", False, "", "", 0)
+        for name, parent in parents.items()
     ]
+
+
+def forest_layout(parents: dict[str, str | None]) -> list[str]:
+    """Return the places of all sessions of a forest."""
+    places = lay_out(plant(relatives(parents)))
+    return [spelled(place.row.session.session_id, place) for place in places]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +108,7 @@ def layout(parents: dict[str, str | None]) -> list[str]:
 )
 def test_the_layout_is_pis(parents: dict[str, str | None], expected: list[str]) -> None:
     assert layout(parents) == expected
+    assert forest_layout(parents) == expected
 
 
 def test_what_is_drawn_hangs_together() -> None:
@@ -106,6 +125,22 @@ def test_what_is_drawn_hangs_together() -> None:
         "│               G",
         "└── H",
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (
+            False,
+            ["├── A", "│       B", "│       ├── C", "│       │       D", "│       └── E", "└── F"],
+        ),
+        (True, ["A", "└── B", "    ├── C", "    │   └── D", "    └── E", "F"]),
+    ],
+)
+def test_a_forest_is_drawn_by_forks_or_by_generations(*, steps: bool, expected: list[str]) -> None:
+    parents = {"A": None, "B": "A", "C": "B", "D": "C", "E": "B", "F": None}
+    places = lay_out(plant(relatives(parents)), steps=steps)
+    assert [place.prefix + place.row.session.session_id for place in places] == expected
 
 
 def test_a_conversation_without_forks_is_one_column_however_long() -> None:

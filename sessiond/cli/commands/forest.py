@@ -27,6 +27,7 @@ _ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
         "sessiond forest",
         "sessiond forest --here",
         "sessiond forest my-session",
+        "sessiond forest --layout",
         "sessiond forest --form nodes --json",
     ),
 )
@@ -40,8 +41,15 @@ _ROW: Final = re.compile(r"^([│├└─ ]*)([^ \n]+)", re.MULTILINE)
     show_default=True,
     help="text is a drawing, nodes are JSON.",
 )
+@click.option(
+    "--layout",
+    is_flag=True,
+    help="Draw as `sessiond tree` does: only forks indent. Nodes get their places.",
+)
 @click.argument("session", required=False, type=SESSION)
-def forest(shared: Shared, session: str | None, form: str, *, cwd: str | None) -> None:
+def forest(
+    shared: Shared, session: str | None, form: str, *, layout: bool, cwd: str | None
+) -> None:
     """Draw which session was forked, merged or rebased from which.
 
     The forest of all sessions, of a project, or the one tree that holds SESSION.
@@ -51,7 +59,7 @@ def forest(shared: Shared, session: str | None, form: str, *, cwd: str | None) -
     shared = shared._replace(as_json=shared.as_json or form != "text")
     with connected(shared) as client:
         of = None if session is None else session_id(client, session)
-        drawn = ask_long(client, "catalog/forest", session_id=of, cwd=cwd, form=form)
+        drawn = ask_long(client, "catalog/forest", session_id=of, cwd=cwd, form=form, layout=layout)
     answer(shared, drawn, lambda result: drawing(_with_short_ids(result["text"])))
 
 

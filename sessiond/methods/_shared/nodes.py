@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -16,10 +16,19 @@ from sessiond.model.row import Kind
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.events import type_word
 from sessiond.service.log.open_session import OpenSession
+from sessiond.session.tree import TreeRow
 from sessiond.session.tree_layout import Gutter, RowPlace
 from sessiond.session.tree_part import ShownRow
 
-__all__ = ["FlatNode", "NestedNode", "TreeNode", "drawn", "laid_out", "read_nodes"]
+__all__ = [
+    "FlatNode",
+    "NestedNode",
+    "TreeNode",
+    "drawn",
+    "laid_out",
+    "layout_fields",
+    "read_nodes",
+]
 
 
 class TreeNode(Struct, frozen=True, kw_only=True):
@@ -63,10 +72,10 @@ _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
 
 
 def read_nodes(
-    opened: OpenSession, places: Iterable[RowPlace], upto: int
-) -> Iterator[tuple[RowPlace, TreeNode]]:
+    opened: OpenSession, places: Iterable[RowPlace[TreeRow]], upto: int
+) -> Iterator[tuple[RowPlace[TreeRow], TreeNode]]:
     """Yield each place with its node, in order, as of the last line `upto`."""
-    ahead: deque[RowPlace] = deque()
+    ahead: deque[RowPlace[TreeRow]] = deque()
 
     def seqs() -> Iterator[int]:
         for place in places:
@@ -79,7 +88,7 @@ def read_nodes(
             yield place, _node(opened, place, line, upto)
 
 
-def _node(opened: OpenSession, place: RowPlace, line: bytes, upto: int) -> TreeNode:
+def _node(opened: OpenSession, place: RowPlace[TreeRow], line: bytes, upto: int) -> TreeNode:
     session, dialect, row = opened.session, opened.dialect, place.row
     kind = session.kinds[row.seq]
     wire = dialect.wire(line) if kind in {Kind.COMPACTION, Kind.OPAQUE} else b""
@@ -109,19 +118,21 @@ def _tokens(wire: bytes) -> int | None:
     return count
 
 
-def laid_out(place: RowPlace, node: TreeNode, *, layout: bool) -> FlatNode:
+def laid_out(place: RowPlace[TreeRow], node: TreeNode, *, layout: bool) -> FlatNode:
     """Return a node as a row of the flat form."""
     common = {name: getattr(node, name) for name in TreeNode.__struct_fields__}
-    if not layout:
-        return FlatNode(**common, children=place.row.children)
-    return FlatNode(
-        **common,
-        children=place.row.children,
-        indent=place.indent,
-        connector=place.connector,
-        last=place.row.last,
-        gutters=place.gutters,
-    )
+    placed = layout_fields(place) if layout else {}
+    return FlatNode(**common, children=place.row.children, **placed)
+
+
+def layout_fields(place: RowPlace[Any]) -> dict[str, Any]:
+    """Return the fields of a node that `layout` asks for."""
+    return {
+        "indent": place.indent,
+        "connector": place.connector,
+        "last": place.row.last,
+        "gutters": place.gutters,
+    }
 
 
 def drawn(part: ShownRow, node: TreeNode, kind: int, mark: str, heads: Sequence[str] | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.finding import relatives
@@ -16,25 +16,37 @@ from sessiond.dialects.preview import cut
 from sessiond.errors import InvalidParams, SessionNotFound, TooLarge
 from sessiond.limits import FOREST_SESSIONS_MAX, RESULT_BYTES_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, encode, raw
+from sessiond.methods._shared.nodes import layout_fields
 from sessiond.model.ids import SessionId
+from sessiond.session.tree_layout import Gutter, RowPlace, lay_out
 
 __all__ = ["METHOD"]
 
 # Size of one character of a drawing in JSON.
 _COLUMN_BYTES_MAX: Final = 4
 
+_Row = TypeVar("_Row", str, bytes)
+
 
 class ForestParams(Params):
-    """Scope of the forest: all sessions, the sessions of one project, or one tree of sessions."""
+    """Scope of the forest: all sessions, the sessions of one project, or one tree of sessions.
+
+    With `layout` nodes have their place in a drawing in which only forks indent, and the text is
+    that drawing.
+    """
 
     scope: Literal["session", "project", "all"] | None = None
     session_id: SessionId | None = None
     cwd: str | None = None
     form: Literal["nodes", "text"] = "nodes"
+    layout: bool = False
 
 
 class ForestNode(Struct, frozen=True):
-    """Session and its place in the forest; `children` counts the sessions derived from it."""
+    """Session and its place in the forest; `children` counts the sessions derived from it.
+
+    The last four fields come with `layout`.
+    """
 
     session_id: str
     parent_id: str | None
@@ -47,6 +59,10 @@ class ForestNode(Struct, frozen=True):
     created_at: str
     updated_at: str
     message_count: int
+    indent: int | UnsetType = UNSET
+    connector: bool | UnsetType = UNSET
+    last: bool | UnsetType = UNSET
+    gutters: list[Gutter] | UnsetType = UNSET
 
 
 class ForestNodes(Struct, frozen=True):
@@ -93,7 +109,7 @@ async def _forest(client: Client, params: ForestParams, call: Call[Client]) -> A
                 "more sessions than one forest may have: ask for one project with cwd",
                 limit=FOREST_SESSIONS_MAX,
             )
-        return _answer(_of_scope(params, found), text=params.form == "text")
+        return _answer(_of_scope(params, found), params)
 
     return await client.service.live_catalog.ask(look, call.progress)
 
@@ -107,15 +123,20 @@ def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]
     return tree
 
 
-def _answer(sessions: Sequence[Relative], *, text: bool) -> Any:
-    rows = plant(sessions)
-    if text:
-        return ForestText("\n".join(_fitting(map(_drawn, rows))))
-    return raw((b'{"nodes":[', b",".join(encode(_node(row)) for row in rows), b"]}"))
+def _answer(sessions: Sequence[Relative], params: ForestParams) -> Any:
+    is_text = params.form == "text"
+    places = lay_out(plant(sessions), steps=is_text and not params.layout)
+    if is_text:
+        lines = _fitting(map(_drawn, places), RESULT_BYTES_MAX // _COLUMN_BYTES_MAX)
+        return ForestText("\n".join(lines))
+    nodes = (encode(_node(place, layout=params.layout)) for place in places)
+    return raw((b'{"nodes":[', b",".join(_fitting(nodes, RESULT_BYTES_MAX)), b"]}"))
 
 
-def _node(row: ForestRow) -> ForestNode:
+def _node(place: RowPlace[ForestRow], *, layout: bool) -> ForestNode:
+    row = place.row
     one = row.session
+    placed = layout_fields(place) if layout else {}
     return ForestNode(
         session_id=one.session_id,
         parent_id=row.parent_id,
@@ -128,34 +149,29 @@ def _node(row: ForestRow) -> ForestNode:
         created_at=one.created_at,
         updated_at=one.updated_at,
         message_count=one.message_count,
+        **placed,
     )
 
 
-def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a drawing. Raise TooLarge once they exceed one answer.
+def _fitting(rows: Iterable[_Row], limit: int) -> Iterator[_Row]:
+    """Yield the rows of an answer. Raise TooLarge once they exceed one answer.
 
-    Each level of the forest indents, so a drawing grows faster than the number of sessions.
+    Each level of the forest indents, so an answer may grow faster than the number of sessions.
     """
     size = 0
-    for line in lines:
-        size += len(line)
-        if size > RESULT_BYTES_MAX // _COLUMN_BYTES_MAX:
+    for row in rows:
+        size += len(row)
+        if size > limit:
             raise TooLarge(
-                "the drawing is larger than an answer may be: ask for form nodes",
+                "the forest is larger than an answer may be: ask for form nodes without layout,"
+                " or for one tree with session_id",
                 limit=RESULT_BYTES_MAX,
             )
-        yield line
+        yield row
 
 
-def _drawn(row: ForestRow) -> str:
-    return "".join(_columns(row)) + " ".join(_words(row))
-
-
-def _columns(row: ForestRow) -> Iterator[str]:
-    for more in row.lines[:-1]:
-        yield "│   " if more else "    "
-    if row.lines:
-        yield "├── " if row.lines[-1] else "└── "
+def _drawn(place: RowPlace[ForestRow]) -> str:
+    return place.prefix + " ".join(_words(place.row))
 
 
 def _words(row: ForestRow) -> Iterator[str]:

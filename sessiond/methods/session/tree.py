@@ -35,7 +35,7 @@ from sessiond.model.ids import MAIN, EntryId
 from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import Session
 from sessiond.session.refs import short_ids
-from sessiond.session.tree import preorder
+from sessiond.session.tree import TreeRow, preorder
 from sessiond.session.tree_layout import RowPlace, lay_out
 from sessiond.session.tree_part import ShownRow, TreePart
 
@@ -96,7 +96,7 @@ class _Sight(Struct, frozen=True):
     leaf: int
     heads: Mapping[int, list[str]]
 
-    def places(self) -> Iterator[RowPlace]:
+    def places(self) -> Iterator[RowPlace[TreeRow]]:
         """Yield every node with its place in the drawing."""
         opened, children = self.actor.opened, self.actor.children
         children.extend(opened.session, self.seq)
@@ -220,7 +220,7 @@ def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[ShownRow, TreeNode]]
     """Yield the rows that are drawn, each with its node; no line of another row is read."""
     ahead: deque[ShownRow] = deque()
 
-    def places() -> Iterator[RowPlace]:
+    def places() -> Iterator[RowPlace[TreeRow]]:
         for row in part.rows(sight.places()):
             ahead.append(row)
             yield row.place

@@ -168,7 +168,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "ForestNode",
         (
             "session_id parent_id? depth= children= orphan= title? cwd? archived= created_at?"
-            " updated_at? message_count?"
+            " updated_at? message_count? indent? connector? last? gutters?"
         ),
     ),
     ("Forest", "ForestNodes ForestText", "nodes= text?"),
@@ -198,6 +198,7 @@ TYPES: Final = {
     "Context.sources": "list[Any]",
     "Context.tokens": "Any",
     "EntryEvent.origin": "dict[str, Any]",
+    "ForestNode.gutters": "list[dict[str, Any]]",
     "Imported.report": "Any",
     "Present.data": "Any",
     "Problem.line": "int | None",

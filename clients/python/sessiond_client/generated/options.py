@@ -153,13 +153,16 @@ class ContinueOptions(Timed, total=False):
 class ForestOptions(Timed, total=False):
     """Optional parameters of catalog/forest.
 
-    Scope of the forest: all sessions, the sessions of one project, or one tree of sessions.
+    Scope of the forest: all sessions, the sessions of one project, or one tree of sessions. With
+    `layout` nodes have their place in a drawing in which only forks indent, and the text is that
+    drawing.
     """
 
     scope: Literal["all", "project", "session"]
     session_id: str
     cwd: str
     form: Literal["nodes", "text"]
+    layout: bool
 
 
 class AppendOptions(_Move, total=False):

@@ -609,7 +609,10 @@ class SearchAnswer(Struct, frozen=True):
 
 
 class ForestNode(Struct, frozen=True):
-    """Session and its place in the forest; `children` counts the sessions derived from it."""
+    """Session and its place in the forest; `children` counts the sessions derived from it.
+
+    The last four fields come with `layout`.
+    """
 
     session_id: str
     parent_id: str | None = None
@@ -622,6 +625,10 @@ class ForestNode(Struct, frozen=True):
     created_at: str | None = None
     updated_at: str | None = None
     message_count: int | None = None
+    indent: int | None = None
+    connector: bool | None = None
+    last: bool | None = None
+    gutters: list[dict[str, Any]] | None = None
 
 
 class Forest(Struct, frozen=True):
