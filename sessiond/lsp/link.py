@@ -18,7 +18,7 @@ import anyio
 from anyio import to_thread
 
 from sessiond_client import Client, SessiondClientError, connect
-from sessiond_client.port import Port
+from sessiond_client.reach import Port
 
 __all__ = ["CannotJoin", "Join", "Link"]
 

@@ -7,7 +7,6 @@ from typing import Any
 from sessiond_client.calls import Call
 from sessiond_client.conversation import Setup
 from sessiond_client.exchange import Exchange
-from sessiond_client.requests import prepare
 from tests.unit.far_end import Daemon
 
 SETUP = Setup(hello=None, random=lambda: 1.0)
@@ -17,7 +16,7 @@ DRAINING = {"code": -32023, "kind": "draining", "retryable": True, "retry_after_
 
 def new_call(method: str, params: dict[str, Any] | None = None, *, deadline: float = 30.0) -> Call:
     ids = iter(f"id{number}" for number in range(100))
-    return Call(prepare(method, params or {}, new_id=lambda: next(ids)), deadline)
+    return Call(method, params or {}, deadline=deadline, new_id=lambda: next(ids))
 
 
 def exchange_with(*calls: Call) -> tuple[Exchange, Daemon]:

@@ -31,7 +31,7 @@ class Daemon:
         while outgoing:
             buffers = outgoing.buffers()
             data += b"".join(buffers)
-            self.conversation.sent(outgoing.taken(sum(map(len, buffers))))
+            outgoing.taken(sum(map(len, buffers)))
         return [json.loads(line) for line in data.splitlines()]
 
     def lose(self) -> None:

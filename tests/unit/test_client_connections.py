@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -18,6 +17,7 @@ from sessiond_client import (
     BlockingClient,
     BlockingOffer,
     BlockingSubscription,
+    CatalogChanged,
     CatalogSubscription,
     Changed,
     Client,
@@ -39,14 +39,13 @@ from sessiond_client import (
     Timeout,
     limits,
 )
-from sessiond_client.catalog import CatalogChanged, CatalogFeed
 from sessiond_client.conversation import Setup, backoff
 from sessiond_client.driver import CallDriver
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
-from sessiond_client.port import Port
-from sessiond_client.starting import Reach
-from sessiond_client.steps import Outside, Wait
+from sessiond_client.reach import Port, Reach
+from sessiond_client.steps import Wait
+from sessiond_client.stream import CatalogFeed
 from tests.kit.limits import set_limits
 from tests.unit.client_rig import DRAINING, OVERLOADED, SETUP, exchange_with, new_call
 from tests.unit.far_end import Daemon
@@ -116,6 +115,10 @@ class BrokenPort:
 
 class NoWaiter:
     lock = nullcontext()
+    now = 0.0
+
+    def clock(self) -> float:
+        return self.now
 
     def interrupt(self) -> None:
         raise AssertionError("nobody waits")
@@ -131,17 +134,30 @@ def test_what_the_daemon_said_before_it_went_is_read_although_nothing_can_be_sen
     answer = b'{"id":1,"result":{}}\n'
     ports = iter([BrokenPort(answer[:7], answer[7:], end)])
     connect = cast("Callable[[], Port]", lambda: next(ports))
-    outside = Outside(partial(Reach, connect, None), clock=lambda: 0.0, waiter=NoWaiter())
     exchange, call = Exchange(SETUP), new_call("branch", {})
-    driver = CallDriver(exchange, outside)
+    driver = CallDriver(exchange, Reach(connect, None), NoWaiter())
     assert list(driver.open(0.0)) == []
     exchange.submit(call)
-    exchange.sent([call.id])
+    call.sent()
     later = new_call("branch", {}, deadline=9.0)
     (wait,) = [step for step, _ in zip(driver.drive(later), range(1), strict=False)]
     assert call.is_settled
     assert not call.error
     assert wait == Wait(None, write=False, until=exchange.connect_at)
+
+
+def test_a_client_that_finds_no_daemon_in_time_says_so_and_does_not_spin() -> None:
+    def connect() -> Port:
+        raise FileNotFoundError("no socket")
+
+    waiter = NoWaiter()
+    driver = CallDriver(Exchange(SETUP), Reach(connect, None), waiter)
+    steps = driver.open(0.12)
+    for until in (0.05, 0.12):
+        assert next(steps) == Wait(None, write=False, until=until)
+        waiter.now = until
+    with pytest.raises(ConnectionLost, match="no socket"):
+        next(steps)
 
 
 def test_who_the_client_is_is_said_first_on_every_connection() -> None:

@@ -16,10 +16,9 @@ from sessiond_client import (
     ProtocolViolation,
     wire,
 )
+from sessiond_client.calls import Call, Resend
 from sessiond_client.conversation import Setup
 from sessiond_client.exchange import Exchange
-from sessiond_client.outgoing import Outgoing
-from sessiond_client.requests import Resend, prepare
 from sessiond_client.results import READ_ANY
 from tests.kit.limits import set_limits
 from tests.unit.client_rig import exchange_with, new_call
@@ -99,26 +98,40 @@ def test_a_payload_with_newlines_is_framed_as_one_line_that_means_the_same() -> 
 
 
 def test_a_call_counts_as_sent_from_its_first_byte() -> None:
-    outgoing = Outgoing()
-    outgoing.put(b"aaaa", 1)
+    outgoing, sent = wire.Outgoing(), list[int]()
+    outgoing.put(b"aaaa", lambda: sent.append(1))
     outgoing.put(b"bb")
-    outgoing.put(b"cccc", 3)
-    assert outgoing.taken(0) == []
-    assert outgoing.taken(1) == [1]
-    assert outgoing.taken(3) == []
-    assert outgoing.taken(3) == [3]
+    outgoing.put(b"cccc", lambda: sent.append(3))
+    outgoing.taken(0)
+    assert sent == []
+    outgoing.taken(1)
+    assert sent == [1]
+    outgoing.taken(3)
+    assert sent == [1]
+    outgoing.taken(3)
+    assert sent == [1, 3]
     assert b"".join(outgoing.buffers()) == b"ccc"
-    assert outgoing.taken(3) == []
+    outgoing.taken(3)
+    assert sent == [1, 3]
     assert not outgoing
 
 
 def test_a_cleared_queue_does_not_remember_half_a_frame() -> None:
-    outgoing = Outgoing()
-    outgoing.put(b"aaaa", 1)
+    outgoing, sent = wire.Outgoing(), list[int]()
+    outgoing.put(b"aaaa")
     outgoing.taken(2)
     outgoing.clear()
-    outgoing.put(b"aaaa", 1)
-    assert outgoing.taken(1) == [1]
+    outgoing.put(b"aaaa", lambda: sent.append(1))
+    outgoing.taken(1)
+    assert sent == [1]
+
+
+def test_a_frame_that_was_taken_back_leaves_the_others_in_line() -> None:
+    outgoing, kept, dropped = wire.Outgoing(), new_call("server/ping"), new_call("server/ping")
+    for frame, call in ((b"a", kept), (b"b", dropped), (b"c", kept)):
+        outgoing.put(frame, call.sent)
+    outgoing.discard(dropped.sent)
+    assert b"".join(outgoing.buffers()) == b"ac"
 
 
 # --- what may be sent twice
@@ -152,14 +165,14 @@ def test_a_cleared_queue_does_not_remember_half_a_frame() -> None:
 def test_only_what_cannot_happen_twice_is_sent_twice(
     method: str, params: dict[str, Any], resend: Resend
 ) -> None:
-    assert prepare(method, params, new_id=lambda: "x").resend is resend
+    assert new_call(method, params).resend is resend
 
 
 def test_every_entry_of_an_append_has_an_id_before_it_is_sent() -> None:
     ids = iter(["a", "b", "c", "d"])
 
     def ready(**params: Any) -> Any:
-        return prepare("append", params, new_id=lambda: next(ids)).params
+        return Call("append", params, deadline=30.0, new_id=lambda: next(ids)).params
 
     message = {"role": "user"}
     assert ready(message=message) == {"entry": {"type": "message", "id": "a", "message": message}}
@@ -173,7 +186,7 @@ def test_every_entry_of_an_append_has_an_id_before_it_is_sent() -> None:
 
 def test_a_key_stands_for_the_ids_and_what_is_wrong_goes_to_the_daemon() -> None:
     def ready(**params: Any) -> Any:
-        return prepare("append", params, new_id=lambda: "new").params
+        return Call("append", params, deadline=30.0, new_id=lambda: "new").params
 
     keyed = {"message": {"role": "user"}, "idempotency_key": "k"}
     assert ready(**keyed) == keyed
@@ -187,7 +200,7 @@ def test_a_key_stands_for_the_ids_and_what_is_wrong_goes_to_the_daemon() -> None
 )
 def test_what_belongs_to_one_connection_is_no_plain_call(method: str) -> None:
     with pytest.raises(ValueError, match="subscribe"):
-        prepare(method, {}, new_id=lambda: "x")
+        new_call(method)
 
 
 # --- calls

@@ -16,7 +16,7 @@ from sessiond_client import (
     Timeout,
     limits,
 )
-from sessiond_client.lease_state import LeaseState
+from sessiond_client.connection_state import LeaseState
 from sessiond_client.tree_results import Lease
 from tests.kit.limits import set_limits
 from tests.unit.client_rig import DRAINING, OVERLOADED, exchange_with, new_call
@@ -112,7 +112,7 @@ def test_half_a_request_may_have_been_read() -> None:
     branch = new_call("branch", {"entry_id": "e1"})
     exchange, daemon = exchange_with(branch)
     exchange.connected()
-    exchange.sent(exchange.outgoing.taken(1))
+    exchange.outgoing.taken(1)
     daemon.lose()
     with pytest.raises(ConnectionLost):
         branch.outcome()

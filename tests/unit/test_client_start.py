@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond_client.starting import start_command
+from sessiond_client.reach import start_command
 
 NOTHING_NAMED = {"socket": None, "profile": None, "home": None}
 

@@ -11,20 +11,105 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from msgspec import Raw
 
 from sessiond_client.base import ClientBase
 from sessiond_client.connect_options import ConnectOptions, OfferOptions, Timed
+from sessiond_client.driver import StreamDriver
+from sessiond_client.events import Event
+from sessiond_client.feed import Feed
 from sessiond_client.generated.async_methods import AsyncMethods
+from sessiond_client.generated.messages import CatalogChanged, Cursor
 from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
+from sessiond_client.offering import Asked, Offering
+from sessiond_client.stream import CatalogFeed, Stream
 from sessiond_client.task_leases import HeldLease
-from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
 from sessiond_client.task_waiting import TaskWaiter
 from sessiond_client.wire import READ_ANY
 
-__all__ = ["Client", "connect"]
+__all__ = ["CatalogSubscription", "Client", "Offer", "Subscription", "connect"]
+
+S = TypeVar("S", bound=Stream[Any])
+E = TypeVar("E")
+
+
+class _Items(Generic[S, E]):
+    """An endless iterator. Ends when it or its client is closed."""
+
+    def __init__(self, driver: StreamDriver[S], waiter: TaskWaiter) -> None:
+        self._driver = driver
+        self._waiter = waiter
+
+    def close(self) -> None:
+        """End the subscription and its connection; with the blocking client from any thread."""
+        self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._waiter.run(self._driver.start())
+            self._driver.conversation.require_started()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                await self._finish()
+        finally:
+            self.close()
+
+    async def _finish(self) -> None:
+        return
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E:
+        stream = self._driver.conversation
+        if not stream.ready:
+            # One checkpoint per read of the socket, not per item of it.
+            await self._waiter.run(self._driver.next())
+        item: E | None = stream.take()
+        if item is None:
+            raise StopAsyncIteration
+        return item
+
+
+class Subscription(_Items[Feed, Event]):
+    """The events of a session, endless. Ends when it or its client is closed."""
+
+    @property
+    def position(self) -> Cursor | None:
+        """Return the cursor at which a later subscription goes on: give it as `after`."""
+        return self._driver.conversation.position
+
+    def request_flush(self) -> None:
+        """Ask for a `Flushed` among the events, behind every entry stored by now."""
+        self._driver.act(self._driver.conversation.flush)
+
+
+class CatalogSubscription(_Items[CatalogFeed, CatalogChanged]):
+    """Hints of the catalog, endless. Ends when it or its client is closed."""
+
+    @property
+    def revision(self) -> int | None:
+        """The newest revision known; None before the first answer."""
+        return self._driver.conversation.revision
+
+
+class Offer(_Items[Offering, Asked]):
+    """Requests of the daemon to this client. The iterator ends when it or its client is closed.
+
+    An offer is read while the next request is asked for. Do long work in another task or thread:
+    until the next step no further request is seen, and no withdrawal of one.
+    """
+
+    async def _finish(self) -> None:
+        await self._waiter.run(self._driver.finish())
 
 
 def connect(
@@ -46,7 +131,7 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
 
     async def __aenter__(self) -> Self:
         try:
-            await self._waiter.run(self._driver.open(self._deadline(self._connect_timeout)))
+            await self._waiter.run(self._driver.open(self._waiter.clock() + self._connect_timeout))
         except BaseException:
             self.disconnect()
             raise
@@ -78,15 +163,13 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
 
         "Now" is when the `async with` is entered, or the first event is asked for.
         """
-        with self._waiter.lock:
-            waiter = self._waiter.another()
-            return Subscription(self._new_feed(session_id, options, waiter), waiter)
+        feed = Feed(self._setup, session_id, options, deadline=self._deadline(options))
+        return Subscription(*self._driven(feed))
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> CatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
-        with self._waiter.lock:
-            waiter = self._waiter.another()
-            return CatalogSubscription(self._new_catalog_feed(options, waiter), waiter)
+        feed = CatalogFeed(self._setup, deadline=self._deadline(options))
+        return CatalogSubscription(*self._driven(feed))
 
     def offer(self, **options: Unpack[OfferOptions]) -> Offer:
         """Offer help to the daemon inside the `async with`: what it asks, each to be answered.
@@ -94,9 +177,7 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect` was given a `client_id`.
         """
-        with self._waiter.lock:
-            waiter = self._waiter.another()
-            return Offer(self._new_offer(options, waiter), waiter)
+        return Offer(*self._new_offer(options))
 
     async def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
         call = self._new_call(method, {**named, **options})

@@ -1,18 +1,32 @@
-"""One request and what becomes of it. Pure."""
+"""One call: what is asked, whether the request may be sent twice, and the outcome. Pure.
+
+Law: an append has its ids before it is first sent, so that a retry is about the
+very entries of the first try. A request that is not known to be safe is never repeated.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
+from typing import Any, Final, cast
 
+import msgspec
 from msgspec import Raw
 
 from sessiond_client.connect_options import OnProgress
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.requests import Request
+from sessiond_client.generated.facts import ALIASES, READS
 
-__all__ = ["Call", "CallState"]
+__all__ = ["Call", "CallState", "Resend"]
+
+
+class Resend(Enum):
+    """The meaning of a lost connection or a refused write for a request."""
+
+    NEVER = auto()  # doing it twice would be two things
+    READ = auto()  # changes nothing that a second time would change again
+    KEYED = auto()  # the daemon recognises it by its ids and does it once
 
 
 class CallState(Enum):
@@ -24,13 +38,39 @@ class CallState(Enum):
     SETTLED = auto()
 
 
+# These write, and to do one twice is to do it once. What a lost connection had acquired, it has no more.
+_REPEATABLE: Final = READS | {
+    *("session/acquire", "session/release", "session/renew"),
+    *("session/archive", "session/unarchive", "session/delete"),
+}
+_SUBSCRIBING: Final = frozenset(
+    {
+        *("session/subscribe", "session/unsubscribe", "session/flush"),
+        *("catalog/subscribe", "catalog/unsubscribe"),
+    }
+)
+
+
 class Call:
     """One request and its outcome."""
 
     def __init__(
-        self, request: Request, deadline: float, on_progress: OnProgress | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        deadline: float,
+        new_id: Callable[[], str],
+        on_progress: OnProgress | None = None,
     ) -> None:
-        self.request = request
+        """Give an append ids, if it has neither ids nor key. Raises ValueError for a subscription."""
+        name = ALIASES.get(method, method)
+        if name in _SUBSCRIBING and params.get("durability") is None:
+            # It belongs to one connection, and its events to one that is read as they are wanted.
+            raise ValueError(f"{name}: use client.subscribe() or client.subscribe_catalog()")
+        self.method = method
+        self.params = _with_ids(params, new_id) if name == "session/append" else params
+        self.resend = _resend_of(name, params)
         self.deadline = deadline
         self.on_progress = on_progress
         self.result: Raw | None = None
@@ -50,6 +90,11 @@ class Call:
         """True once the call has its answer or its error."""
         return self.state is CallState.SETTLED
 
+    def sent(self) -> None:
+        """Note that the kernel took the first byte of the request."""
+        if self.state is CallState.QUEUED:
+            self.state = CallState.SENT
+
     def outcome(self) -> Raw:
         """Return the result of a settled call, or its error raised."""
         if self.error is not None:
@@ -58,7 +103,7 @@ class Call:
         return self.result
 
     def settle(self, outcome: Raw | SessiondClientError | None) -> None:
-        """End the call and wakes its waiter."""
+        """End the call and wake its waiter."""
         assert self.state is not CallState.SETTLED
         self.state = CallState.SETTLED
         if isinstance(outcome, SessiondClientError):
@@ -67,3 +112,52 @@ class Call:
             self.result = outcome
         if self.wake is not None:
             self.wake()
+
+
+def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
+    if name in _REPEATABLE:
+        return Resend.READ
+    match name:
+        case "session/append":
+            return Resend.KEYED
+        case "session/compact" if params.get("idempotency_key") is not None:
+            return Resend.KEYED
+        case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
+            return Resend.READ
+        case "session/repair" | "retention/run" if params.get("dry_run", True):
+            return Resend.READ
+        case "session/continue_recent" if params.get("cwd") is None:
+            return Resend.READ
+        case "session/export" if params.get("path") is None:
+            return Resend.READ
+        case _:
+            return Resend.NEVER
+
+
+def _with_ids(params: Mapping[str, Any], new_id: Callable[[], str]) -> Mapping[str, Any]:
+    """Return the params of an append, each entry under an id of its own."""
+    if params.get("idempotency_key") is not None:
+        return params
+    filled = dict(params)
+    if "message" in filled and "entry" not in filled and "entries" not in filled:
+        filled["entry"] = {"type": "message", "message": filled.pop("message")}
+    if "entry" in filled:
+        filled["entry"] = _with_id(filled["entry"], new_id)
+    if isinstance(filled.get("entries"), list | tuple):
+        entries = cast("list[object]", filled["entries"])
+        filled["entries"] = [_with_id(entry, new_id) for entry in entries]
+    return filled
+
+
+def _with_id(entry: object, new_id: Callable[[], str]) -> object:
+    if isinstance(entry, Raw):
+        # One level only: the payloads keep their bytes.
+        entry = msgspec.json.decode(entry, type=dict[str, Raw])
+    # What is no object goes on as it is; the daemon says what is wrong with it.
+    if not isinstance(entry, Mapping):
+        return entry
+    fields = cast("Mapping[str, object]", entry)
+    if fields.get("id") is not None:
+        return fields
+    head = {"type": fields["type"]} if "type" in fields else {}
+    return {**head, "id": new_id(), **{key: fields[key] for key in fields if key != "id"}}

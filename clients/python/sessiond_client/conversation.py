@@ -15,7 +15,6 @@ from msgspec import UNSET, Raw, Struct
 from sessiond_client import wire
 from sessiond_client.errors import ProtocolViolation, RpcError, SessiondClientError
 from sessiond_client.limits import BACKOFF_FIRST, BACKOFF_LONGEST
-from sessiond_client.outgoing import Outgoing
 
 __all__ = ["Conversation", "Setup", "backoff", "retry_after"]
 
@@ -41,11 +40,13 @@ class Conversation(ABC):
     """One side of a connection that is made again whenever it breaks."""
 
     def __init__(self, setup: Setup) -> None:
-        self.outgoing = Outgoing()
+        self.outgoing = wire.Outgoing()
         self.connect_at = 0.0
         self.is_connected = False
+        self.is_closed = False
         self.broken: SessiondClientError | None = None
         """Set when this connection is of no more use: close it and say `lost`."""
+        self.last_loss: Exception | None = None
         self._setup = setup
         self._lines = wire.LineBuffer()
         self._failed_attempts = 0
@@ -69,7 +70,7 @@ class Conversation(ABC):
         self._now = now
         try:
             for line in self._lines.feed(data):
-                self._message(wire.decode(line), len(line))
+                self._message(wire.decode(line))
         except ProtocolViolation as error:
             self.broken = self.broken or error
 
@@ -81,17 +82,18 @@ class Conversation(ABC):
         self._failed_attempts = 1 if was_useful else self._failed_attempts + 1
         delay = backoff(self._failed_attempts, self._setup.random)
         self.connect_at = now + max(delay, self._retry_after)
+        self.last_loss = error
         self.is_connected = False
         self._is_heard = False
         self._retry_after = 0.0
         self.broken = None
         self.outgoing.clear()
-        self._lost(error)
+        self._lost()
         self._is_turned_away = False
 
-    @abstractmethod
-    def sent(self, call_ids: list[int]) -> None:
-        """Note that the kernel took the first byte of these calls."""
+    def close(self) -> None:
+        """End the conversation: every waiting caller is told."""
+        self.is_closed = True
 
     @abstractmethod
     def tick(self, now: float) -> None:
@@ -102,44 +104,40 @@ class Conversation(ABC):
         """Return the time at which `tick` has work; infinity if never."""
 
     @abstractmethod
-    def close(self) -> None:
-        """End the conversation: every waiting caller is told."""
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Queues the requests of a new connection."""
-
-    @abstractmethod
     def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
         """One of our requests was answered."""
 
     @abstractmethod
-    def _notification(self, method: str, params: Raw, size: int) -> None:
-        """Take a notification of the daemon, in a line of `size` bytes."""
-
-    def _asked(self, request_id: int | str | None, method: str, params: Raw) -> None:  # noqa: ARG002
-        """Take a request of the daemon. Nothing was offered on most connections."""
-        self.outgoing.put(wire.refusal(request_id))
-
-    @abstractmethod
-    def _lost(self, error: Exception) -> None:
-        """Forget the requests of the connection: no answer to them comes any more."""
-
-    def _heard(self) -> None:
-        """Note the daemon's first message on this connection."""
-        return
+    def _notification(self, method: str, params: Raw) -> None:
+        """Take a notification of the daemon."""
 
     @abstractmethod
     def _refused(self, error: RpcError) -> None:
         """Take the daemon's refusal: `initialize` failed for good."""
 
-    def _message(self, message: wire.Incoming, size: int) -> None:
+    def _asked(self, request_id: int | str | None, method: str, params: Raw) -> None:  # noqa: ARG002
+        """Take a request of the daemon. Nothing was offered on most connections."""
+        self.outgoing.put(wire.refusal(request_id))
+
+    def _begin(self) -> None:
+        """Queue the requests of a new connection."""
+        return
+
+    def _heard(self) -> None:
+        """Note the daemon's first message on this connection."""
+        return
+
+    def _lost(self) -> None:
+        """Forget the requests of the connection: no answer to them comes any more."""
+        return
+
+    def _message(self, message: wire.Incoming) -> None:
         if not self._is_heard:
             self._is_heard = True
             self._heard()
         if message.method is not UNSET:
             if message.id is UNSET:
-                self._notification(message.method, message.params, size)
+                self._notification(message.method, message.params)
             else:
                 self._asked(message.id, message.method, message.params)
             return

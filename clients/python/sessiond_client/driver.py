@@ -1,6 +1,6 @@
 """The steps that move a conversation over its sockets, up to each point where a caller must wait.
 
-Law: nothing here waits. `drive` yields what to wait for and the shell (anyio or
+Law: nothing here waits. A driver yields what to wait for and the shell (anyio or
 threads) does it, so both clients run the same steps. No background task reads for
 them: one of the waiting calls leads, does the reading for all, and hands over when
 it leaves. A shell runs these functions one at a time.
@@ -9,22 +9,19 @@ it leaves. A shell runs these functions one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from math import inf
 from typing import Any, Generic, TypeVar
 
-from sessiond_client.asked import Asked
 from sessiond_client.calls import Call
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
-from sessiond_client.feed import Feed
 from sessiond_client.limits import LAST_ANSWERS_SECONDS
-from sessiond_client.offering import Offering
-from sessiond_client.port import Port
-from sessiond_client.starting import Start
-from sessiond_client.steps import Outside, Turn, Wait
+from sessiond_client.reach import Port, Reach, Start
+from sessiond_client.steps import Turn, Wait, Waiter
 from sessiond_client.stream import Stream
 
-__all__ = ["CallDriver", "Driver", "FeedDriver", "OfferDriver", "StreamDriver"]
+__all__ = ["CallDriver", "Driver", "StreamDriver"]
 
 C = TypeVar("C", bound=Conversation)
 S = TypeVar("S", bound=Stream[Any])
@@ -33,36 +30,45 @@ S = TypeVar("S", bound=Stream[Any])
 class Driver(Generic[C]):
     """One conversation and its present connection."""
 
-    def __init__(self, conversation: C, outside: Outside) -> None:
+    def __init__(self, conversation: C, reach: Reach, waiter: Waiter) -> None:
         self.conversation = conversation
-        self._outside = outside
-        self._reach = outside.reach()
+        self.is_released = False
+        """True once the driver is closed and no caller waits on it."""
+        self._reach = reach
+        self._waiter = waiter
         self._port: Port | None = None
-        self._failure: OSError | None = None
-        """The error of the last try to connect."""
         self._waiting: Wait | None = None
-        self._is_closed = False
-        self._is_released = False
 
-    @property
-    def is_released(self) -> bool:
-        """True if the driver is closed and no caller waits on it."""
-        return self._is_released
+    def act(self, change: Callable[[], None]) -> None:
+        """Make a change that no caller waits for, and send at once what the change queues."""
+        with self._waiter.lock:
+            change()
+            self._push()
 
     def close(self) -> None:
         """End the conversation; a socket that is being waited on is closed by its waiter."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self.conversation.close()
-        if self._waiting is None:
-            self._release()
-        else:
-            self._outside.waiter.interrupt()
+        with self._waiter.lock:
+            if self.conversation.is_closed:
+                return
+            self.conversation.close()
+            if self._waiting is None:
+                self._release()
+            else:
+                self._waiter.interrupt()
+
+    def _until(self, is_done: Callable[[], bool]) -> Generator[Wait, None, None]:
+        """Go on until something is done; one caller at a time does so."""
+        try:
+            while not is_done():
+                self._waiting = self._advance()
+                if self._waiting is not None and not is_done():
+                    yield self._waiting
+        finally:
+            self._waiting = None
 
     def _advance(self) -> Wait | None:
         """Do what can be done now; then what to wait for, None if there may be more to do."""
-        conversation, now = self.conversation, self._outside.clock()
+        conversation, now = self.conversation, self._waiter.clock()
         conversation.tick(now)
         if self._port is None:
             if now < conversation.connect_at and not self._reach.is_starting:
@@ -93,11 +99,10 @@ class Driver(Generic[C]):
         return Wait(self._port, write=bool(conversation.outgoing), until=conversation.wake_at())
 
     def _connect(self, now: float) -> Wait | None:
-        """Connect, or goes on starting a daemon; then what to wait for."""
+        """Connect, or go on starting a daemon; then what to wait for."""
         try:
             reached = self._reach.go_on(now)
         except OSError as error:
-            self._failure = error
             self.conversation.lost(error, now)
             return None
         if isinstance(reached, Start):
@@ -115,28 +120,28 @@ class Driver(Generic[C]):
                 return error
             if count == 0:
                 break
-            self.conversation.sent(outgoing.taken(count))
+            outgoing.taken(count)
         return None
 
     def _push(self) -> None:
-        """Send at once, and tells a leader that waits for less than there is now to wait for."""
+        """Send at once, and tell a leader that waits for less than there is now to wait for."""
         if self._port is not None:
             # A failure needs no care: whoever reads next finds it.
             self._send(self._port)
         if self._waiting is not None:
             wait = self._next_wait()
             if (wait.write and not self._waiting.write) or wait.until < self._waiting.until:
-                self._outside.waiter.interrupt()
+                self._waiter.interrupt()
 
     def _lose(self, error: Exception) -> None:
         self._hang_up()
-        self.conversation.lost(error, self._outside.clock())
+        self.conversation.lost(error, self._waiter.clock())
 
     def _release(self) -> None:
-        if not self._is_released:
-            self._is_released = True
+        if not self.is_released:
+            self.is_released = True
             self._hang_up()
-            self._outside.waiter.release()
+            self._waiter.release()
 
     def _hang_up(self) -> None:
         self._reach.close()
@@ -148,22 +153,21 @@ class Driver(Generic[C]):
 class CallDriver(Driver[Exchange]):
     """Many calls on one connection."""
 
-    def __init__(self, exchange: Exchange, outside: Outside) -> None:
-        super().__init__(exchange, outside)
-        self._leader: Call | None = None
+    _leader: Call | None = None
 
     def open(self, deadline: float) -> Generator[Wait, None, None]:
-        """Make the first connection, or raises `ConnectionLost` when `deadline` is over."""
+        """Make the first connection, or raise `ConnectionLost` when `deadline` is over."""
         while self._port is None:
-            self._failure = None
             wait = self._advance()
-            if self._failure is not None and self._outside.clock() >= deadline:
-                text = f"cannot connect to sessiond: {self._failure}"
-                raise ConnectionLost(text, outcome_unknown=False) from self._failure
-            if wait is not None:
-                # A start that is under way has a bound of its own.
-                until = wait.until if self._reach.is_starting else min(wait.until, deadline)
-                yield Wait(wait.on, write=False, until=until)
+            if wait is None:
+                continue
+            # A start that is under way has a bound of its own.
+            until = inf if self._reach.is_starting else deadline
+            loss = self.conversation.last_loss
+            if loss is not None and self._waiter.clock() >= until:
+                text = f"cannot connect to sessiond: {loss}"
+                raise ConnectionLost(text, outcome_unknown=False) from loss
+            yield Wait(wait.on, write=False, until=min(wait.until, until))
 
     def drive(self, call: Call) -> Generator[Wait | Turn, None, None]:
         """Make `call`; it is settled when this ends. Closing it early abandons the call."""
@@ -171,27 +175,23 @@ class CallDriver(Driver[Exchange]):
         try:
             self._push()
             while not call.is_settled:
-                if self._leader is not None and self._leader is not call:
+                if self._leader is None:
+                    self._leader = call
+                    yield from self._until(lambda: call.is_settled)
+                else:
                     yield Turn(call)
-                    continue
-                self._leader = call
-                self._waiting = self._advance()
-                if self._waiting is not None and not call.is_settled:
-                    yield self._waiting
-                self._waiting = None
         finally:
             self._leave(call)
 
     def _leave(self, call: Call) -> None:
         if self._leader is call:
             self._leader = None
-            self._waiting = None
         self.conversation.abandon(call)
         if self.conversation.outgoing:
             self._push()  # the cancellation of an abandoned call
         if self._leader is not None:
             return
-        if self._is_closed:
+        if self.conversation.is_closed:
             self._release()
         else:
             self._elect()
@@ -207,55 +207,28 @@ class StreamDriver(Driver[S]):
     """A stream on a connection of its own, read only as its consumer asks."""
 
     def start(self) -> Generator[Wait, None, None]:
-        """Goes on until the daemon has answered the subscription, or the feed is over."""
+        """Go on until the daemon has answered the subscription, or the stream is over."""
         return self._drive(lambda: self.conversation.is_started)
 
     def next(self) -> Generator[Wait, None, None]:
-        """Goes on until an event is ready, or the feed is over."""
+        """Go on until an item is ready, or the stream is over."""
         return self._drive(lambda: bool(self.conversation.ready))
+
+    def finish(self) -> Generator[Wait, None, None]:
+        """Go on until what was answered is sent, for a while."""
+        until = self._waiter.clock() + LAST_ANSWERS_SECONDS
+        outgoing = self.conversation.outgoing
+        if self._waiting is not None:
+            return  # who waits there sends it
+        for wait in self._drive(lambda: not outgoing or self._waiter.clock() >= until):
+            yield Wait(wait.on, write=wait.write, until=min(wait.until, until))
 
     def _drive(self, is_there: Callable[[], bool]) -> Generator[Wait, None, None]:
         if self._waiting is not None:
             raise RuntimeError("somebody else is waiting on this subscription already")
-        feed = self.conversation
+        stream = self.conversation
         try:
-            while not is_there() and not feed.is_over:
-                self._waiting = self._advance()
-                if self._waiting is not None and not is_there() and not feed.is_over:
-                    yield self._waiting
+            yield from self._until(lambda: is_there() or stream.is_over)
         finally:
-            self._waiting = None
-            if feed.is_over:
-                self._is_closed = True
+            if stream.is_over:
                 self._release()
-
-
-class FeedDriver(StreamDriver[Feed]):
-    """The events of a session."""
-
-    def request_flush(self) -> None:
-        """Asks for a `Flushed`; it comes in line with the events."""
-        self.conversation.flush()
-        self._push()
-
-
-class OfferDriver(StreamDriver[Offering]):
-    """The requests of the daemon."""
-
-    def __init__(self, offering: Offering, outside: Outside) -> None:
-        super().__init__(offering, outside)
-        offering.reply = self._reply
-
-    def finish(self) -> Generator[Wait, None, None]:
-        """Goes on until what was answered is sent, for a while."""
-        until = self._outside.clock() + LAST_ANSWERS_SECONDS
-        outgoing = self.conversation.outgoing
-        if self._waiting is not None:
-            return  # who waits there sends it
-        for wait in self._drive(lambda: not outgoing or self._outside.clock() >= until):
-            yield Wait(wait.on, write=wait.write, until=min(wait.until, until))
-
-    def _reply(self, asked: Asked, frame: bytes) -> None:
-        with self._outside.waiter.lock:
-            self.conversation.put(asked, frame)
-            self._push()

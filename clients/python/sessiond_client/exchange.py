@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Raw
 
 from sessiond_client import wire
-from sessiond_client.calls import Call, CallState
+from sessiond_client.calls import Call, CallState, Resend
 from sessiond_client.connection_state import ConnectionState
 from sessiond_client.conversation import Conversation, Setup, backoff, retry_after
 from sessiond_client.errors import (
@@ -27,7 +27,6 @@ from sessiond_client.errors import (
 from sessiond_client.generated.facts import REQUEST_BYTES_MAX, TOO_LARGE
 from sessiond_client.generated.messages import ProgressTold
 from sessiond_client.limits import RESENDS_MAX, STORAGE_RETRIES_MAX
-from sessiond_client.requests import Resend
 
 __all__ = ["Exchange"]
 
@@ -43,8 +42,6 @@ class Exchange(Conversation):
         self._calls: dict[int, Call] = {}
         self._timers: list[tuple[float, int]] = []
         self._last_id = 0
-        self._is_closed = False
-        self._last_loss: Exception | None = None
         self._is_trusted = True
         """False while on a connection that was made again nothing was said yet."""
         self._is_doubted = False
@@ -62,11 +59,11 @@ class Exchange(Conversation):
         """Take a call into the exchange; it may be settled at once."""
         self._last_id += 1
         call.id = self._last_id
-        params = call.request.params
+        params = call.params
         if call.on_progress is not None:
             params = {**params, "_meta": {"progress_token": call.id}}
-        call.frame = wire.request(call.id, call.request.method, params)
-        if self._is_closed:
+        call.frame = wire.request(call.id, call.method, params)
+        if self.is_closed:
             call.settle(ClientClosed("the client is closed"))
         elif len(call.frame) > REQUEST_BYTES_MAX:
             data = {"kind": "too_large", "retryable": False, "limit": REQUEST_BYTES_MAX}
@@ -82,12 +79,6 @@ class Exchange(Conversation):
             self._drop(call)
             call.settle(None)
 
-    def sent(self, call_ids: list[int]) -> None:
-        for call_id in call_ids:
-            call = self._calls.get(call_id)
-            if call is not None:
-                call.state = CallState.SENT
-
     def tick(self, now: float) -> None:
         for call in self._due_calls(now):
             if now >= call.deadline:
@@ -102,7 +93,7 @@ class Exchange(Conversation):
         return self._timers[0][0] if self._timers else math.inf
 
     def close(self) -> None:
-        self._is_closed = True
+        super().close()
         for call in list(self._calls.values()):
             self._settle(call, ClientClosed("the client was closed before the answer"))
 
@@ -119,7 +110,7 @@ class Exchange(Conversation):
         if not self._is_trusted:
             self._is_trusted = True
             for call in self._calls.values():
-                if call.request.resend is Resend.NEVER:
+                if call.resend is Resend.NEVER:
                     self._offer(call)
 
     def _say(self, method: str, params: Mapping[str, object]) -> None:
@@ -135,8 +126,8 @@ class Exchange(Conversation):
         """
         if not self.is_connected or call.state is not CallState.QUEUED:
             return
-        if self._is_trusted or call.request.resend is not Resend.NEVER:
-            self.outgoing.put(call.frame, call.id)
+        if self._is_trusted or call.resend is not Resend.NEVER:
+            self.outgoing.put(call.frame, call.sent)
         elif not self._is_asked:
             self._is_asked = True
             self._say("server/ping", {})
@@ -158,7 +149,7 @@ class Exchange(Conversation):
                     return
         self._settle(call, answer)
 
-    def _notification(self, method: str, params: Raw, size: int) -> None:  # noqa: ARG002
+    def _notification(self, method: str, params: Raw) -> None:
         # Nothing is subscribed on this connection, and a drain is told to each call anyway.
         if method != "$/progress":
             return
@@ -167,8 +158,8 @@ class Exchange(Conversation):
         if call is not None and call.on_progress is not None:
             call.on_progress(told.value.done, told.value.total, told.value.unit)
 
-    def _lost(self, error: Exception) -> None:
-        self._last_loss = error
+    def _lost(self) -> None:
+        error = self.last_loss
         self._is_doubted = not self._is_turned_away
         self.standing.lost(ConnectionLost(f"the connection broke: {error}", outcome_unknown=False))
         for call in list(self._calls.values()):
@@ -179,10 +170,10 @@ class Exchange(Conversation):
                 continue
             call.losses += 1
             call.is_outcome_unknown = True
-            if call.request.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
+            if call.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
                 call.state = CallState.QUEUED
                 continue
-            text = f"the connection broke before {call.request.method} was answered ({error})"
+            text = f"the connection broke before {call.method} was answered ({error})"
             lost = ConnectionLost(f"{text}; its outcome is unknown", outcome_unknown=True)
             lost.__cause__ = error
             self._settle(call, lost)
@@ -193,24 +184,22 @@ class Exchange(Conversation):
 
     def _settle(self, call: Call, outcome: Raw | SessiondClientError) -> None:
         if isinstance(outcome, Raw):
-            self.standing.done(call.request)
+            self.standing.done(call)
         del self._calls[call.id]
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
         is_unknown = call.is_outcome_unknown or call.state is CallState.SENT
-        reason = "" if self.is_connected else f"; not connected: {self._last_loss}"
+        reason = "" if self.is_connected else f"; not connected: {self.last_loss}"
         self._drop(call)
-        expired = Timeout(
-            f"no answer to {call.request.method} in time{reason}", outcome_unknown=is_unknown
-        )
-        expired.__cause__ = None if self.is_connected else self._last_loss
+        expired = Timeout(f"no answer to {call.method} in time{reason}", outcome_unknown=is_unknown)
+        expired.__cause__ = None if self.is_connected else self.last_loss
         call.settle(expired)
 
     def _drop(self, call: Call) -> None:
         del self._calls[call.id]
         if call.state is CallState.QUEUED:
-            self.outgoing.discard(call.id)
+            self.outgoing.discard(call.sent)
         elif call.state is CallState.SENT and self.is_connected:
             self.outgoing.put(wire.notification("$/cancelRequest", {"id": call.id}))
 
@@ -231,5 +220,5 @@ def _may_ask_again(call: Call, error: RpcError) -> bool:
     # After a failed write the daemon may find the entries at its next start:
     # only ids make it safe to ask, and only so often.
     is_storage = error.kind == "storage_error" and error.retryable
-    is_keyed = call.request.resend is Resend.KEYED
+    is_keyed = call.resend is Resend.KEYED
     return is_storage and is_keyed and call.refusals <= STORAGE_RETRIES_MAX

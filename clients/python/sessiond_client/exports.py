@@ -8,9 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sessiond_client.aio import Client, connect
-    from sessiond_client.asked import Asked, BeforeBranch, BeforeCompact, BeforeFork, Summarize
-    from sessiond_client.blocking import BlockingClient, connect_blocking
+    from sessiond_client.aio import CatalogSubscription, Client, Offer, Subscription, connect
+    from sessiond_client.blocking import (
+        BlockingCatalogSubscription,
+        BlockingClient,
+        BlockingOffer,
+        BlockingSubscription,
+        connect_blocking,
+    )
     from sessiond_client.errors import (
         ClientClosed,
         ConnectionLost,
@@ -35,14 +40,15 @@ if TYPE_CHECKING:
         Signal,
         Synced,
     )
-    from sessiond_client.task_leases import HeldLease
-    from sessiond_client.task_streams import CatalogSubscription, Offer, Subscription
-    from sessiond_client.thread_leases import BlockingHeldLease
-    from sessiond_client.thread_streams import (
-        BlockingCatalogSubscription,
-        BlockingOffer,
-        BlockingSubscription,
+    from sessiond_client.generated.requests import (
+        BeforeBranch,
+        BeforeCompact,
+        BeforeFork,
+        Summarize,
     )
+    from sessiond_client.offering import Asked
+    from sessiond_client.task_leases import HeldLease
+    from sessiond_client.thread_leases import BlockingHeldLease
 
 __all__ = [
     "Asked",
@@ -85,17 +91,17 @@ __all__ = [
 ]
 
 HOMES: Final[dict[str, str]] = {
-    "Asked": "asked",
-    "BeforeBranch": "asked",
-    "BeforeCompact": "asked",
-    "BeforeFork": "asked",
-    "BlockingCatalogSubscription": "thread_streams",
+    "Asked": "offering",
+    "BeforeBranch": "generated.requests",
+    "BeforeCompact": "generated.requests",
+    "BeforeFork": "generated.requests",
+    "BlockingCatalogSubscription": "blocking",
     "BlockingClient": "blocking",
     "BlockingHeldLease": "thread_leases",
-    "BlockingOffer": "thread_streams",
-    "BlockingSubscription": "thread_streams",
+    "BlockingOffer": "blocking",
+    "BlockingSubscription": "blocking",
     "CatalogChanged": "events",
-    "CatalogSubscription": "task_streams",
+    "CatalogSubscription": "aio",
     "Changed": "events",
     "Client": "aio",
     "ClientClosed": "errors",
@@ -108,7 +114,7 @@ HOMES: Final[dict[str, str]] = {
     "Lagged": "events",
     "LeaseLost": "errors",
     "Notice": "events",
-    "Offer": "task_streams",
+    "Offer": "aio",
     "Presence": "events",
     "Present": "events",
     "ProtocolViolation": "errors",
@@ -116,8 +122,8 @@ HOMES: Final[dict[str, str]] = {
     "RpcError": "errors",
     "SessiondClientError": "errors",
     "Signal": "events",
-    "Subscription": "task_streams",
-    "Summarize": "asked",
+    "Subscription": "aio",
+    "Summarize": "generated.requests",
     "Synced": "events",
     "Timeout": "errors",
     "connect": "aio",

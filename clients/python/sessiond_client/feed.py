@@ -8,12 +8,13 @@ daemon is asked for exactly what is missing, and what it sends twice is dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from sessiond_client import wire
+from sessiond_client.connect_options import Timed
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ConnectionLost, ProtocolViolation
 from sessiond_client.events import Changed, Event, Flushed, Notice
@@ -32,11 +33,9 @@ from sessiond_client.generated.messages import (
 )
 from sessiond_client.generated.results import FlushResult
 from sessiond_client.limits import HELD_BYTES_MAX
-from sessiond_client.stream import Stream
+from sessiond_client.stream import SUBSCRIBE_ID, Stream
 
 __all__ = ["Feed"]
-
-_SUBSCRIBE_ID: Final = 1
 
 
 class Feed(Stream[Event]):
@@ -49,13 +48,14 @@ class Feed(Stream[Event]):
         self.position = _cursor(options.get("after"))
         """Behind the last entry taken; None while "from now" has no place yet."""
         self._session_id = session_id
-        self._options = {"signals": False, **options}
-        self._options.pop("after", None)
+        own = {"after", *Timed.__annotations__}
+        sent = {name: value for name, value in options.items() if name not in own}
+        self._options = {"signals": False, **sent}
         self._told_present = False
         self._cursor = self.position
         self._held: list[tuple[str, Raw]] | None = None
         self._held_bytes = 0
-        self._last_id = _SUBSCRIBE_ID
+        self._last_id = SUBSCRIBE_ID
         self._flushes: list[int] = []
         """The ids of flushes without an answer."""
 
@@ -82,7 +82,7 @@ class Feed(Stream[Event]):
         # go on from the cursor or start again: until then they are held.
         self._held = []
         self._held_bytes = 0
-        self.outgoing.put(wire.request(_SUBSCRIBE_ID, "session/subscribe", params))
+        self.outgoing.put(wire.request(SUBSCRIBE_ID, "session/subscribe", params))
 
     def _result(self, call_id: int, result: Raw) -> None:
         if call_id in self._flushes:
@@ -112,12 +112,12 @@ class Feed(Stream[Event]):
         if answer.clients or self._told_present:
             self._presence(Presence(self._session_id, answer.clients))
 
-    def _notification(self, method: str, params: Raw, size: int) -> None:
+    def _notification(self, method: str, params: Raw) -> None:
         if self._held is None:
             self._event(method, params)
             return
         self._held.append((method, params))
-        self._held_bytes += size
+        self._held_bytes += len(params)
         if self._held_bytes > HELD_BYTES_MAX:
             raise ProtocolViolation("events without end before the answer to their subscription")
 
@@ -170,8 +170,7 @@ class Feed(Stream[Event]):
             self._cursor = start
             self.ready.append(Replaced(self._session_id, epoch, reason))
 
-    def _lost(self, error: Exception) -> None:
-        super()._lost(error)
+    def _lost(self) -> None:
         self._held = None
 
 

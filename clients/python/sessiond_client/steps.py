@@ -1,50 +1,17 @@
-"""The requests of a driver to its shell, and the driver's needs of the world."""
+"""The steps of a driver, each a wait, and the part of a shell that does the waiting."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from sessiond_client.calls import Call
-from sessiond_client.port import Port
-from sessiond_client.starting import Reach, Start
+from sessiond_client.reach import Port, Start
 
-__all__ = ["Outside", "Shell", "Steps", "Turn", "Wait", "Waiter"]
-
-
-class Waiter(Protocol):
-    """The part of a shell that waits, as far as a driver knows it."""
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """The lock that is held while a driver of this shell moves."""
-        ...
-
-    def interrupt(self) -> None:
-        """End the present `Wait` early, if there is one."""
-
-    def release(self) -> None:
-        """There will be no more `Wait`: drops what was needed for it."""
-
-
-class Shell(Waiter, Protocol):
-    """A shell as its client knows the shell."""
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        """The clock by which times are told."""
-        ...
-
-
-class Outside(Struct, frozen=True):
-    """The functions of the world that a driver needs."""
-
-    reach: Callable[[], Reach]
-    clock: Callable[[], float]
-    waiter: Waiter
+__all__ = ["Steps", "Turn", "Wait", "Waiter"]
 
 
 class Wait(Struct, frozen=True):
@@ -62,3 +29,22 @@ class Turn(Struct, frozen=True):
 
 
 Steps = Generator[Wait | Turn, None, None] | Generator[Wait, None, None]
+
+
+class Waiter(Protocol):
+    """The part of a shell that waits, as far as a driver knows it."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock that is held while a driver of this shell moves."""
+        ...
+
+    def clock(self) -> float:
+        """Return the time of the clock by which deadlines are told."""
+        ...
+
+    def interrupt(self) -> None:
+        """End the present `Wait` early, if there is one."""
+
+    def release(self) -> None:
+        """There will be no more `Wait`: drops what was needed for it."""

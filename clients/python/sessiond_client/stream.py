@@ -1,24 +1,33 @@
-"""A stream of items that a consumer reads, over any number of connections of its own. Pure.
+"""Streams of items that a consumer reads, over any number of connections of their own. Pure.
 
-Law: items are put into `ready` in their order and taken once. The stream ends when it is closed,
+Law: items are put into `ready` in their order and taken once. A stream ends when it is closed,
 or with one error; a lost connection is no error.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections import deque
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Raw
 
+from sessiond_client import wire
 from sessiond_client.conversation import Conversation, Setup
-from sessiond_client.errors import ClientClosed, RpcError, SessiondClientError, Timeout
+from sessiond_client.errors import (
+    ClientClosed,
+    ProtocolViolation,
+    RpcError,
+    SessiondClientError,
+    Timeout,
+)
+from sessiond_client.generated.messages import CatalogChanged, WatchResult
 
-__all__ = ["Stream"]
+__all__ = ["SUBSCRIBE_ID", "CatalogFeed", "Stream"]
 
 E = TypeVar("E")
+
+SUBSCRIBE_ID: Final = 1
 
 
 class Stream(Conversation, Generic[E]):
@@ -28,11 +37,9 @@ class Stream(Conversation, Generic[E]):
         super().__init__(setup)
         self.ready: deque[E] = deque()
         self.error: SessiondClientError | None = None
-        self.is_closed = False
         self.is_started = False
         """True once the first answer came; until then `deadline` holds."""
         self._deadline = deadline
-        self._last_loss: Exception | None = None
 
     @property
     def is_over(self) -> bool:
@@ -54,36 +61,52 @@ class Stream(Conversation, Generic[E]):
             self.take()
             raise ClientClosed("closed before it was subscribed")
 
-    def sent(self, call_ids: list[int]) -> None:
-        """Do nothing: a subscription may always be asked for again."""
-
     def tick(self, now: float) -> None:
         if not self.is_started and not self.is_over and now >= self._deadline:
-            reason = "" if self._last_loss is None else f": {self._last_loss}"
+            reason = "" if self.last_loss is None else f": {self.last_loss}"
             self.error = Timeout(f"not subscribed in time{reason}", outcome_unknown=False)
-            self.error.__cause__ = self._last_loss
+            self.error.__cause__ = self.last_loss
 
     def wake_at(self) -> float:
         return math.inf if self.is_started else self._deadline
 
-    def close(self) -> None:
-        self.is_closed = True
-
-    @abstractmethod
-    def _result(self, call_id: int, result: Raw) -> None:
-        """One of our requests was done."""
-
     def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
         if isinstance(answer, RpcError):
-            self._last_loss = answer
             self._hang_up(answer)
             if not answer.retryable:
                 self.error = answer
         else:
             self._result(call_id, answer)
 
-    def _lost(self, error: Exception) -> None:
-        self._last_loss = error
+    def _result(self, call_id: int, result: Raw) -> None:  # noqa: ARG002 - nothing is asked here
+        """One of our requests was done."""
+        raise ProtocolViolation(f"an answer to {call_id}, which was not asked")
 
     def _refused(self, error: RpcError) -> None:
         self.error = error
+
+
+class CatalogFeed(Stream[CatalogChanged]):
+    """Hints that lists show something else; what is true is what `list` says.
+
+    A hint that may have been missed while there was no connection is made up for by one that says "many".
+    """
+
+    revision: int | None = None
+    """The newest one known."""
+
+    def _begin(self) -> None:
+        self.outgoing.put(wire.request(SUBSCRIBE_ID, "catalog/subscribe", {}))
+
+    def _result(self, call_id: int, result: Raw) -> None:  # noqa: ARG002 - there is one request
+        revision = wire.read(WatchResult, result).revision
+        if self.revision is not None and revision != self.revision:
+            self.ready.append(CatalogChanged(revision))
+        self.revision = revision
+        self.is_started = True
+
+    def _notification(self, method: str, params: Raw) -> None:
+        if method == "catalog/changed":
+            changed = wire.read(CatalogChanged, params)
+            self.revision = changed.revision
+            self.ready.append(changed)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from sessiond_client.connection_state import ConnectionState
+from sessiond_client.connection_state import ConnectionState, LeaseState
 from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.async_methods import AsyncMethods
 from sessiond_client.generated.options import AcquireOptions
-from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.task_waiting import TaskWaiter, TaskWork
 

@@ -11,8 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from sessiond_client.port import Port
-from sessiond_client.starting import Start
+from sessiond_client.reach import Port, Start
 from sessiond_client.steps import Steps, Turn, Wait
 
 __all__ = ["TaskWaiter", "TaskWork"]

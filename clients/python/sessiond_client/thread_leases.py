@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from sessiond_client.connection_state import ConnectionState
+from sessiond_client.connection_state import ConnectionState, LeaseState
 from sessiond_client.errors import SessiondClientError
 from sessiond_client.generated.blocking_methods import BlockingMethods
 from sessiond_client.generated.options import AcquireOptions
-from sessiond_client.lease_state import LeaseState
 from sessiond_client.limits import RELEASE_SECONDS, TIMEOUT_DEFAULT
 from sessiond_client.thread_waiting import ThreadWaiter, ThreadWork
 

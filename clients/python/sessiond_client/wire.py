@@ -11,15 +11,17 @@ surrogate pairs, which msgspec does not take.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond_client.errors import ProtocolViolation, RpcError
-from sessiond_client.limits import LINE_BYTES_MAX
+from sessiond_client.limits import LINE_BYTES_MAX, SEND_FRAMES_MAX
 
 __all__ = [
     "READ_ANY",
@@ -27,6 +29,7 @@ __all__ = [
     "ErrorBody",
     "Incoming",
     "LineBuffer",
+    "Outgoing",
     "Reader",
     "answer",
     "decode",
@@ -99,6 +102,50 @@ class LineBuffer:
             self._part_bytes += len(rest)
             if self._part_bytes > LINE_BYTES_MAX:
                 raise ProtocolViolation(f"a line of more than {LINE_BYTES_MAX} bytes")
+
+
+class Outgoing:
+    """The frames of one connection that the kernel has not taken yet.
+
+    Law: a request counts as sent from its first byte. Only a request of which no byte left may be
+    sent again without asking what it does.
+    """
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[memoryview, Callable[[], None] | None]] = deque()
+        self._is_begun = False
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def put(self, frame: bytes, sent: Callable[[], None] | None = None) -> None:
+        """Queue a frame behind the queued ones; `sent` is called when its first byte leaves."""
+        self._frames.append((memoryview(frame), sent))
+
+    def buffers(self) -> list[memoryview]:
+        """Return the bytes to hand to the kernel next, oldest first."""
+        return [frame for frame, _ in islice(self._frames, SEND_FRAMES_MAX)]
+
+    def taken(self, count: int) -> None:
+        """Forget `count` bytes that the kernel took."""
+        while count:
+            frame, sent = self._frames.popleft()
+            if not self._is_begun and sent is not None:
+                sent()
+            self._is_begun = count < len(frame)
+            if self._is_begun:
+                self._frames.appendleft((frame[count:], sent))
+                return
+            count -= len(frame)
+
+    def discard(self, sent: Callable[[], None]) -> None:
+        """Take back the frame of a call of which no byte was sent."""
+        self._frames = deque(item for item in self._frames if item[1] != sent)
+
+    def clear(self) -> None:
+        """Forget everything: the connection that it was for is gone."""
+        self._frames.clear()
+        self._is_begun = False
 
 
 def decode(line: bytes) -> Incoming:

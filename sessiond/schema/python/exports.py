@@ -12,9 +12,11 @@ _PACKAGE: Final = "sessiond_client"
 
 # The exported names by the modules that define them.
 _EXPORTS: Final = {
-    "aio": "Client connect",
-    "asked": "Asked BeforeBranch BeforeCompact BeforeFork Summarize",
-    "blocking": "BlockingClient connect_blocking",
+    "aio": "CatalogSubscription Client Offer Subscription connect",
+    "blocking": (
+        "BlockingCatalogSubscription BlockingClient BlockingOffer BlockingSubscription"
+        " connect_blocking"
+    ),
     "errors": (
         "ClientClosed ConnectionLost LeaseLost ProtocolViolation RpcError SessiondClientError"
         " Timeout"
@@ -23,18 +25,19 @@ _EXPORTS: Final = {
         "CatalogChanged Changed Cursor EntryEvent Event Flushed Lagged Notice Presence Present"
         " Replaced Signal Synced"
     ),
+    "generated.requests": "BeforeBranch BeforeCompact BeforeFork Summarize",
+    "offering": "Asked",
     "task_leases": "HeldLease",
-    "task_streams": "CatalogSubscription Offer Subscription",
     "thread_leases": "BlockingHeldLease",
-    "thread_streams": "BlockingCatalogSubscription BlockingOffer BlockingSubscription",
 }
 
 
 def exports_text() -> str:
     """Return the module that says where each exported name is defined."""
     homes = {name: home for home, names in _EXPORTS.items() for name in names.split()}
-    own = "".join(imports(f"{_PACKAGE}.{home}", names.split()) for home, names in _EXPORTS.items())
-    checked = "".join(f"    {line}\n" for line in own.splitlines())
+    checked = "".join(
+        imports(f"{_PACKAGE}.{home}", names.split(), "    ") for home, names in _EXPORTS.items()
+    )
     rows = braced("", [f'"{name}": "{homes[name]}"' for name in sorted(homes)])
     return "\n".join(
         [

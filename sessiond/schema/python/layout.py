@@ -45,16 +45,16 @@ def braced(indent: str, parts: Iterable[str]) -> str:
     return f"{{\n{rows}{indent}}}"
 
 
-def imports(module: str, names: Iterable[str]) -> str:
+def imports(module: str, names: Iterable[str], indent: str = "") -> str:
     """Return the import of names; nothing where there are none."""
     found = sorted(names, key=lambda name: (_rank(name), name.lower()))
     if not found:
         return ""
-    line = f"from {module} import {', '.join(found)}\n"
+    line = f"{indent}from {module} import {', '.join(found)}\n"
     if len(line) <= _WIDTH + 1:
         return line
-    rows = "".join(f"{_INDENT}{name},\n" for name in found)
-    return f"from {module} import (\n{rows})\n"
+    rows = "".join(f"{indent}{_INDENT}{name},\n" for name in found)
+    return f"{indent}from {module} import (\n{rows}{indent})\n"
 
 
 def all_names(names: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
-"""The start of a daemon where none listens: one run of `sessiond start`, seen from outside.
+"""The way to a connection: a socket, and a daemon that is started where none listens.
 
-Law: the command does the work, and it is safe to run twice at once: it joins a daemon that
+Law: `sessiond start` does the work, and it is safe to run twice at once: it joins a daemon that
 runs, waits for one that ends, and of many only one starts. So a client keeps no lock.
 
     $SESSIOND_COMMAND                                   split as a shell does
@@ -14,19 +14,59 @@ import importlib.util
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from sessiond_client.limits import LAST_WORDS_BYTES, START_SECONDS
-from sessiond_client.port import Port
+from sessiond_client.connect_options import ConnectOptions
+from sessiond_client.limits import LAST_WORDS_BYTES, READ_BYTES, START_SECONDS
+from sessiond_client.place import address, socket_place
 
-__all__ = ["Reach", "Start", "start_command"]
+__all__ = ["Port", "Reach", "Start", "start_command", "way_to"]
 
 # What connecting fails with where a start may help.
 _NOBODY_LISTENS: Final = (FileNotFoundError, ConnectionRefusedError)
+
+
+class Port:
+    """One connection to the daemon, a socket that never blocks. Who waits is decided elsewhere."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Connect, at once or not at all; raises OSError (BlockingIOError: its queue is full)."""
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.socket.settimeout(0)
+            with address(path) as name:
+                self.socket.connect(name)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait on."""
+        return self.socket.fileno()
+
+    def receive(self) -> bytes | None:
+        """Return the bytes that have come: None = none yet, b"" = the daemon closed."""
+        try:
+            return self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def send(self, buffers: Sequence[memoryview]) -> int:
+        """Send bytes; return how many the kernel took, 0 = none for now."""
+        try:
+            return self.socket.sendmsg(buffers)
+        except BlockingIOError:
+            return 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
 
 
 def start_command(
@@ -154,3 +194,20 @@ class Reach:
         if self._start is not None:
             self._start.close()
             self._start = None
+
+
+def way_to(
+    socket_path: str | os.PathLike[str] | None, options: ConnectOptions
+) -> Callable[[], Reach]:
+    """Return what makes the way of one connection, for every connection of a client."""
+    profile, home = options.get("profile"), options.get("home")
+    # Said once: a change of the environment does not lead a client to another daemon.
+    environ = dict(os.environ)
+    place = socket_place(environ, socket=socket_path, profile=profile, home=home)
+
+    def launch(until: float) -> Start:
+        command = partial(start_command, environ, socket=socket_path, profile=profile, home=home)
+        return Start(command, environ, until=until)
+
+    may_start = options.get("start", socket_path is None)
+    return partial(Reach, partial(Port, place), launch if may_start else None)
