@@ -497,7 +497,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native";
+  format?: "native" | "pi";
   /** Default: null. */
   path?: string | null;
   _meta?: RequestMeta | null;

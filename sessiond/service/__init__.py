@@ -7,6 +7,7 @@ service.py         the sessions and clients of a daemon
 registry/          which sessions are open
 compaction/        compactions: planned, summarised, committed
 copying/           a session made of another
+exporting/         a session as the file of another program
 hooks.py           clients asked before a call takes effect
 listing/           all sessions at once
 actor/             one open session

@@ -171,6 +171,11 @@ ATTACKERS: Final = (
         ("tests/service/test_group_commit.py", *_ONCE),
     ),
     Attacker(
+        "exports",
+        "sessions that go to every format and back, with what a format lacks",
+        ("tests/service/test_exports.py",),
+    ),
+    Attacker(
         "compactions",
         "clients that summarise, veto, hang and leave while compactions are under way",
         (

@@ -10,6 +10,7 @@ from sessiond.cli.arguments import absolute, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
+from sessiond.model.formats import FORMATS
 
 __all__ = ["COMMAND"]
 
@@ -25,7 +26,7 @@ __all__ = ["COMMAND"]
 @shared_options
 @session_argument
 @click.argument("file", type=click.Path(allow_dash=True), default="-")
-@click.option("--format", type=click.Choice(["native"]), default="native", show_default=True)
+@click.option("--format", type=click.Choice(FORMATS), default="native", show_default=True)
 def export(shared: Shared, session: str, file: str, format: str) -> None:
     """Write a session to a new FILE, or to standard output.
 

@@ -15,6 +15,7 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import explain, report
 from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.daemon.exit_status import Status
+from sessiond.model.formats import FORMATS
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -28,7 +29,7 @@ __all__ = ["COMMAND"]
     examples=("sessiond import session.jsonl", "sessiond import --cwd . - <session.jsonl"),
 )
 @shared_options
-@click.option("--format", type=click.Choice(["auto", "native", "pi"]), default="auto")
+@click.option("--format", type=click.Choice(["auto", *FORMATS]), default="auto")
 @click.option("--cwd", type=FOLDER, help="Project of the copies.  [default: as in the file]")
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)

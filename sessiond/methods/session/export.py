@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from anyio import to_thread
 from msgspec import Struct
 
+from sessiond.dialects import dialect_named
 from sessiond.errors import SessionCorrupt
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import (
@@ -19,8 +20,11 @@ from sessiond.methods._shared.common import (
     require_path,
     require_result_fits,
 )
+from sessiond.model.formats import FormatName
+from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.files.exporting import export_native
+from sessiond.service.exporting.converting import Standing
+from sessiond.service.exporting.export import export
 
 __all__ = ["METHOD"]
 
@@ -28,7 +32,7 @@ __all__ = ["METHOD"]
 class ExportParams(SessionParams):
     """Absolute path of a new file; without a path the answer holds the content."""
 
-    format: Literal["native"] = "native"
+    format: FormatName = "native"
     path: str | None = None
 
 
@@ -48,18 +52,21 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         require_path(params.path)
 
     def look(actor: SessionActor) -> Any:
-        upto = actor.seq
+        upto, opened = actor.seq, actor.opened
+        at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
 
         def work() -> ExportResult:
             if params.path is None:
                 require_result_fits(actor.opened.journal.span_bytes(0, upto))
             call.progress.report(0, upto + 1, "lines")
-            pieces, notes = export_native(actor.opened, upto, call.progress)
+            pieces, notes = export(opened, dialect_named(params.format), at, call.progress)
             if params.path is None:
-                content = _as_text(b"".join(pieces), actor.opened.path)
-                return ExportResult(content=content, entries=upto, notes=notes)
+                lines = b"".join(pieces)
+                require_result_fits(len(lines))
+                content = _as_text(lines, actor.opened.path)
+                return ExportResult(content=content, entries=upto, notes=notes())
             client.service.store.write_new(Path(params.path), pieces)
-            return ExportResult(path=params.path, entries=upto, notes=notes)
+            return ExportResult(path=params.path, entries=upto, notes=notes())
 
         return actor.later(call, lambda: to_thread.run_sync(work))
 

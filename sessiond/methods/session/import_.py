@@ -12,6 +12,7 @@ from sessiond.catalog.finding import twins
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
+from sessiond.model.formats import FormatName
 from sessiond.service.files.importing import (
     ImportReport,
     read_import,
@@ -29,7 +30,7 @@ class ImportParams(Params):
 
     path: str | None = None
     content: str | None = None
-    format: Literal["auto", "native", "pi"] = "auto"
+    format: Literal["auto"] | FormatName = "auto"
     cwd: str | None = None
 
 

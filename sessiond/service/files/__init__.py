@@ -19,5 +19,4 @@ Blocking, for worker threads.
     checks.py           verification of a profile's files
     importing.py        import
     dry_run.py          an import that keeps nothing
-    exporting.py        export
 """

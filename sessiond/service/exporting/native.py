@@ -1,14 +1,13 @@
-"""Export: a session as native lines.
+"""Export of another dialect's session as native lines.
 
-A native session is exported as its own lines. Another dialect is translated entry by entry. There,
-labels and names can be parents; an entry below one is put below the next entry up that is a node in
-a native file.
+Labels and names can be parents in other dialects. An entry below one is put below the next entry up
+that is a node in a native file. Payloads stay as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -16,30 +15,20 @@ from msgspec import UNSET, Raw
 from sessiond.dialects.lenient_json import fields as fields_of
 from sessiond.dialects.lenient_json import join
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.limits import PROGRESS_LINES
 from sessiond.model.row import Kind
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 
-__all__ = ["Export", "export_native"]
+__all__ = ["native_lines", "native_notes"]
 
 _encode: Final = msgspec.json.Encoder().encode
 _RECORDS: Final = NATIVE.rules.records
 
 
-class Export(NamedTuple):
-    """The bytes of an exported session, in pieces, and notes on what had to change."""
-
-    pieces: Iterator[bytes]
-    notes: list[str]
-
-
-def export_native(opened: OpenSession, upto: int, progress: Progress) -> Export:
-    """Return the session as native lines as of line `upto`. The pieces may raise StorageError."""
-    if opened.dialect is NATIVE:
-        return Export(_own_lines(opened, upto, progress), [])
+def native_notes(opened: OpenSession, upto: int) -> list[str]:
+    """Return notes on what changes when the session is written as native lines."""
     session = opened.session
     notes = [f"converted from {opened.dialect.name}; message payloads are as they were"]
     moved = sum(
@@ -49,18 +38,11 @@ def export_native(opened: OpenSession, upto: int, progress: Progress) -> Export:
     )
     if moved:
         notes.append(f"{moved} entries stood below a label or name and now stand above it")
-    return Export(_translated(opened, upto, progress), notes)
+    return notes
 
 
-def _own_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
-    """Yield the bytes as they are stored, so a line that no reader understands is exported too."""
-    for first in range(0, upto + 1, PROGRESS_LINES):
-        last = min(first + PROGRESS_LINES - 1, upto)
-        yield from opened.journal.chunks(first, last)
-        progress.report(last + 1, upto + 1, "lines")
-
-
-def _translated(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
+def native_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
+    """Yield the native lines, header first, each with its newline. Raises StorageError."""
     session = opened.session
     header = msgspec.structs.replace(
         opened.header, version=UNSET, id=opened.session_id, title=session.facts.get("title")

@@ -1,0 +1,99 @@
+"""Forms of a compaction, as a dialect has them: by a first kept entry, or by messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from sessiond.dialects.base import Dialect
+from sessiond.model.entries import Compaction
+from sessiond.model.parsed_message import ParsedMessage
+from sessiond.service.context.context_lines import context_line, context_lines
+from sessiond.service.exporting.forms import Form
+from sessiond.service.exporting.messages import ways_to_say
+from sessiond.service.log.open_session import OpenSession
+from sessiond.session.compaction.transcript import conversation
+from sessiond.session.context.context import plan_context
+
+__all__ = ["compaction_forms"]
+
+_AS_MESSAGES: Final = (
+    "compactions by a first kept entry became compactions by the messages they give"
+)
+_AS_SUMMARY: Final = "compactions by messages became a summary with the text of these messages"
+_DETAILS: Final = "details of compactions were left out"
+_encode: Final = msgspec.json.encode
+
+
+def compaction_forms(
+    opened: OpenSession, seq: int, line: bytes, entry: Compaction, target: Dialect
+) -> Iterator[Form]:
+    """Yield the forms of a compaction, the closest first. Raises StorageError."""
+    said = _Said(opened, seq, target, entry)
+    if entry.messages is UNSET:
+        ending = "" if target.rules.shows_files else context_line(opened, seq, line, seq).ending
+        yield from _bare(_longer(entry, ending), "")
+        yield said.as_messages(), _AS_MESSAGES
+        return
+    yield from _bare(said.as_messages(), "")
+    yield said.as_summary(), _AS_SUMMARY
+
+
+def _bare(entry: Compaction, loss: str) -> Iterator[Form]:
+    yield entry, loss
+    if entry.details is not UNSET:
+        yield replace(entry, details=UNSET), _DETAILS
+
+
+def _longer(entry: Compaction, ending: str) -> Compaction:
+    """Return the compaction with its file lists in the summary, if the summary lacks them."""
+    if not (ending and isinstance(entry.summary, str)) or ending.strip() in entry.summary:
+        return entry
+    return replace(entry, summary=entry.summary + ending)
+
+
+class _Said:
+    """The messages with which a context begins at a compaction."""
+
+    def __init__(self, opened: OpenSession, seq: int, target: Dialect, entry: Compaction) -> None:
+        self._opened = opened
+        self._seq = seq
+        self._target = target
+        self._entry = entry
+
+    def as_messages(self) -> Compaction:
+        """Return the compaction by messages."""
+        time = self._entry.timestamp if isinstance(self._entry.timestamp, str) else ""
+        messages: list[Raw] = []
+        for said in self._readings():
+            for made, _ in ways_to_say(self._target, said, time, None):
+                messages += made
+                break
+        return self._form(messages=messages)
+
+    def as_summary(self) -> Compaction:
+        """Return the compaction by a summary that keeps no entry."""
+        return self._form(summary=conversation(self._readings()) or " ", first_kept_entry_id=None)
+
+    def _form(self, **own: object) -> Compaction:
+        entry = self._entry
+        return Compaction(
+            **own,  # type: ignore[arg-type]
+            id=entry.id,
+            timestamp=entry.timestamp,
+            tokens_before=entry.tokens_before,
+            tokens_after=entry.tokens_after,
+            details=entry.details,
+        )
+
+    def _readings(self) -> list[ParsedMessage]:
+        opened, seq = self._opened, self._seq
+        seqs = plan_context(opened.session, seq).seqs
+        lines = context_lines(opened, seqs, opened.journal.read_many(seqs), seq)
+        messages = opened.dialect.context(lines)
+        readings = (opened.dialect.read(message.body) for message in messages)
+        return [reading for reading in readings if reading is not None]

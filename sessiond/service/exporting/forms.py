@@ -1,0 +1,59 @@
+"""Weaker forms of an entry, for a dialect that does not take the entry as it is.
+
+Law: a form keeps what the model sees before what only a reader sees. Each form says what it loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from sessiond.dialects.lenient_json import items, lenient, text
+from sessiond.model.entries import BranchSummary, CustomMessage, Message, SessionInfoEntry
+from sessiond.session.draft import Staged
+
+__all__ = ["Form", "weaker_forms"]
+
+Form = tuple[Staged, str]
+"""An entry, and what the entry loses against the stored one; "" for nothing."""
+
+_TITLE_ONLY = "facts of the session besides its title were left out"
+_SPEAKER = "messages of an extension for the assistant became messages for the user"
+_PLAIN = "messages of an extension became a plain text"
+_TURN = "blocks and states of turns were left out of messages"
+_FROM = "branch summaries no longer name the branch that was left"
+
+
+def weaker_forms(entry: Staged) -> Iterator[Form]:
+    """Yield the forms of an entry that was refused, the best first."""
+    match entry:
+        case SessionInfoEntry():
+            name = entry.auto_title if entry.name is UNSET else entry.name
+            if name is not UNSET:
+                yield SessionInfoEntry(name=name, timestamp=entry.timestamp), _TITLE_ONLY
+        case CustomMessage():
+            if entry.role == "assistant":
+                entry = replace(entry, role=UNSET)
+                yield entry, _SPEAKER
+            plain = _plain(entry.content)
+            if plain is not None:
+                yield replace(entry, content=plain, details=UNSET), _PLAIN
+        case Message() if entry.blocks is not UNSET or entry.turn_status is not UNSET:
+            bare = Message(message=entry.message, id=entry.id, timestamp=entry.timestamp)
+            yield bare, _TURN
+        case BranchSummary() if entry.from_id is not None:
+            yield replace(entry, from_id=None), _FROM
+        case _:
+            pass
+
+
+def _plain(content: Raw) -> Raw | None:
+    """Return the texts of a content as one text; None if the content is a text already."""
+    blocks = items(content)
+    if blocks is None:
+        return None
+    said = (text(lenient(block).get("text")) for block in blocks)
+    return Raw(msgspec.json.encode("\n".join(filter(None, said))))

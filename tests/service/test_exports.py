@@ -1,0 +1,189 @@
+"""Exports to every format: a session in another program's file, and back.
+
+What a model sees survives, with ids, parents and branches; the notes of the export say what does not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.model.formats import FORMATS
+from sessiond.testing.wire import Wire
+from tests.kit.house import House
+from tests.kit.sessions import SESSION, stored_message
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
+]
+SAMPLES = Path(__file__).parent.parent / "samples"
+# One file of each program with all that its format has.
+# What the samples lose somewhere, each time off the path to the leaf or unseen by a model.
+ALLOWED = {
+    "compactions by messages became a summary with the text of these messages",
+    "messages of an extension for the assistant became messages for the user",
+    "2 entries stood below a label or name and now stand above it",
+    "entries of named heads became branches without a name",
+    "facts of the session besides its title were left out",
+    "facts of the header were left out",
+}
+SOURCES = {
+    "native": "native/every-type.jsonl",
+    "pi": "pi/pi.jsonl",
+}
+
+
+async def imported(wire: Wire, content: str) -> str:
+    found = await wire.call("session/import", content=content)
+    session_id: str = found["session"]["id"]
+    return session_id
+
+
+async def exported(wire: Wire, session_id: str, form: str) -> tuple[str, list[str]]:
+    found = await wire.call("session/export", session_id=session_id, format=form)
+    return found["content"], found.get("notes", [])
+
+
+async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
+    page = await wire.call("session/entries", session_id=session_id)
+    return [row["entry"] for row in page["entries"]]
+
+
+def losses(notes: list[str]) -> set[str]:
+    """What an export says that it could not carry."""
+    return {note.split(" (")[0] for note in notes if not note.startswith("converted from")}
+
+
+async def seen_by_a_model(wire: Wire, session_id: str) -> Any:
+    built = await wire.call("build_context", session_id=session_id, shape="openai")
+    return built["messages"]
+
+
+def skeleton(entries: list[dict[str, Any]]) -> dict[str, tuple[str, str | None]]:
+    """The type and the parent of each entry, by id; labels and names are no parents everywhere."""
+    above = {entry["id"]: entry["parent_id"] for entry in entries}
+    aside = {entry["id"] for entry in entries if entry["type"] in {"leaf", "session_info", "label"}}
+
+    def parent(entry_id: str) -> str | None:
+        found = above[entry_id]
+        return parent(found) if found in aside else found
+
+    return {
+        entry["id"]: (entry["type"], parent(entry["id"]))
+        for entry in entries
+        if entry["id"] not in aside
+    }
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("source", SOURCES)
+async def test_a_session_comes_through_every_format(house: House, source: str, form: str) -> None:
+    sample = (SAMPLES / SOURCES[source]).read_text()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first = await imported(wire, sample)
+        there, notes = await exported(wire, first, form)
+        second = await imported(wire, there)
+        assert (await wire.call("session/get", session_id=second))["session"]["dialect"] == form
+        back, more = await exported(wire, second, source)
+        third = await imported(wire, back)
+        assert losses(notes) | losses(more) <= ALLOWED
+        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
+        assert await seen_by_a_model(wire, third) == await seen_by_a_model(wire, first)
+        before = skeleton(await entries_of(wire, first))
+        after = skeleton(await entries_of(wire, third))
+        assert {one: after.get(one) for one in before} == before
+
+
+async def test_the_own_format_gives_the_lines_of_the_file(house: House) -> None:
+    sample = (SAMPLES / "pi" / "pi.jsonl").read_text()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        session_id = await imported(wire, sample)
+        content, notes = await exported(wire, session_id, "pi")
+        assert notes == []
+        lines, stored = content.splitlines(), sample.splitlines()
+        assert [json.loads(line) for line in lines[1:]] == [json.loads(line) for line in stored[1:]]
+
+
+def conversation() -> list[dict[str, Any]]:
+    """Two branches; main stands in the middle of the first one."""
+    return [
+        stored_message("m1", None),
+        stored_message("m2", "m1", "assistant"),
+        stored_message("m3", "m2"),
+        stored_message("x1", "m2"),
+        {"type": "leaf", "id": "l1", "parent_id": "x1", "target_id": "m2", "reason": "branch"},
+    ]
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "native"])
+async def test_main_stands_where_it_stood(house: House, form: str) -> None:
+    house.put(conversation())
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        there, _ = await exported(wire, SESSION, form)
+        second = await imported(wire, there)
+        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+        await wire.call("session/reset", session_id=SESSION)
+        there, _ = await exported(wire, SESSION, form)
+        assert await seen_by_a_model(wire, await imported(wire, there)) == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_title_survives(house: House, form: str) -> None:
+    house.put(conversation())
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("session/update", session_id=SESSION, title="Fix the clock")
+        there, _ = await exported(wire, SESSION, form)
+        second = await imported(wire, there)
+        assert (await wire.call("session/get", session_id=second))["session"][
+            "title"
+        ] == "Fix the clock"
+        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+
+
+async def test_a_message_with_two_results_becomes_two(house: House) -> None:
+    def used(name: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": name, "name": "read", "input": {"path": name}}
+
+    def result(name: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": name, "content": f"text of {name}"}
+
+    house.put(
+        [
+            stored_message("m1", None),
+            stored_message("m2", "m1", "assistant", [used("a"), used("b")]),
+            stored_message("m3", "m2", "user", [result("a"), result("b")]),
+            stored_message("m4", "m3", "assistant"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        there, notes = await exported(wire, SESSION, "pi")
+        assert losses(notes) == {
+            "messages with several tool results became one message for each result"
+        }
+        second = await imported(wire, there)
+        found = [(one["id"], one["parent_id"]) for one in await entries_of(wire, second)]
+        assert found == [("m1", None), ("m2", "m1"), ("m3", "m2"), ("m3.2", "m3"), ("m4", "m3.2")]
+        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+
+
+async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
+    secret = {"type": "message", "id": "m2", "parent_id": "m1", "message": {"role": "note", "x": 1}}
+    nameless = {"type": "custom", "id": "c1", "parent_id": "m3", "data": 1}
+    above = [stored_message("m1", None), secret, stored_message("m3", "m2"), nameless]
+    house.put([*above, stored_message("m4", "c1")])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        there, notes = await exported(wire, SESSION, "pi")
+        assert losses(notes) == {
+            "messages that no model sees, of a role that the format lacks, were left out",
+            "entries without the form of custom were left out",
+        }
+        found = await entries_of(wire, await imported(wire, there))
+        assert [(one["id"], one["parent_id"]) for one in found] == [
+            ("m1", None),
+            ("m3", "m1"),
+            ("m4", "m3"),
+        ]
