@@ -126,6 +126,9 @@ class NoWaiter:
     def release(self) -> None:
         pass
 
+    def another(self) -> NoWaiter:
+        raise AssertionError("one driver is enough")
+
 
 @pytest.mark.parametrize("end", [b"", None])
 def test_what_the_daemon_said_before_it_went_is_read_although_nothing_can_be_sent(

@@ -7,7 +7,7 @@ import os
 import random
 import secrets
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, Self, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 from sessiond_client.calls import Call
 from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions
@@ -23,16 +23,8 @@ from sessiond_client.stream import Stream
 __all__ = ["ClientBase"]
 
 
-class Shell(Waiter, Protocol):
-    """A waiter that makes the waiters of a client's streams."""
-
-    def another(self) -> Self:
-        """Return a waiter for another driver of the same client."""
-        ...
-
-
 S = TypeVar("S", bound=Stream[Any])
-W = TypeVar("W", bound=Shell)
+W = TypeVar("W", bound=Waiter)
 
 
 class ClientBase(Generic[W]):

@@ -94,8 +94,7 @@ class Exchange(Conversation):
 
     def close(self) -> None:
         super().close()
-        for call in list(self._calls.values()):
-            self._settle(call, ClientClosed("the client was closed before the answer"))
+        self._refused(ClientClosed("the client was closed before the answer"))
 
     def _begin(self) -> None:
         for params in self.standing.again():
@@ -178,7 +177,7 @@ class Exchange(Conversation):
             lost.__cause__ = error
             self._settle(call, lost)
 
-    def _refused(self, error: RpcError) -> None:
+    def _refused(self, error: SessiondClientError) -> None:
         for call in list(self._calls.values()):
             self._settle(call, error)
 

@@ -89,10 +89,15 @@ class Feed(Stream[Event]):
             self._flushes.remove(call_id)
             self.ready.append(Flushed(self._session_id, wire.read(FlushResult, result).seq))
         elif self._held is not None:
-            self._begin_events(result)
+            self._subscribed(wire.read(Subscribed, result))
 
-    def _begin_events(self, answer: Raw) -> None:
-        self._subscribed(wire.read(Subscribed, answer))
+    def _subscribed(self, answer: Subscribed) -> None:
+        if answer.replaced:
+            self._replaced(answer.epoch, _reason(answer.replaced))
+        elif self._cursor is None:
+            self._cursor = self.position = Cursor(answer.seq, epoch=answer.epoch)
+        if answer.clients or self._told_present:
+            self._presence(Presence(self._session_id, answer.clients))
         self.is_started = True
         held, self._held = self._held or [], None
         for method, params in held:
@@ -103,14 +108,6 @@ class Feed(Stream[Event]):
     def _put_flush(self, flush_id: int) -> None:
         params = {"session_id": self._session_id}
         self.outgoing.put(wire.request(flush_id, "session/flush", params))
-
-    def _subscribed(self, answer: Subscribed) -> None:
-        if answer.replaced:
-            self._replaced(answer.epoch, _reason(answer.replaced))
-        elif self._cursor is None:
-            self._cursor = self.position = Cursor(answer.seq, epoch=answer.epoch)
-        if answer.clients or self._told_present:
-            self._presence(Presence(self._session_id, answer.clients))
 
     def _notification(self, method: str, params: Raw) -> None:
         if self._held is None:

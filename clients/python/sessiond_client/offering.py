@@ -80,20 +80,20 @@ class Asked:
             raise ValueError("a summary that is blank is none: pass_on() leaves it to others")
         if len(summary.encode()) > SUMMARY_BYTES_MAX:
             raise ValueError(f"a summary has at most {SUMMARY_BYTES_MAX} bytes")
-        self._settle({"summary": summary})
+        self._send(wire.answer(self._number, {"summary": summary}))
 
     def veto(self, reason: str = "") -> None:
         """Forbid the change that the daemon asked about. Raises TypeError for a request to summarize."""
         if isinstance(self.about, Summarize):
             raise TypeError("nothing is about to happen here: pass_on() leaves it to others")
-        self._settle({"veto": reason})
+        self._send(wire.answer(self._number, {"veto": reason}))
 
     def pass_on(self) -> None:
         """Agree to the change; leave a summary to the next client."""
         if isinstance(self.about, Summarize):
             self._send(wire.refusal(self._number, _DECLINED))
         else:
-            self._settle({})
+            self._send(wire.answer(self._number, {}))
 
     def take_answer(self) -> int | None:
         """Its id, the first time, unless it was withdrawn: then there is an answer to send."""
@@ -108,9 +108,6 @@ class Asked:
             self._fate = _Fate.WITHDRAWN
             if self._tell is not None:
                 self._tell()
-
-    def _settle(self, result: dict[str, str]) -> None:
-        self._send(wire.answer(self._number, result))
 
     def _send(self, frame: bytes) -> None:
         if self._fate is _Fate.ANSWERED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
@@ -48,3 +48,7 @@ class Waiter(Protocol):
 
     def release(self) -> None:
         """There will be no more `Wait`: drops what was needed for it."""
+
+    def another(self) -> Self:
+        """Return a waiter for another driver of the same client."""
+        ...

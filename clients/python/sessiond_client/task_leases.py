@@ -63,12 +63,7 @@ class HeldLease:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        try:
-            await self._work.stop()
-        finally:
-            self._standing.end(self._tenure)
-            with self._work.shield():
-                await self._release()
+        await self._work.stop(self._release)
 
     async def _keep(self) -> None:
         tenure = self._tenure
@@ -88,6 +83,7 @@ class HeldLease:
             tenure.granted(lease, asked_at)
 
     async def _release(self) -> None:
+        self._standing.end(self._tenure)
         try:
             await self._client.release(self._session_id, self.id, timeout=RELEASE_SECONDS)
         except SessiondClientError:

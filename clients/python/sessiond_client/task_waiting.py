@@ -95,13 +95,13 @@ class TaskWork:
         await anyio.sleep(max(0.0, seconds))
         return True
 
-    async def stop(self) -> None:
-        """End the work and wait for the end."""
+    async def stop(self, last: Callable[[], Awaitable[None]]) -> None:
+        """End the work, wait for the end, and make one last request, which nothing cancels."""
         assert self._tasks is not None, "it was started"
         self._tasks.cancel_scope.cancel()
-        # What went wrong elsewhere is not the group's: it goes on as it is, in no other group.
-        await self._tasks.__aexit__(None, None, None)
-
-    def shield(self) -> anyio.CancelScope:
-        """Return what keeps a last request from being cancelled."""
-        return anyio.CancelScope(shield=True)
+        try:
+            # What went wrong elsewhere is not the group's: it goes on as it is, in no other group.
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await last()

@@ -66,12 +66,7 @@ class BlockingHeldLease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._work.stop()
-        finally:
-            self._standing.end(self._tenure)
-            with self._work.shield():
-                self._release()
+        self._work.stop(self._release)
 
     def _keep(self) -> None:
         tenure = self._tenure
@@ -91,6 +86,7 @@ class BlockingHeldLease:
             tenure.granted(lease, asked_at)
 
     def _release(self) -> None:
+        self._standing.end(self._tenure)
         try:
             self._client.release(self._session_id, self.id, timeout=RELEASE_SECONDS)
         except SessiondClientError:

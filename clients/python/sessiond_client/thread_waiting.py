@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from math import inf
-from typing import Any
 
 from sessiond_client.steps import Steps, Turn, Wait
 
@@ -93,12 +92,11 @@ class ThreadWork:
         """Wait inside the work; return whether the work goes on."""
         return not self._ended.wait(seconds)
 
-    def stop(self) -> None:
-        """End the work and wait for the end."""
+    def stop(self, last: Callable[[], None]) -> None:
+        """End the work, wait for the end, and make one last request."""
         assert self._thread is not None, "it was started"
         self._ended.set()
-        self._thread.join()
-
-    def shield(self) -> contextlib.nullcontext[Any]:
-        """Return what keeps a last request from being cancelled: nothing cancels a thread."""
-        return contextlib.nullcontext()
+        try:
+            self._thread.join()
+        finally:
+            last()
