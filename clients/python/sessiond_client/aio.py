@@ -9,21 +9,29 @@ needs the entry in a replica waits for the answer's `seq`.
 
 from __future__ import annotations
 
+import math
 import os
+import random
+import secrets
 from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar, Unpack
+from functools import partial
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, get_args
 
 from msgspec import Raw
 
-from sessiond_client.base import ClientBase
-from sessiond_client.connect_options import ConnectOptions, OfferOptions, Timed
-from sessiond_client.driver import StreamDriver
+from sessiond_client.calls import Call
+from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions, Timed, wire_params
+from sessiond_client.conversation import Setup
+from sessiond_client.driver import CallDriver, StreamDriver
 from sessiond_client.events import Event
+from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.generated.async_methods import AsyncMethods
 from sessiond_client.generated.messages import CatalogChanged, Cursor
 from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
+from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.offering import Asked, Offering
+from sessiond_client.reach import way_to
 from sessiond_client.stream import CatalogFeed, Stream
 from sessiond_client.task_leases import HeldLease
 from sessiond_client.task_waiting import TaskWaiter
@@ -33,6 +41,8 @@ __all__ = ["CatalogSubscription", "Client", "Offer", "Subscription", "connect"]
 
 S = TypeVar("S", bound=Stream[Any])
 E = TypeVar("E")
+
+_NEW_ENTRY_ID: Final = partial(secrets.token_hex, 16)
 
 
 class _Items(Generic[S, E]):
@@ -123,11 +133,18 @@ def connect(
     return Client(socket_path, options)
 
 
-class Client(AsyncMethods, ClientBase[TaskWaiter]):
+class Client(AsyncMethods):
     """Calls and subscriptions, kept over lost connections."""
 
     def __init__(self, socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> None:
-        super().__init__(socket_path, options, TaskWaiter())
+        hello = {key: value for key, value in options.items() if key in {"client_id", "access"}}
+        self._reach = way_to(socket_path, options)
+        self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
+        self._connect_timeout = options.get("connect_timeout", 0.0)
+        self._setup = Setup(hello=hello or None, random=random.random)
+        self._waiter = TaskWaiter()
+        self._driver = CallDriver(Exchange(self._setup), self._reach(), self._waiter)
+        self._streams: list[StreamDriver[Any]] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -139,6 +156,11 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
 
     async def __aexit__(self, *_: object) -> None:
         self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close every connection; a call that still waits gets `ClientClosed`."""
+        for driver in (self._driver, *self._streams):
+            driver.close()
 
     async def call(self, method: str, /, **params: Any) -> Any:
         """Return the decoded result of any method. `timeout` and `on_progress` stay here, the rest is sent."""
@@ -177,9 +199,36 @@ class Client(AsyncMethods, ClientBase[TaskWaiter]):
         On a connection of its own, offered anew on every one that is made. A compaction that this
         client calls for asks its own offer first if `connect` was given a `client_id`.
         """
-        return Offer(*self._new_offer(options))
+        offered, wanted = options.get("hooks", False), options.get("summarize", False)
+        hooks = get_args(Hook) if offered is True else tuple(offered or ())
+        if not (hooks or wanted):
+            raise ValueError("offer something: summarize=True, or hooks")
+        deadline = self._deadline(options)
+        offering = Offering(self._setup, summarize=wanted, hooks=hooks, deadline=deadline)
+        driver, waiter = self._driven(offering)
+        offering.reply = lambda asked, frame: driver.act(lambda: offering.put(asked, frame))
+        return Offer(driver, waiter)
 
     async def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
-        call = self._new_call(method, {**named, **options})
+        call = Call(
+            method,
+            {**named, **wire_params(options)},
+            deadline=self._deadline(options),
+            new_id=_NEW_ENTRY_ID,
+            on_progress=options.get("on_progress"),
+        )
         await self._waiter.run(self._driver.drive(call))
         return call.outcome()
+
+    def _driven(self, stream: S) -> tuple[StreamDriver[S], TaskWaiter]:
+        """Return what drives a new stream, and what waits for it."""
+        with self._waiter.lock:
+            waiter = self._waiter.another()
+            driver = StreamDriver(stream, self._reach(), waiter)
+            self._streams = [known for known in self._streams if not known.is_released]
+            self._streams.append(driver)
+        return driver, waiter
+
+    def _deadline(self, options: Mapping[str, Any]) -> float:
+        timeout = options.get("timeout", self._timeout)
+        return math.inf if timeout is None else self._waiter.clock() + timeout

@@ -20,6 +20,11 @@ class Timed(TypedDict, total=False):
     """Long work is told to it while the call waits, if the daemon has something to tell."""
 
 
+def wire_params(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a call that are sent; those of `Timed` stay with the client."""
+    return {name: value for name, value in options.items() if name not in Timed.__annotations__}
+
+
 class ConnectOptions(TypedDict, total=False):
     """Options of a connection."""
 

@@ -24,12 +24,16 @@ class LeaseState:
         self.ttl_ms = round(ttl * 1000)
         self.wake: Callable[[], None] | None = None
         """Told once, when it is lost."""
+        self.ends_at = 0.0
+        """Time at which the lease ends unless it is renewed."""
+        self.renew_at = 0.0
+        """Time to renew the lease: early enough for another try."""
+        self.is_lost = False
+        """True if the lease is known to be over."""
         self._ttl = ttl
         self._clock = clock
         self._lease: Lease | None = None
-        self._asked_at = 0.0
         self._why: SessiondClientError | None = None
-        self._is_lost = False
 
     def require(self) -> Lease:
         """Return the lease while it holds. Raises LeaseLost."""
@@ -37,35 +41,21 @@ class LeaseState:
             raise LeaseLost("the lease was not acquired: use it in `with`")
         if self._clock() >= self.ends_at:
             self.lose(None)
-        if self._is_lost:
+        if self.is_lost:
             why = "it was not renewed in time" if self._why is None else str(self._why)
             raise LeaseLost(f"the lease is over ({why}): acquire it again") from self._why
         return self._lease
 
-    @property
-    def ends_at(self) -> float:
-        """Return the time at which the lease ends unless it is renewed."""
-        return self._asked_at + self._ttl
-
-    @property
-    def renew_at(self) -> float:
-        """Return the time to renew the lease: early enough for another try."""
-        return self._asked_at + self._ttl / LEASE_RENEWALS
-
-    @property
-    def is_lost(self) -> bool:
-        """True if the lease is known to be over."""
-        return self._is_lost
-
     def granted(self, lease: Lease, asked_at: float) -> None:
         """Note a lease that was given, or renewed, for a request at that moment or later."""
         self._lease = lease
-        self._asked_at = asked_at
+        self.ends_at = asked_at + self._ttl
+        self.renew_at = asked_at + self._ttl / LEASE_RENEWALS
 
     def lose(self, why: SessiondClientError | None) -> None:
         """Record why the lease is over; None: its time has passed."""
-        if not self._is_lost:
-            self._is_lost = True
+        if not self.is_lost:
+            self.is_lost = True
             self._why = why
             if self.wake is not None:
                 self.wake()

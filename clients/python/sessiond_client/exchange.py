@@ -39,7 +39,8 @@ class Exchange(Conversation):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._calls: dict[int, Call] = {}
+        self.calls: dict[int, Call] = {}
+        """The calls that wait for an answer, oldest first."""
         self._timers: list[tuple[float, int]] = []
         self._last_id = 0
         self._is_trusted = True
@@ -49,11 +50,6 @@ class Exchange(Conversation):
         self._is_asked = False
         """True if a request was sent on the connection that must be answered first."""
         self.standing = ConnectionState()
-
-    @property
-    def calls(self) -> Mapping[int, Call]:
-        """The calls that wait for an answer, oldest first."""
-        return self._calls
 
     def submit(self, call: Call) -> None:
         """Take a call into the exchange; it may be settled at once."""
@@ -69,7 +65,7 @@ class Exchange(Conversation):
             data = {"kind": "too_large", "retryable": False, "limit": REQUEST_BYTES_MAX}
             call.settle(RpcError(TOO_LARGE, f"a request of {len(call.frame)} bytes", data))
         else:
-            self._calls[call.id] = call
+            self.calls[call.id] = call
             self._set_timer(call.deadline, call)
             self._offer(call)
 
@@ -88,7 +84,7 @@ class Exchange(Conversation):
                 self._offer(call)
 
     def wake_at(self) -> float:
-        while self._timers and self._timers[0][1] not in self._calls:
+        while self._timers and self._timers[0][1] not in self.calls:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else math.inf
 
@@ -102,13 +98,13 @@ class Exchange(Conversation):
         # Without a reason to doubt, it is not worth the round trip.
         self._is_trusted = not self._is_doubted
         self._is_asked = self._setup.hello is not None
-        for call in self._calls.values():
+        for call in self.calls.values():
             self._offer(call)
 
     def _heard(self) -> None:
         if not self._is_trusted:
             self._is_trusted = True
-            for call in self._calls.values():
+            for call in self.calls.values():
                 if call.resend is Resend.NEVER:
                     self._offer(call)
 
@@ -132,7 +128,7 @@ class Exchange(Conversation):
             self._say("server/ping", {})
 
     def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         # Unknown ids are late answers to calls that timed out or were cancelled.
         if call is None:
             return
@@ -153,7 +149,7 @@ class Exchange(Conversation):
         if method != "$/progress":
             return
         told = wire.read(ProgressTold, params)
-        call = self._calls.get(told.token)
+        call = self.calls.get(told.token)
         if call is not None and call.on_progress is not None:
             call.on_progress(told.value.done, told.value.total, told.value.unit)
 
@@ -161,7 +157,7 @@ class Exchange(Conversation):
         error = self.last_loss
         self._is_doubted = not self._is_turned_away
         self.standing.lost(ConnectionLost(f"the connection broke: {error}", outcome_unknown=False))
-        for call in list(self._calls.values()):
+        for call in list(self.calls.values()):
             if call.state is not CallState.SENT:
                 continue
             if self._is_turned_away:
@@ -178,13 +174,13 @@ class Exchange(Conversation):
             self._settle(call, lost)
 
     def _refused(self, error: SessiondClientError) -> None:
-        for call in list(self._calls.values()):
+        for call in list(self.calls.values()):
             self._settle(call, error)
 
     def _settle(self, call: Call, outcome: Raw | SessiondClientError) -> None:
         if isinstance(outcome, Raw):
             self.standing.done(call)
-        del self._calls[call.id]
+        del self.calls[call.id]
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
@@ -196,7 +192,7 @@ class Exchange(Conversation):
         call.settle(expired)
 
     def _drop(self, call: Call) -> None:
-        del self._calls[call.id]
+        del self.calls[call.id]
         if call.state is CallState.QUEUED:
             self.outgoing.discard(call.sent)
         elif call.state is CallState.SENT and self.is_connected:
@@ -208,7 +204,7 @@ class Exchange(Conversation):
 
     def _due_calls(self, now: float) -> Iterator[Call]:
         while self._timers and self._timers[0][0] <= now:
-            call = self._calls.get(heapq.heappop(self._timers)[1])
+            call = self.calls.get(heapq.heappop(self._timers)[1])
             if call is not None:
                 yield call
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from sessiond_client import wire
-from sessiond_client.connect_options import Timed
+from sessiond_client.connect_options import wire_params
 from sessiond_client.conversation import Setup
 from sessiond_client.errors import ConnectionLost, ProtocolViolation
 from sessiond_client.events import Changed, Event, Flushed, Notice
@@ -48,9 +48,8 @@ class Feed(Stream[Event]):
         self.position = _cursor(options.get("after"))
         """Behind the last entry taken; None while "from now" has no place yet."""
         self._session_id = session_id
-        own = {"after", *Timed.__annotations__}
-        sent = {name: value for name, value in options.items() if name not in own}
-        self._options = {"signals": False, **sent}
+        self._options = {"signals": False, **wire_params(options)}
+        self._options.pop("after", None)
         self._told_present = False
         self._cursor = self.position
         self._held: list[tuple[str, Raw]] | None = None
