@@ -209,6 +209,12 @@ def test_a_subscription_goes_on_after_the_last_entry_it_saw() -> None:
     assert feed.position == Cursor(9, "e9", "A")
 
 
+def test_what_is_the_clients_own_is_not_sent_with_a_subscription() -> None:
+    _, daemon = feed_with(timeout=5.0, on_progress=print, types=["message"])
+    (request,) = daemon.connect()
+    assert request["params"] == {"session_id": "s", "signals": False, "types": ["message"]}
+
+
 def test_events_before_the_answer_are_held_until_it_is_known_what_they_mean() -> None:
     feed, daemon = feed_with(after=Cursor(2, "e2"), types=["message"])
     (request,) = daemon.connect()
