@@ -31,7 +31,7 @@ class Setup(Struct, frozen=True):
 
 
 def backoff(attempt: int, random: Callable[[], float]) -> float:
-    """Seconds to wait before `attempt` (the first is 1): doubled, capped, jittered by half."""
+    """Return the seconds to wait before `attempt` (the first is 1): doubled, capped, jittered by half."""
     longest = min(BACKOFF_LONGEST, BACKOFF_FIRST * 2.0 ** min(attempt - 1, 16))
     return longest * (0.5 + 0.5 * random())
 
@@ -66,7 +66,7 @@ class Conversation(ABC):
         self._begin()
 
     def received(self, data: bytes, now: float) -> None:
-        """Bytes came in. What they complete is settled before this returns."""
+        """Take bytes that came; what they complete is settled before this returns."""
         self._now = now
         try:
             for line in self._lines.feed(data):
@@ -97,7 +97,7 @@ class Conversation(ABC):
 
     @abstractmethod
     def tick(self, now: float) -> None:
-        """Time has passed: ends and starts what was due."""
+        """End and start what is due."""
 
     @abstractmethod
     def wake_at(self) -> float:
@@ -163,13 +163,13 @@ class Conversation(ABC):
                 self._refused(answer)
 
     def _hang_up(self, error: RpcError) -> None:
-        """Asks for another connection, not before the daemon said so."""
+        """Give up the connection; the next one is made when the daemon wants it, not earlier."""
         self.broken = error
         self._retry_after = retry_after(error)
 
 
 def retry_after(error: RpcError) -> float:
-    """Seconds that the daemon asks to wait; 0 if it names none."""
+    """Return the seconds that the daemon asks to wait; 0 if it names none."""
     after_ms = error.data.get("retry_after_ms")
     seconds: float = after_ms / 1000 if isinstance(after_ms, int | float) else 0.0
     return seconds

@@ -18,7 +18,7 @@ from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
 from sessiond_client.limits import LAST_ANSWERS_SECONDS
 from sessiond_client.reach import Port, Reach, Start
-from sessiond_client.steps import Turn, Wait, Waiter
+from sessiond_client.steps import Steps, Wait, Waiter
 from sessiond_client.stream import Stream
 
 __all__ = ["CallDriver", "Driver", "StreamDriver"]
@@ -169,7 +169,7 @@ class CallDriver(Driver[Exchange]):
                 raise ConnectionLost(text, outcome_unknown=False) from loss
             yield Wait(wait.on, write=False, until=min(wait.until, until))
 
-    def drive(self, call: Call) -> Generator[Wait | Turn, None, None]:
+    def drive(self, call: Call) -> Steps:
         """Make `call`; it is settled when this ends. Closing it early abandons the call."""
         self.conversation.submit(call)
         try:
@@ -179,7 +179,7 @@ class CallDriver(Driver[Exchange]):
                     self._leader = call
                     yield from self._until(lambda: call.is_settled)
                 else:
-                    yield Turn(call)
+                    yield call  # until another call has read for this one, or hands over
         finally:
             self._leave(call)
 

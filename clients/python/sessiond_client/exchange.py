@@ -109,12 +109,12 @@ class Exchange(Conversation):
                     self._offer(call)
 
     def _say(self, method: str, params: Mapping[str, object]) -> None:
-        """Asks for what no call waits for."""
+        """Send a request whose answer no call waits for."""
         self._last_id += 1
         self.outgoing.put(wire.request(self._last_id, method, params))
 
     def _offer(self, call: Call) -> None:
-        """Queues a call to be sent, if it may be now.
+        """Queue a call to be sent, if it may be now.
 
         A daemon that ends takes connections that it never serves: on one that was made again,
         what may not be sent twice waits for the first word.

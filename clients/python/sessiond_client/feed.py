@@ -67,7 +67,7 @@ class Feed(Stream[Event]):
         return event
 
     def flush(self) -> None:
-        """Asks for a `Flushed` behind every event of now; asked again after a lost connection."""
+        """Ask for a `Flushed` behind every event of now; ask again after a lost connection."""
         flush_id = self._last_id = self._last_id + 1
         self._flushes.append(flush_id)
         if self.is_connected and self._held is None:

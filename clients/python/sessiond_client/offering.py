@@ -96,7 +96,7 @@ class Asked:
             self._send(wire.answer(self._number, {}))
 
     def take_answer(self) -> int | None:
-        """Its id, the first time, unless it was withdrawn: then there is an answer to send."""
+        """Return the request's id, the first time, unless the request was withdrawn; else None."""
         if self._fate is not _Fate.OPEN:
             return None
         self._fate = _Fate.ANSWERED

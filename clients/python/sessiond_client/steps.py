@@ -11,7 +11,7 @@ from msgspec import Struct
 from sessiond_client.calls import Call
 from sessiond_client.reach import Port, Start
 
-__all__ = ["Steps", "Turn", "Wait", "Waiter"]
+__all__ = ["Steps", "Wait", "Waiter"]
 
 
 class Wait(Struct, frozen=True):
@@ -22,13 +22,9 @@ class Wait(Struct, frozen=True):
     until: float
 
 
-class Turn(Struct, frozen=True):
-    """A wait until `call.wake` is called: the call is settled, or it is the call's turn to lead."""
-
-    call: Call
-
-
-Steps = Generator[Wait | Turn, None, None] | Generator[Wait, None, None]
+Steps = Generator[Wait | Call, None, None]
+"""The waits of a driver. A `Call` is a wait until its `wake` is called, because the call is settled
+or has to lead now."""
 
 
 class Waiter(Protocol):
@@ -47,7 +43,7 @@ class Waiter(Protocol):
         """End the present `Wait` early, if there is one."""
 
     def release(self) -> None:
-        """There will be no more `Wait`: drops what was needed for it."""
+        """Drop what the waits needed: no more will come."""
 
     def another(self) -> Self:
         """Return a waiter for another driver of the same client."""

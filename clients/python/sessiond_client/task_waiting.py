@@ -11,8 +11,9 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from sessiond_client.calls import Call
 from sessiond_client.reach import Port, Start
-from sessiond_client.steps import Steps, Turn, Wait
+from sessiond_client.steps import Steps, Wait
 
 __all__ = ["TaskWaiter", "TaskWork"]
 
@@ -40,10 +41,10 @@ class TaskWaiter:
         if not has_waited:
             await checkpoint()
 
-    async def _wait(self, step: Wait | Turn) -> None:
-        if isinstance(step, Turn):
+    async def _wait(self, step: Wait | Call) -> None:
+        if isinstance(step, Call):
             event = anyio.Event()
-            step.call.wake = event.set
+            step.wake = event.set
             await event.wait()
             return
         with anyio.CancelScope(deadline=step.until) as self._scope:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from math import inf
 
-from sessiond_client.steps import Steps, Turn, Wait
+from sessiond_client.calls import Call
+from sessiond_client.steps import Steps, Wait
 
 __all__ = ["ThreadWaiter", "ThreadWork"]
 
@@ -37,10 +38,10 @@ class ThreadWaiter:
             for step in steps:
                 self._wait(step)
 
-    def _wait(self, step: Wait | Turn) -> None:
-        if isinstance(step, Turn):
+    def _wait(self, step: Wait | Call) -> None:
+        if isinstance(step, Call):
             event = threading.Event()
-            step.call.wake = event.set
+            step.wake = event.set
             with self._unlocked():
                 event.wait()
             return
