@@ -292,6 +292,10 @@ UNREADABLE_SHOWN_MAX: Final = 100
 MATCHES_SHOWN_MAX: Final = 20
 # methods: sessions of one forest; more is too_large.
 FOREST_SESSIONS_MAX: Final = 10_000
+# service/scopes: sessions of one project that a switch opens; the others are opened on demand.
+SCOPED_SESSIONS_MAX: Final = 100
+# methods: characters of the name of an agent that is the key of a session.
+AGENT_NAME_CHARS_MAX: Final = 200
 
 # dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000

@@ -193,7 +193,7 @@ export interface Capabilities {
 export interface CatalogChanged {
   revision: number;
   session_id: string | null;
-  change: "archived" | "created" | "deleted" | "many" | "unarchived" | "updated";
+  change: "archived" | "created" | "deleted" | "many" | "switched" | "unarchived" | "updated";
 }
 
 /**
@@ -691,6 +691,7 @@ export interface Header {
   metadata?: unknown;
   /** Default: null. */
   persist?: string | null;
+  scope?: unknown;
 }
 
 /** Heads, `main` first. */
@@ -1467,6 +1468,20 @@ export interface ResolveParams {
   _meta?: RequestMeta | null;
 }
 
+/**
+ * Scope and the names of its key: `agent` for "assistant", `project` for "project". A project may
+ * have one session more for each `agent`. A name that is not in the key of the scope decides
+ * nothing.
+ */
+export interface ResolveScopeParams {
+  scope: "assistant" | "global" | "project";
+  /** Default: null. */
+  agent?: string | null;
+  /** Default: null. */
+  project?: string | null;
+  _meta?: RequestMeta | null;
+}
+
 /** Age limit; with `dry_run` the answer only names the sessions that would go. */
 export interface RetentionParams {
   max_age_hours: number;
@@ -1519,6 +1534,15 @@ export interface RosterStatistics {
   scanned: number | null;
   to_scan: number | null;
   in_memory: boolean;
+}
+
+/** Key of a scoped session: "global", an `agent`, or a `project`, which may name an `agent` too. */
+export interface Scope {
+  scope: "assistant" | "global" | "project";
+  /** Default: null. */
+  agent?: string | null;
+  /** Default: null. */
+  project?: string | null;
 }
 
 /** Words and quoted phrases, and the sessions to search in. */
@@ -1582,8 +1606,9 @@ export interface SessionEvent {
 }
 
 /**
- * Session as lists and answers show it. Times are RFC 3339 UTC. The last four fields may be long:
- * answers about one session have them, lists do not.
+ * Session as lists and answers show it. Times are RFC 3339 UTC. `scope` is the key of a scoped
+ * session, and absent for any other session. The last four fields may be long: answers about one
+ * session have them, lists do not.
  */
 export interface SessionInfo {
   id: string;
@@ -1618,6 +1643,7 @@ export interface SessionInfo {
   problems: number;
   epoch: string;
   lineage: Lineage;
+  scope?: Scope;
   plan?: string | null;
   system_prompt?: string | null;
   compaction?: unknown | null;
@@ -1740,6 +1766,31 @@ export interface Summarized {
   summary: string;
 }
 
+/**
+ * Scope to switch to, as scope/resolve takes it, and the project to leave. Without `from_project`
+ * the client leaves the project that its connection resolved or switched to last.
+ */
+export interface SwitchParams {
+  /** Default: "project". */
+  scope?: "assistant" | "global" | "project";
+  /** Default: null. */
+  agent?: string | null;
+  /** Default: null. */
+  project?: string | null;
+  /** Default: null. */
+  from_project?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Session that a switch leads to, and what the switch released and loaded beside that session. */
+export interface Switched {
+  session: SessionInfo;
+  created: boolean;
+  released: string[];
+  loaded: SessionInfo[];
+  failed: Unloadable[];
+}
+
 /** The end of a replay at `seq`, which was the last seq when the replay began. */
 export interface Synced {
   session_id: string;
@@ -1817,6 +1868,13 @@ export interface TreeResult {
   nodes: FlatNode[];
   next_cursor: string | null;
   seq: number;
+}
+
+/** Session of the new project that could not be opened, and why. */
+export interface Unloadable {
+  session_id: string;
+  kind: string;
+  message: string;
 }
 
 /** A file in a folder of sessions that is no session. */
@@ -1966,6 +2024,10 @@ export interface Methods {
   "catalog/unsubscribe": { params: NoParams; result: Empty };
   /** sessions by descent, as rows or drawn as text. Access: status. */
   "catalog/forest": { params: ForestParams; result: ForestNodes | ForestText };
+  /** return the one session of a scope, created when missing. Access: write. */
+  "scope/resolve": { params: ResolveScopeParams; result: CreateResult };
+  /** save and release the sessions of one project, and load those of another. Access: write. */
+  "scope/switch": { params: SwitchParams; result: Switched };
   /** store one entry, or several entries as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from sessiond.catalog.rows import Brief, FoundSession, Relative
 
-__all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "twins"]
+__all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "scoped_in", "twins"]
 
 _PREFIX_MIN: Final = 4
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
@@ -77,6 +77,17 @@ def twins(
         "SELECT session_id FROM sessions WHERE listed = 1 AND created_at = ? "  # noqa: S608
         f"AND session_id != ? AND {said} IS ? ORDER BY session_id LIMIT ?",
         (created_at, session_id, "$.first_message", first_message, limit),
+    ).fetchall()
+    return [found for (found,) in rows]
+
+
+def scoped_in(connection: sqlite3.Connection, project: str, limit: int) -> list[str]:
+    """Return the ids of the project-scoped sessions of a folder, the latest first."""
+    rows = connection.execute(
+        "SELECT session_id FROM sessions WHERE listed = 1 AND archived = 0 AND cwd = ? AND "
+        "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END = ? "
+        "ORDER BY updated_at DESC, session_id LIMIT ?",
+        (project, "$.scope.scope", "project", limit),
     ).fetchall()
     return [found for (found,) in rows]
 

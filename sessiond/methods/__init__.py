@@ -4,6 +4,7 @@ _shared/        helpers of several methods
 session/        `session/…`
 server/         `server/…`
 catalog/        `catalog/…`
+scope/          `scope/…`
 retention/      `retention/…`
 rpc/            `rpc.…`
 initialize.py   `initialize`
@@ -22,6 +23,8 @@ from sessiond.methods.catalog import subscribe as catalog_subscribe
 from sessiond.methods.catalog import unsubscribe as catalog_unsubscribe
 from sessiond.methods.retention import run as retention
 from sessiond.methods.rpc import discover
+from sessiond.methods.scope import resolve as scope_resolve
+from sessiond.methods.scope import switch as scope_switch
 from sessiond.methods.server import info, ping, stats, stop
 from sessiond.methods.session import (
     acquire,
@@ -101,6 +104,8 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     catalog_subscribe.METHOD,
     catalog_unsubscribe.METHOD,
     catalog_forest.METHOD,
+    scope_resolve.METHOD,
+    scope_switch.METHOD,
     append.METHOD,
     branch.METHOD,
     navigate.METHOD,

@@ -12,6 +12,7 @@ plans.py           the plan of a compaction
 problems.py        the problems of lines
 settings.py        the compaction settings
 formats.py         the names of the formats of files
+scopes.py          the keys of scoped sessions
 digests.py         SHA-256 of bytes
 ids.py             the ids of sessions, entries and heads
 times.py           the spellings of times

@@ -69,6 +69,7 @@ class Header(Struct, tag="session_header", tag_field="type", omit_defaults=True)
     dry_run: bool | None = None
     metadata: Raw | UnsetType = UNSET
     persist: str | None = None
+    scope: Raw | UnsetType = UNSET
 
 
 class Entry(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):

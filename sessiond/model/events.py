@@ -170,7 +170,9 @@ class Closed(Struct, frozen=True):
     reason: str
 
 
-CatalogChange = Literal["created", "updated", "deleted", "archived", "unarchived", "many"]
+CatalogChange = Literal[
+    "created", "updated", "deleted", "archived", "unarchived", "switched", "many"
+]
 
 
 class CatalogChanged(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Live sessions: one writer each, any number of readers and subscribers.
 
+scopes.py          sessions found by their purpose
 client.py          one connected client
 retention.py       old sessions into the trash
 shutdown.py        the end, in order

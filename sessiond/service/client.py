@@ -59,6 +59,8 @@ class Client:
         self.access: Access = "write"
         self.summarizes = False
         """True if the client offered to write summaries."""
+        self.project: str | None = None
+        """The project that this connection resolved a session of, or switched to, last."""
         self.subscriptions: dict[str, tuple[SessionActor, Subscription]] = {}
         # Weak references: presence and leases do not keep a closed session in memory.
         self._present_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
@@ -126,6 +128,12 @@ class Client:
             actor, subscription = held
             actor.hub.remove(subscription)
             actor.touch()
+
+    def release(self, actor: SessionActor) -> None:
+        """End this connection's use of a session, and unload the session if no client uses it."""
+        self.leave(actor.session_id)
+        self.disappear(actor.session_id)
+        self.service.registry.unload_unused(actor)
 
     def acquire(self, actor: SessionActor, wish: LeaseRequest, ticket: Ticket) -> Any:
         """Return a lease that ends with this connection at the latest, or DEFERRED. Raise LeaseHeld."""

@@ -138,6 +138,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "scopes",
+        "keys that are asked for at once and after every end, and switches that fail",
+        ("tests/service/test_scopes.py", *_ONCE),
+    ),
+    Attacker(
         "moves",
         "heads go elsewhere, and the power fails",
         ("tests/service/test_predecessor_defects.py", "tests/service/test_navigate.py", *_ONCE),

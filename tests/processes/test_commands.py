@@ -56,6 +56,10 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "append": ("sessiond append my-session hi --json", {"entries", "leaf_id", "seq"}),
     "context": ("sessiond context my-session --json", {"messages", "sources", "tokens"}),
     "continue": ("sessiond continue --json", {"session", "created"}),
+    "scope": (
+        "sessiond scope project --from /tmp --json",
+        {"session", "created", "released", "loaded", "failed"},
+    ),
     "search": ("sessiond search cron --json", {"hits"}),
     "forest": ("sessiond forest --json", {"text"}),
     "retention": ("sessiond retention --hours 720 --json", {"sessions", "failed", "dry_run"}),

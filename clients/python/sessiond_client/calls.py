@@ -42,6 +42,8 @@ class CallState(Enum):
 _REPEATABLE: Final = READS | {
     *("session/acquire", "session/release", "session/renew"),
     *("session/archive", "session/unarchive", "session/delete"),
+    # Sent again, they find the session that the first call made.
+    *("scope/resolve", "scope/switch"),
 }
 _SUBSCRIBING: Final = frozenset(
     {

@@ -55,6 +55,7 @@ def decode(line: bytes) -> Header:
         dry_run=_bool(found.get("dry_run")),
         metadata=_payload(found.get("metadata")),
         persist=text(found.get("persist")),
+        scope=_payload(found.get("scope")),
     )
 
 

@@ -128,16 +128,17 @@ def raw(parts: Iterable[bytes]) -> Raw:
     return Raw(spliced)
 
 
-def require_path(text: str) -> None:
-    """Raise InvalidParams for text that cannot be an absolute path."""
+def require_path(text: str, name: str = "path") -> None:
+    """Raise InvalidParams for text of the parameter `name` that cannot be an absolute path."""
     if len(text.encode()) > PATH_BYTES_MAX:
-        raise InvalidParams(f"a path has at most {PATH_BYTES_MAX} bytes", path="path")
+        raise InvalidParams(f"a path has at most {PATH_BYTES_MAX} bytes", path=name)
     if not Path(text).is_absolute():
         raise InvalidParams(
-            "path must be absolute: the daemon's working directory is not the caller's", path="path"
+            f"{name} must be absolute: the daemon's working directory is not the caller's",
+            path=name,
         )
     if "\0" in text:
-        raise InvalidParams("path must not contain a NUL character", path="path")
+        raise InvalidParams(f"{name} must not contain a NUL character", path=name)
 
 
 def require_time(text: str, path: str) -> None:

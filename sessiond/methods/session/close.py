@@ -16,9 +16,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
         return Empty()
 
     def leave(actor: SessionActor) -> Empty:
-        client.leave(params.session_id)
-        client.disappear(params.session_id)
-        client.service.registry.unload_unused(actor)
+        client.release(actor)
         return Empty()
 
     return ask(client, call, params.session_id, leave)

@@ -72,6 +72,8 @@ ANSWER_OF: Final = {
     "session/trash": "TrashPage",
     "session/restore": "SessionInfo SessionAnswer.session",
     "retention/run": "Retired",
+    "scope/resolve": "Created",
+    "scope/switch": "Switched",
     "session/verify": "Verified",
     "session/repair": "Repaired",
 }

@@ -112,7 +112,7 @@ def methods_text(*, is_async: bool) -> str:
     told = f"The methods of the {'anyio' if is_async else 'blocking'} client."
     standard = imports("abc", ["ABC", "abstractmethod"])
     standard += imports("collections.abc", used & {"Mapping", "Sequence"})
-    standard += imports("typing", used & {"Any", "Unpack"})
+    standard += imports("typing", used & {"Any", "Literal", "Unpack"})
     third = imports("msgspec", used & {"Raw"})
     own = (
         imports(_OWN, used & {"Json", "Timed"})

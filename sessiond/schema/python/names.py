@@ -62,9 +62,10 @@ RESULTS: Final[tuple[Row, ...]] = (
             "id path? cwd? title? agent? auto_title? model? provider? thinking_level? tags? status?"
             " created_at? updated_at? seq? leaf_id? heads? message_count? message_total? entry_count?"
             " first_message? usage? persist? persisted? dialect? archived? read_only? problems? epoch?"
-            " lineage? dry_run? plan? system_prompt? compaction? metadata? read_only_reason?"
+            " lineage? dry_run? plan? system_prompt? compaction? metadata? read_only_reason? scope?"
         ),
     ),
+    ("Scope", "Scope", "scope agent? project?"),
     ("SessionAnswer", "SessionResult", "session"),
     ("Created", "CreateResult", "session created=true"),
     ("SessionPage", "ListResult", "sessions next_cursor? revision?"),
@@ -158,6 +159,8 @@ RESULTS: Final[tuple[Row, ...]] = (
         "dry_run repaired= problems= problem_count? kept? dropped? dropped_lines= backup? reason?",
     ),
     ("Failed", "Failed", "session_id kind message="),
+    ("Unloadable", "Unloadable", "session_id kind message="),
+    ("Switched", "Switched", "session created= released= loaded= failed="),
     ("Retired", "RetentionResult", "sessions failed= dry_run=true"),
     ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
     ("TrashPage", "TrashResult", "sessions next_cursor?"),

@@ -57,7 +57,9 @@ def header_of(
         metadata=_raw(info.metadata),
     )
     if whole:
-        base = msgspec.structs.replace(source.opened.header, version=UNSET, persist=None)
+        base = msgspec.structs.replace(
+            source.opened.header, version=UNSET, persist=None, scope=UNSET
+        )
     own_title = {} if whole else {"title": birth.title}
     return msgspec.structs.replace(
         base,

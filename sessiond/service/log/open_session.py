@@ -16,6 +16,7 @@ from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import InfoEffect, Kind, LeafEffect
+from sessiond.model.scopes import Scope, scope_in
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
@@ -113,6 +114,7 @@ class OpenSession(Struct, eq=False):
             problems=session.problem_count,
             epoch=self.epoch,
             lineage=lineage_of(header, self.session_id),
+            scope=self.scope,
         )
 
     def whole(self) -> SessionInfo:
@@ -125,6 +127,11 @@ class OpenSession(Struct, eq=False):
             compaction=self.compaction,
             metadata=self._fact("metadata", _given(header.metadata)),
         )
+
+    @property
+    def scope(self) -> Scope | UnsetType:
+        """Key of a scoped session; UNSET for any other session."""
+        return scope_in(self.header.scope, self.session_id)
 
     @property
     def stated(self) -> Stated:

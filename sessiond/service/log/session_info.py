@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
+from sessiond.model.scopes import Scope
 from sessiond.model.usage import Usage
 from sessiond.session.index import Head, Session
 
@@ -46,7 +47,8 @@ class Lineage(Struct, frozen=True, omit_defaults=True):
 class SessionInfo(Struct, frozen=True, kw_only=True):
     """Session as lists and answers show it. Times are RFC 3339 UTC.
 
-    The last four fields may be long: answers about one session have them, lists do not.
+    `scope` is the key of a scoped session, and absent for any other session. The last four fields
+    may be long: answers about one session have them, lists do not.
     """
 
     id: str
@@ -80,6 +82,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     problems: int
     epoch: str
     lineage: Lineage
+    scope: Scope | UnsetType = UNSET
     plan: str | UnsetType | None = UNSET
     system_prompt: str | UnsetType | None = UNSET
     compaction: Raw | UnsetType | None = UNSET

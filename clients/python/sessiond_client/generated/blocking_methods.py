@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from msgspec import Raw
 
@@ -38,9 +38,11 @@ from sessiond_client.generated.options import (
     PresenceOptions,
     RebaseOptions,
     RepairOptions,
+    ResolveScopeOptions,
     RetentionOptions,
     SearchOptions,
     SignalOptions,
+    SwitchOptions,
     TrashOptions,
     TreeOptions,
     UpdateOptions,
@@ -80,6 +82,7 @@ from sessiond_client.generated.results import (
     SessionInfo,
     SessionPage,
     StoredEntry,
+    Switched,
     TrashPage,
     TreePage,
     Verified,
@@ -170,6 +173,20 @@ class BlockingMethods(ABC):
         """Sessions by descent, as rows or drawn as text."""
         answer = self._ask("catalog/forest", options)
         return read(Forest, answer)
+
+    def scope_resolve(
+        self,
+        scope: Literal["assistant", "global", "project"],
+        **options: Unpack[ResolveScopeOptions],
+    ) -> Created:
+        """Return the one session of a scope, created when missing."""
+        answer = self._ask("scope/resolve", options, scope=scope)
+        return read(Created, answer)
+
+    def scope_switch(self, **options: Unpack[SwitchOptions]) -> Switched:
+        """Save and release the sessions of one project, and load those of another."""
+        answer = self._ask("scope/switch", options)
+        return read(Switched, answer)
 
     def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
         """Store one entry, or several entries as one atom.

@@ -39,10 +39,12 @@ __all__ = [
     "PresenceOptions",
     "RebaseOptions",
     "RepairOptions",
+    "ResolveScopeOptions",
     "RetentionOptions",
     "SearchOptions",
     "SignalOptions",
     "SubscribeOptions",
+    "SwitchOptions",
     "TrashOptions",
     "TreeOptions",
     "UpdateOptions",
@@ -163,6 +165,31 @@ class ForestOptions(Timed, total=False):
     cwd: str
     form: Literal["nodes", "text"]
     layout: bool
+
+
+class ResolveScopeOptions(Timed, total=False):
+    """Optional parameters of scope/resolve.
+
+    Scope and the names of its key: `agent` for "assistant", `project` for "project". A project may
+    have one session more for each `agent`. A name that is not in the key of the scope decides
+    nothing.
+    """
+
+    agent: str
+    project: str
+
+
+class SwitchOptions(Timed, total=False):
+    """Optional parameters of scope/switch.
+
+    Scope to switch to, as scope/resolve takes it, and the project to leave. Without `from_project`
+    the client leaves the project that its connection resolved or switched to last.
+    """
+
+    scope: Literal["assistant", "global", "project"]
+    agent: str
+    project: str
+    from_project: str
 
 
 class AppendOptions(_Move, total=False):

@@ -56,17 +56,20 @@ __all__ = [
     "Repaired",
     "Retired",
     "Rewound",
+    "Scope",
     "SearchAnswer",
     "SeqAnswer",
     "SessionAnswer",
     "SessionInfo",
     "SessionPage",
     "StoredEntry",
+    "Switched",
     "Totals",
     "TrashPage",
     "Trashed",
     "TreeNode",
     "TreePage",
+    "Unloadable",
     "Verified",
     "WindowUsage",
 ]
@@ -90,7 +93,8 @@ class Head(Struct, frozen=True):
 class SessionInfo(Struct, frozen=True):
     """Session as lists and answers show it. Times are RFC 3339 UTC.
 
-    The last four fields may be long: answers about one session have them, lists do not.
+    `scope` is the key of a scoped session, and absent for any other session. The last four fields
+    may be long: answers about one session have them, lists do not.
     """
 
     id: str
@@ -128,6 +132,15 @@ class SessionInfo(Struct, frozen=True):
     compaction: Any = None
     metadata: Any = None
     read_only_reason: str | None = None
+    scope: Scope | None = None
+
+
+class Scope(Struct, frozen=True):
+    """Key of a scoped session: "global", an `agent`, or a `project`, which may name an `agent` too."""
+
+    scope: str
+    agent: str | None = None
+    project: str | None = None
 
 
 class SessionAnswer(Struct, frozen=True):
@@ -565,6 +578,24 @@ class Failed(Struct, frozen=True):
     session_id: str
     kind: str
     message: str = ""
+
+
+class Unloadable(Struct, frozen=True):
+    """Session of the new project that could not be opened, and why."""
+
+    session_id: str
+    kind: str
+    message: str = ""
+
+
+class Switched(Struct, frozen=True):
+    """Session that a switch leads to, and what the switch released and loaded beside that session."""
+
+    session: SessionInfo
+    created: bool = False
+    released: list[str] = []
+    loaded: list[SessionInfo] = []
+    failed: list[Unloadable] = []
 
 
 class Retired(Struct, frozen=True):
