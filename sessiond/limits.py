@@ -156,6 +156,9 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # entry of a frame with its envelope, and so far shorter; a longer line would fit into no answer. A
 # longer foreign line is a bad line: reported, kept in the file, skipped in pieces.
 LINE_BYTES_MAX: Final = RESULT_BYTES_MAX
+# dialects/sharur: one line that sessiond writes into a sharur file, without its newline; a longer
+# one is too_large. sharur's reader (Go's bufio.Scanner) ends at a line of 64 KiB with its newline.
+SHARUR_LINE_BYTES_MAX: Final = 64 * 1024 - 1
 # service/log/events: the body of an event: the entry of a line and its surroundings. No event can
 # be longer, because lines and surroundings are bounded; `initialize` tells clients the bound.
 EVENT_BYTES_MAX: Final = LINE_BYTES_MAX + 64 * 1024

@@ -497,7 +497,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "pi";
+  format?: "native" | "pi" | "sharur";
   /** Default: null. */
   path?: string | null;
   _meta?: RequestMeta | null;
@@ -743,7 +743,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "pi";
+  format?: "auto" | "native" | "pi" | "sharur";
   /** Default: null. */
   cwd?: string | null;
   _meta?: RequestMeta | null;

@@ -8,7 +8,7 @@ functions of a dialect are pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -46,6 +46,8 @@ class ContextLine(Struct, frozen=True):
     line: bytes
     kept: bool = False
     """True if the entry is before the compaction with which the context begins."""
+    begins: bool = True
+    """False for a compaction that does not decide, although the context may begin with that line."""
     ending: str = ""
     """Text that follows the summary of a compaction, unless the summary has it already."""
 
@@ -90,6 +92,11 @@ class Upgrade(Protocol):
     @property
     def header(self) -> bytes:
         """Header of the current version."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Facts of the session that the older header states and the current one cannot."""
         ...
 
     def take(self, line: bytes) -> bytes:

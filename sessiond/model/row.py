@@ -188,3 +188,15 @@ class Rules(Struct, frozen=True):
     """True if a context shows the files of a compaction's `details` behind its summary."""
     truncates: bool
     """True if only sessiond writes the file and may cut it; other files are only appended to."""
+    notices: bool = False
+    """True if each compaction on a path is a message at its place, besides the summary that begins
+    the context."""
+    strict_kept: bool = False
+    """True if a compaction counts only where its first kept entry is a message on its path: else
+    the context is the whole path. Without a first kept entry the context is the summary alone."""
+    custom_speaks: bool = True
+    """True if the model sees the messages of extensions (`custom_message`)."""
+    header_is_root: bool = False
+    """True if an entry without a parent names the header as its parent."""
+    uuids: bool = False
+    """True if the ids of entries are full UUIDs."""

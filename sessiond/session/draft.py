@@ -28,6 +28,7 @@ from sessiond.model.entries import BranchSummary, Entry, Opaque
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import (
+    MESSAGE_KINDS,
     CompactionEffect,
     Kind,
     LabelEffect,
@@ -418,6 +419,12 @@ class Draft:
                 if first_kept_entry_id is None or replacement:
                     return
                 kept = self.node(first_kept_entry_id, "first_kept_entry_id")
+                if self.session.rules.strict_kept and self.kind(kept) not in MESSAGE_KINDS:
+                    raise EntryInvalid(
+                        "a compaction of this file can only begin to keep at a message",
+                        entry_id=first_kept_entry_id,
+                        path="first_kept_entry_id",
+                    )
                 if not self.is_above(kept, parent):
                     raise EntryInvalid(
                         "first_kept_entry_id is not on the path of the head",

@@ -294,7 +294,10 @@ class Session:
     def _apply(self, row: Row, seq: int) -> None:
         match row.effect:
             case CompactionEffect() as effect:
-                self.kept_from[seq] = self._first_kept(effect, seq)
+                kept = self._first_kept(effect, seq)
+                self.kept_from[seq] = kept
+                if self.rules.strict_kept:
+                    self._require_kept(effect, kept, seq)
             case InfoEffect(facts):
                 # A None is kept, so that a cleared fact does not come back from the header.
                 self.facts.update(facts)
@@ -328,8 +331,17 @@ class Session:
         if first and at == self._through(first):
             # For a record, the first kept entry is the next one down the path.
             return at if at == first else below
-        self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
+        if not self.rules.strict_kept:
+            self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
         return 0
+
+    def _require_kept(self, effect: CompactionEffect, kept: int, seq: int) -> None:
+        """Ignore a compaction whose first kept entry is no message on its path."""
+        if effect.first_kept_entry_id is None:
+            self.report(seq + 1, "first_kept_off_path", "the model sees nothing but its summary")
+        elif not _IS_MESSAGE[self.kinds[kept]]:
+            self.report(seq + 1, "first_kept_off_path", "it counts for nothing: no message is kept")
+            self.kept_from[seq] = self.compaction_refs[seq] = 0
 
     def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
         if effect.drop:

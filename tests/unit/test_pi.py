@@ -94,7 +94,6 @@ def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
         (HEADER.replace(b'"session"', b'"message"'), "no session header"),
         (HEADER.replace(b'"abcdefgh"', b'""'), "no id"),
         (HEADER.replace(b'"2026-01-01T00:00:00.000Z"', b"1784000000.25"), "no text"),
-        (HEADER.replace(b',"cwd":"/x"', b""), "no cwd"),
         (b'{"v":4,"kind":"header","id":"abcdefgh"}', "no session header"),
     ],
 )
@@ -102,6 +101,15 @@ def test_a_header_that_pi_never_writes_is_not_taken_for_one(line: bytes, why: st
     with pytest.raises(BadHeader, match=why):
         PI.decode_header(line)
     assert sniff(line) is None
+
+
+def test_a_header_of_version_3_without_a_folder_is_sharurs() -> None:
+    line = HEADER.replace(b',"cwd":"/x"', b"")
+    with pytest.raises(BadHeader, match="no cwd"):
+        PI.decode_header(line)
+    found = sniff(line)
+    assert found is not None
+    assert found.name == "sharur"
 
 
 def test_a_header_of_any_version_is_read() -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -55,6 +56,7 @@ class PiUpgrade:
     """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
 
     is_older = True
+    facts: Final[Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, header: bytes, header_id: str, *, is_list: bool) -> None:
         self.header = header

@@ -45,8 +45,9 @@ def _steps(opened: OpenSession, seqs: Sequence[int], estimator: Estimator) -> li
 
 def _step(opened: OpenSession, seq: int, line: bytes, estimator: Estimator) -> LeftStep:
     name, kind = opened.session.names[seq], opened.session.kinds[seq]
-    # Only the last message is the entry's own; earlier ones are the system's, kept by a compaction.
-    messages = opened.dialect.context([ContextLine(name, kind, line)])[-1:]
+    # A compaction's own message stands between those of the system, which it keeps, and its notice.
+    messages = opened.dialect.context([ContextLine(name, kind, line)])
+    messages = messages[:1] if opened.dialect.rules.notices else messages[-1:]
     reading = opened.dialect.read(messages[0].body) if messages else None
     if kind == Kind.BRANCH_SUMMARY and reading is None:
         # An empty summary adds nothing to a context, but it is one of the abandoned entries.

@@ -14,12 +14,13 @@ from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.parsed_message import Block, ParsedMessage
-from sessiond.model.row import Kind
+from sessiond.model.row import MESSAGE_KINDS, Kind
+from sessiond.service.context.context_lines import context_line
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.compaction.cut_point import Parts, Past, Reason, Step, divide
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.compaction.touched_files import TouchedFiles, touched
-from sessiond.session.context.context import plan_context
+from sessiond.session.context.context import is_closed, plan_context
 from sessiond.session.context.tokens import Estimator
 
 __all__ = ["Division", "files_before", "plan_at"]
@@ -76,7 +77,7 @@ def _read(opened: OpenSession, leaf: int, estimator: Estimator) -> tuple[Past, l
         )
     compaction = session.compaction_refs[leaf]
     lines = [
-        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < compaction)
+        context_line(opened, seq, line, compaction, lists=False)
         for seq, line in zip(seqs, opened.journal.read_many(seqs), strict=True)
     ]
     said: dict[str, ParsedMessage] = {}
@@ -89,7 +90,12 @@ def _read(opened: OpenSession, leaf: int, estimator: Estimator) -> tuple[Past, l
             replaced.append(reading)
         else:
             said[message.source] = reading
-    steps = [_step(opened, seq, said, estimator) for seq in _seqs(opened, compaction, leaf)]
+    steps = [
+        _step(opened, seq, said, estimator)
+        for seq in _seqs(opened, compaction, leaf)
+        # Where only a message can be kept, a plan knows of nothing else.
+        if session.kinds[seq] in MESSAGE_KINDS or not session.rules.strict_kept
+    ]
     return _past(opened, compaction, lines, replaced), steps
 
 
@@ -102,6 +108,8 @@ def _seqs(opened: OpenSession, compaction: int, leaf: int) -> list[int]:
         found.append(at)
         at = session.parents[at]
     first = session.kept_from.get(compaction, 0)
+    if is_closed(session, leaf):
+        return []
     if compaction and first:
         at = session.parents[compaction]
         while at >= first:

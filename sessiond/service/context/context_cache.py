@@ -24,7 +24,7 @@ from sessiond.service.context.recently_used import RecentlyUsed
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import (
     ContextPlan,
-    entries_between,
+    entries_after,
     plan_context,
     shared_prefix,
 )
@@ -96,7 +96,7 @@ class ContextCache(RecentlyUsed[int, Context]):
                 steps += 1
             if at != base.leaf or len(base.bodies) != base.count:
                 continue
-            new = entries_between(session, base.leaf, leaf)
+            new = entries_after(session, base.leaf, leaf)
             edits = any(session.kinds[seq] == Kind.CONTEXT_EDIT for seq in new)
             if edits or not _is_small(opened, new):
                 return None

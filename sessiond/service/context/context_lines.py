@@ -28,12 +28,19 @@ def context_lines(
     ]
 
 
-def context_line(opened: OpenSession, seq: int, line: bytes, compaction: int) -> ContextLine:
-    """Return one line of a context."""
+def context_line(
+    opened: OpenSession, seq: int, line: bytes, compaction: int, *, lists: bool = True
+) -> ContextLine:
+    """Return one line of a context, unless `lists` without the file lists of a compaction."""
     session = opened.session
-    ending = _file_lists(opened, seq, line) if seq == compaction else ""
+    ending = _file_lists(opened, seq, line) if lists and seq == compaction else ""
     return ContextLine(
-        session.names[seq], session.kinds[seq], line, kept=seq < compaction, ending=ending
+        session.names[seq],
+        session.kinds[seq],
+        line,
+        kept=seq < compaction,
+        begins=seq == compaction,
+        ending=ending,
     )
 
 

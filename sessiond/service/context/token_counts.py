@@ -25,7 +25,7 @@ from sessiond.service.context.growth import growth, may_be_less
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
-from sessiond.session.context.context import BEGINS, plan_context
+from sessiond.session.context.context import BEGINS, context_end, plan_context
 from sessiond.session.context.tokens import Estimator, spent
 
 __all__ = ["TokenCounts"]
@@ -63,6 +63,7 @@ class TokenCounts:
 
     def now(self, leaf: int) -> int | None:
         """Return the tokens of the context at `leaf` if that is cheap, else None. Raise StorageError."""
+        leaf = context_end(self._opened.session, leaf)
         table = self._current(leaf)
         if table.totals[leaf] != _UNKNOWN:
             return table.totals[leaf]
@@ -92,6 +93,7 @@ class TokenCounts:
 
     def find(self, leaf: int) -> int:
         """Return the tokens of the context at `leaf`; read all that is necessary. For worker threads."""
+        leaf = context_end(self._opened.session, leaf)
         return _settle(self._current(leaf), self._opened, leaf)
 
     def _current(self, leaf: int) -> _Table:
@@ -181,14 +183,15 @@ def _at_beginning(table: _Table, opened: OpenSession, seq: int) -> int:
     """Return the tokens at a compaction or an edit, where every message is estimated.
 
     Usually that is the sum of the known figures of the messages. Messages that depend on their
-    neighbours (an edited message, or one of the system, which a compaction may replace) are read
-    together with them.
+    neighbours (an edited message, one of the system, which a compaction may replace, or the notice
+    of another compaction) are read together with them.
     """
     session = opened.session
-    seqs = plan_context(session, seq).seqs
+    plan = plan_context(session, seq)
+    seqs, compaction = plan.seqs, plan.compaction
     dependent = {int(Kind.CONTEXT_EDIT), int(Kind.OTHER_ROLE)}
-    if any(session.kinds[at] in dependent for at in seqs):
-        compaction = session.compaction_refs[seq]
+    notices = {at for at in seqs if session.kinds[at] == Kind.COMPACTION} - {compaction}
+    if notices or any(session.kinds[at] in dependent for at in seqs):
         lines = [context_line(opened, at, line, compaction) for at, line in _lines(opened, seqs)]
         return _estimate(table, opened, lines)
     unread = [at for at in seqs if table.own[at] == _UNKNOWN or at == seq]

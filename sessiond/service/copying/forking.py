@@ -8,11 +8,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from sessiond.dialects.base import ContextLine
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.entries import ModelChange
 from sessiond.model.row import Kind, ModelName
+from sessiond.service.context.context_lines import context_line
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import (
     Birth,
@@ -124,7 +124,7 @@ def _context(source: Source, leaf: int, keep: int | None) -> _Context:
             size=size,
         )
     lines = [
-        ContextLine(session.names[seq], session.kinds[seq], line, kept=seq < plan.compaction)
+        context_line(opened, seq, line, plan.compaction, lists=False)
         for seq, line in zip(plan.seqs, opened.journal.read_many(plan.seqs), strict=True)
     ]
     sources = [message.source for message in opened.dialect.context(lines)]

@@ -15,6 +15,7 @@ from sessiond.limits import MERGE_MESSAGE_CHARS, MERGE_MESSAGES_MAX
 from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Kind
+from sessiond.service.context.context_lines import context_line
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, CopyDeps, Source
@@ -74,7 +75,7 @@ def _from_the_end(source: Source) -> Iterator[ContextMessage]:
 
     def line_of(seq: int) -> ContextLine:
         (line,) = opened.journal.read(seq, seq)
-        return ContextLine(session.names[seq], session.kinds[seq], line, seq < plan.compaction)
+        return context_line(opened, seq, line, plan.compaction, lists=False)
 
     # The compaction before a message and the edits behind it may change the message.
     beginning = [line_of(plan.compaction)] if plan.compaction else []

@@ -142,6 +142,8 @@ class Indexer:
         self._dialect = dialect
         self._upgrade = dialect.upgrade(line) if self._in_place else None
         self._session = Session(dialect.rules)
+        if self._upgrade is not None:
+            self._session.facts.update(self._upgrade.facts)
         session_ids = {self._header.id, self._session_id or self._header.id}
         self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.

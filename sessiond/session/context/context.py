@@ -19,7 +19,9 @@ from sessiond.session.index import Session
 __all__ = [
     "BEGINS",
     "ContextPlan",
-    "entries_between",
+    "context_end",
+    "entries_after",
+    "is_closed",
     "messages_seen",
     "plan_context",
     "shared_prefix",
@@ -30,6 +32,8 @@ BEGINS: Final = frozenset({int(Kind.COMPACTION), int(Kind.CONTEXT_EDIT)})
 
 T = TypeVar("T")
 _IN_CONTEXT: Final = bytes(kind in CONTEXT_KINDS for kind in range(256))
+# Where each compaction leaves a notice at its place.
+_WITH_NOTICES: Final = bytes(kind in {*CONTEXT_KINDS, Kind.COMPACTION} for kind in range(256))
 
 
 class ContextPlan(Struct, frozen=True):
@@ -51,7 +55,7 @@ def plan_context(session: Session, leaf: int) -> ContextPlan:
     """Return the context at `leaf`; 0 gives an empty context."""
     compaction = session.compaction_refs[leaf]
     kinds = session.kinds
-    found = entries_between(session, compaction, leaf)
+    found = entries_after(session, compaction, leaf)
     found.reverse()
     if compaction:
         found.extend(_kept(session, compaction))
@@ -67,13 +71,34 @@ def plan_context(session: Session, leaf: int) -> ContextPlan:
     )
 
 
-def entries_between(session: Session, above: int, leaf: int) -> list[int]:
-    """Return the context's entries on the path from below `above` down to `leaf`, in order."""
+def entries_after(session: Session, above: int, leaf: int) -> list[int]:
+    """Return the context's entries on the path from below `above` down to `leaf`, in order.
+
+    `above` is the compaction of the context, or an entry below that compaction.
+    """
+    return [] if is_closed(session, leaf) else _entries_between(session, above, leaf)
+
+
+def is_closed(session: Session, leaf: int) -> bool:
+    """Return whether the compaction above an entry is all of the context, so that no entry adds to it."""
+    compaction = session.compaction_refs[leaf]
+    return (
+        bool(compaction) and session.rules.strict_kept and not session.kept_from.get(compaction, 0)
+    )
+
+
+def context_end(session: Session, leaf: int) -> int:
+    """Return the last entry that the context at `leaf` depends on."""
+    return session.compaction_refs[leaf] if is_closed(session, leaf) else leaf
+
+
+def _entries_between(session: Session, above: int, leaf: int) -> list[int]:
     parents, kinds = session.parents, session.kinds
+    said = _WITH_NOTICES if session.rules.notices else _IN_CONTEXT
     found: list[int] = []
     at = leaf
     while at > above:
-        if _IN_CONTEXT[kinds[at]]:
+        if said[kinds[at]]:
             found.append(at)
         at = parents[at]
     found.reverse()
@@ -85,7 +110,7 @@ def _kept(session: Session, compaction: int) -> list[int]:
     first = session.kept_from[compaction]
     if not first:
         return []
-    return entries_between(session, first - 1, session.parents[compaction])[::-1]
+    return _entries_between(session, first - 1, session.parents[compaction])[::-1]
 
 
 def messages_seen(session: Session, leaf: int) -> int:
@@ -94,6 +119,8 @@ def messages_seen(session: Session, leaf: int) -> int:
     compaction = session.compaction_refs[leaf]
     if not compaction:
         return counts[leaf]
+    if is_closed(session, leaf):
+        return 1
     first = session.kept_from.get(compaction, 0)
     kept = counts[parents[compaction]] - counts[parents[first]] if first else 0
     return 1 + kept + counts[leaf] - counts[compaction]

@@ -1,0 +1,175 @@
+"""The sharur dialect: files that sharur writes and can still read afterwards.
+
+Law: a sharur file stays a sharur file. The header is the root of its tree, so an entry without a
+parent names the header. The leaf is the last record: a move is a `custom` entry below the target.
+A second `session` line, which sharur's branches have, is an entry without a meaning.
+
+    {"type":"session","id":"3f8e…","timestamp":"2026-04-27T14:00:00.250831204Z","version":3}
+    {"type":"message","id":"0000…","parentId":"3f8e…","timestamp":"2026-04-27T14:00:03.25Z",
+     "message":{"role":"user","content":"Fix the retry bug","timestamp":"2026-04-27T14:00:03.25Z"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from sessiond.dialects.base import BadLine, ContextLine, ContextMessage, CopyPlace, Upgrade
+from sessiond.dialects.copying import Names, placed
+from sessiond.dialects.lenient_json import fields, reference, require_readable, text
+from sessiond.dialects.member_names import MemberNames
+from sessiond.dialects.sharur import header as sharur_header
+from sessiond.dialects.sharur import names as sharur_names
+from sessiond.dialects.sharur.checks import check, check_size
+from sessiond.dialects.sharur.compose import compose
+from sessiond.dialects.sharur.context import SUMMARY_ROLE, messages_of
+from sessiond.dialects.sharur.migrate import migrate, upgrade_of
+from sessiond.dialects.times import raw_time
+from sessiond.dialects.translated import Translated
+from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.parsed_message import ParsedMessage
+from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
+
+__all__ = ["SHARUR", "Sharur"]
+
+_RULES: Final = Rules(
+    records=frozenset(),
+    leaf_records=False,
+    named_heads=False,
+    replacement=False,
+    atoms=False,
+    auto_title=False,
+    # sharur itself writes the lists into the summary, and shows the summary as it is stored.
+    shows_files=False,
+    truncates=False,
+    notices=True,
+    strict_kept=True,
+    custom_speaks=False,
+    header_is_root=True,
+    uuids=True,
+)
+_NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
+
+
+class Sharur(Translated):
+    """The sharur dialect of one file; `Dialect` describes the methods."""
+
+    members = MemberNames("model_id", "thinking_level", "readFiles", "modifiedFiles")
+    parent_member = "parentId"
+
+    def __init__(self, header: Header | None = None) -> None:
+        self._header_id = "" if header is None else header.id
+        self._header_ids = frozenset[str]() if header is None else sharur_header.header_ids(header)
+
+    @property
+    def name(self) -> str:
+        """Name of the dialect."""
+        return "sharur"
+
+    @property
+    def rules(self) -> Rules:
+        """Rules: one head, no records, append only, and sharur's way with compactions."""
+        return _RULES
+
+    def for_file(self, header: Header) -> Sharur:
+        """Return the dialect of the file with this header, which the file's lines name."""
+        return Sharur(header)
+
+    def decode_header(self, line: bytes) -> Header:
+        """Return the header of a file of any version. Raises BadHeader."""
+        return sharur_header.decode(line)
+
+    def encode_header(self, header: Header) -> bytes:
+        """Return the first line of a new file."""
+        return sharur_header.encode(header)
+
+    def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
+        """Return the first line of a copy, with another id."""
+        return sharur_header.copied(line, session_id, cwd)
+
+    def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Convert the lines of an export or of a file from before the tree. Raises BadHeader."""
+        return migrate(lines)
+
+    def upgrade(self, header: bytes) -> Upgrade | None:
+        """Return the migration, which finds out whether the file is an export."""
+        return upgrade_of(header)
+
+    def check(self, entry: Entry | Opaque) -> None:
+        """Raise EntryInvalid if the entry may not be stored."""
+        check(entry)
+
+    def wire(self, line: bytes) -> bytes:
+        """Return the native line. Raises BadLine."""
+        return sharur_names.wire(line, self._header_ids)
+
+    def encode(self, entry: Entry | Opaque) -> bytes:
+        """Return the entry as exactly one line."""
+        return sharur_names.encode(entry, self._header_id)
+
+    def row(self, line: bytes) -> Row:
+        """Return the row of a stored line. Raises BadLine."""
+        native = self.wire(line)
+        found = fields(native)
+        if text(found.get("type")) == "session":
+            return _second_header(native, found)
+        made = super().row(line)
+        match made.effect:
+            case CompactionEffect(first_kept):
+                made.effect = CompactionEffect(first_kept, replacement=False)
+            case InfoEffect(facts):
+                made.effect = InfoEffect({"title": facts.get("title")})
+            case _:
+                pass
+        return made
+
+    def row_of(self, entry: Entry | Opaque) -> Row:
+        """Return the row of an entry to store. Raises EntryInvalid, TooLarge."""
+        made = super().row_of(entry)
+        check_size(self.encode(entry))
+        return made
+
+    def placed(self, line: bytes, place: CopyPlace) -> bytes:
+        """Return the line of an entry's copy in this file."""
+        found = fields(line)
+        changes: dict[str, str | UnsetType | None] = {}
+        if place.parent_id is None:
+            changes["parent_id"] = self._header_id
+            if sharur_names.type_of(found) == "session" and "parentId" not in found:
+                changes["parent_id"] = msgspec.UNSET
+        if place.first_kept_id is None:
+            # The header is no message: sharur then shows everything, instead of the summary alone.
+            kept = reference(found.get("firstKeptEntryId"))
+            changes["first_kept_id"] = self._header_id if kept else msgspec.UNSET
+        return placed(line, msgspec.structs.replace(place, **changes), _NAMES)
+
+    def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
+        """Return the messages that sharur would send for these entries."""
+        return messages_of(lines)
+
+    def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:
+        """Return the messages that say what a message of any dialect says."""
+        return compose(message, timestamp)
+
+    def read(self, message: bytes) -> ParsedMessage | None:
+        """Decode a message of a context."""
+        found = super().read(message)
+        if found is not None and found.role == SUMMARY_ROLE:
+            return msgspec.structs.replace(found, role="compaction_summary")
+        return found
+
+
+SHARUR: Final = Sharur()
+
+
+def _second_header(native: bytes, found: dict[str, Raw]) -> Row:
+    """Return the row of a header that is not the first line. Raises BadLine."""
+    require_readable(native)
+    entry_id = text(found.get("id"))
+    if entry_id is None:
+        raise BadLine("has no id")
+    stamp = raw_time(found.get("timestamp"))
+    return Row(int(Kind.OPAQUE), entry_id, reference(found.get("parent_id")), timestamp=stamp)
