@@ -200,3 +200,5 @@ class Rules(Struct, frozen=True):
     """True if an entry without a parent names the header as its parent."""
     uuids: bool = False
     """True if the ids of entries are full UUIDs."""
+    id_chars_min: int = 1
+    """Least number of characters of an id that a client chooses."""

@@ -35,6 +35,7 @@ def append(draft: Draft, request: AppendRequest) -> Receipt:
         known = stored_already(draft, request)
         if known:
             return earlier_receipt(draft, request, known)
+        _require_long_ids(draft, request)
     draft.require_writable()
     if draft.leases is not None or request.lease_id is not None:
         _require_lease(draft, request)
@@ -43,6 +44,21 @@ def append(draft: Draft, request: AppendRequest) -> Receipt:
         return _stage_one(draft, request, head, parent)
     with draft.all_or_nothing():
         return _stage_all(draft, request, head, parent)
+
+
+def _require_long_ids(draft: Draft, request: AppendRequest) -> None:
+    """Raise EntryInvalid for an id that is too short for the program whose file this is."""
+    least = draft.session.rules.id_chars_min
+    if least == 1:
+        return
+    for index, entry in enumerate(request.entries):
+        if isinstance(entry.id, str) and len(entry.id) < least:
+            place = request.path if len(request.entries) == 1 else f"entries[{index}]"
+            raise EntryInvalid(
+                f"an id in a file of this program has at least {least} characters: send a longer"
+                " one, or none",
+                path="id",
+            ).inside(place)
 
 
 def _require_lease(draft: Draft, request: AppendRequest) -> None:

@@ -31,6 +31,9 @@ ALLOWED = {
     "facts of the session besides its title were left out",
     "facts of the header were left out",
 }
+# sharur has no replacement messages, and its model sees neither branch summaries nor messages of
+# extensions.
+WHOLE = [form for form in FORMATS if form != "sharur"]
 SOURCES = {
     "native": "native/every-type.jsonl",
     "pi": "pi/pi.jsonl",
@@ -79,7 +82,7 @@ def skeleton(entries: list[dict[str, Any]]) -> dict[str, tuple[str, str | None]]
     }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", WHOLE)
 @pytest.mark.parametrize("source", SOURCES)
 async def test_a_session_comes_through_every_format(house: House, source: str, form: str) -> None:
     sample = (SAMPLES / SOURCES[source]).read_text()

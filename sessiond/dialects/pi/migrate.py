@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -56,13 +55,17 @@ class PiUpgrade:
     """The migration of one file, a line at a time. Any thread may ask again for a taken line."""
 
     is_older = True
-    facts: Final[Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, header: bytes, header_id: str, *, is_list: bool) -> None:
         self.header = header
         self._numbering = _Numbering(header_id) if is_list else None
         # The places in pi's list of parsed lines, by line; 0 for a line that does not parse.
         self._places = array("q", [0])
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Return nothing: every version has the header's facts in its header."""
+        return {}
 
     def take(self, line: bytes) -> bytes:
         """Return the next line as the current version has it."""

@@ -33,8 +33,6 @@ from sessiond.model.times import is_rfc3339
 __all__ = ["check", "check_size"]
 
 _ROLES: Final = ("assistant", "system", "tool", "user")
-# sharur shows the first 8 characters of an id, and ends with an error on a shorter one.
-_ID_CHARS_MIN: Final = 8
 _TEXTS: Final = frozenset(
     {
         "cwd",
@@ -96,12 +94,6 @@ def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
     if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
         raise EntryInvalid("a sharur file has only the head main", path="head")
-    if isinstance(entry.id, str) and len(entry.id) < _ID_CHARS_MIN:
-        raise EntryInvalid(
-            f"sharur cannot show an id of fewer than {_ID_CHARS_MIN} characters: send a longer id,"
-            " or none",
-            path="id",
-        )
     check_native(entry)
     checker = _CHECKS.get(type(entry))
     if checker is not None:

@@ -50,6 +50,8 @@ _RULES: Final = Rules(
     custom_speaks=False,
     header_is_root=True,
     uuids=True,
+    # sharur shows the first 8 characters of an id, and ends with an error on a shorter one.
+    id_chars_min=8,
 )
 _NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
 

@@ -1,0 +1,82 @@
+"""sharur's dialect: its lines, its headers, and the files of earlier forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiond.dialects import recognise, sniff
+from sessiond.dialects.base import BadHeader, BadLine
+from sessiond.dialects.sharur.dialect import SHARUR
+from sessiond.testing.dialects import check_dialect, lines_of
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "sharur"
+HEADER = (
+    b'{"type":"session","id":"3f8e2b7c","timestamp":"2026-04-27T14:00:00.250831204Z","version":3}'
+)
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda p: p.name)
+def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
+    data = b"".join(line + b"\n" for line in lines_of(SHARUR, path.read_bytes()))
+    check_dialect(SHARUR, data)
+    check_dialect(recognise(data.split(b"\n")[0])[0], data)
+
+
+@pytest.mark.parametrize("name", ["sharur", "sharur-branch"])
+def test_a_file_of_today_is_not_migrated(name: str) -> None:
+    data = (SAMPLES / f"{name}.jsonl").read_bytes()
+    assert lines_of(SHARUR, data) == data.split(b"\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (HEADER.replace(b'"version":3', b'"version":4'), "newer"),
+        (HEADER.replace(b'"version":3', b'"version":3,"cwd":"/x"'), "no session header"),
+        (HEADER.replace(b'"version":3', b'"version":2'), "no session header"),
+        (HEADER.replace(b'"id":"3f8e2b7c"', b'"id":""'), "no id"),
+        (HEADER.replace(b'"2026-04-27T14:00:00.250831204Z"', b"1784000000.25"), "no session"),
+    ],
+)
+def test_a_header_of_another_program_is_not_sharurs(line: bytes, why: str) -> None:
+    with pytest.raises(BadHeader, match=why):
+        SHARUR.decode_header(line)
+    found = sniff(line)
+    assert found is None or found.name != "sharur"
+
+
+def test_the_header_is_the_root_of_the_tree() -> None:
+    line = b'{"type":"message","id":"00000001","parentId":"3f8e2b7c","message":{"role":"user"}}'
+    dialect, _ = recognise(HEADER)
+    assert dialect.row(line).parent_id is None
+    assert recognise(HEADER.replace(b"3f8e", b"4f8e"))[0].row(line).parent_id == "3f8e2b7c"
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda p: p.name)
+def test_a_line_that_is_cut_at_any_byte_is_no_entry(path: Path) -> None:
+    first, *lines = path.read_bytes().split(b"\n")[:-1]
+    dialect = recognise(first)[0]
+    for line in lines:
+        for end in range(len(line)):
+            with pytest.raises(BadLine):
+                dialect.row(line[:end])
+    for end in range(len(first)):
+        assert sniff(first[:end]) is None
+
+
+def test_an_upgrade_gives_each_line_again_as_it_was_taken() -> None:
+    for name in ("sharur-export", "sharur-legacy-kind"):
+        first, *lines = (SAMPLES / f"{name}.jsonl").read_bytes().split(b"\n")[:-1]
+        upgrade = SHARUR.upgrade(first)
+        assert upgrade is not None
+        taken = [upgrade.take(line) for line in (*lines, b"garbage", lines[0])]
+        assert upgrade.is_older
+        again = [upgrade.again(seq, line) for seq, line in enumerate((*lines, b"garbage"), 1)]
+        assert again == taken[:-1]
+        assert taken[2] == b"garbage"
+        rows = [recognise(first)[0].row(line) for line in (*taken[:2], taken[3])]
+        # Two equal lines are two entries, and each one is below the one before.
+        assert len({row.id for row in rows}) == 3
+        assert [row.parent_id for row in rows] == [None, rows[0].id, rows[1].id]
