@@ -1,4 +1,4 @@
-"""Configuration: flags over the environment over a TOML file over the defaults.
+"""Configuration: flags over the environment over a TOML file over a preset over the defaults.
 
 Law: an unknown key or a wrong value is an error that names its place and the allowed values; no
 key is skipped.
@@ -15,7 +15,7 @@ In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sessiond.config.config_file import BadConfiguration, file_of
+from sessiond.config.presets import RETENTION_PRESETS, RetentionPreset
 from sessiond.limits import (
     CONFIG_BYTES_MAX,
     DEFAULT_BOUNDS,
@@ -68,8 +69,12 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """Automatic retention: age at which sessions go to the trash."""
+    """Automatic retention: age at which sessions go to the trash.
 
+    The preset sets this age and `limits.open_sessions`, where no source names these keys.
+    """
+
+    preset: RetentionPreset = "none"
     max_age_hours: _Seconds = 0.0
 
 
@@ -120,6 +125,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.sessions_per_connection": "a whole number from 1",
     "limits.buffered_bytes": "bytes, from 1048576",
     "limits.idle_session_seconds": "seconds",
+    "retention.preset": ", ".join(RETENTION_PRESETS),
     "retention.max_age_hours": "hours, 0 for off",
     "compaction.enabled": "true or false",
     "compaction.preset": ", ".join(PRESETS),
@@ -164,21 +170,33 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
     _no_strangers(sources.environ)
     settings: list[Setting] = []
     tree: dict[str, Any] = {}
-    for key, kind, usual in _keys():
+
+    def named(key: str) -> tuple[str, Any] | None:
+        """Return the first source that names a key, and the value there."""
         variable = _variable(key)
         if key in sources.flags:
-            source, value = "flag", sources.flags[key]
-        elif sources.environ.get(variable):
-            source, value = f"${variable}", sources.environ[variable]
-        elif key in in_file:
-            source, value = str(file), in_file[key]
-        else:
-            source, value = "default", sources.defaults.get(key, usual)
+            return "flag", sources.flags[key]
+        if sources.environ.get(variable):
+            return f"${variable}", sources.environ[variable]
+        return (str(file), in_file[key]) if key in in_file else None
+
+    preset = _preset(named)
+    for key, kind, usual in _keys():
+        default = ("default", sources.defaults.get(key, usual))
+        source, value = named(key) or preset.get(key, default)
         checked = _checked(key, kind, value, source)
         settings.append(Setting(key, checked, source))
         section, _, name = key.rpartition(".")
         (tree.setdefault(section, {}) if section else tree)[name] = checked
     return msgspec.convert(tree, Configuration), settings
+
+
+def _preset(named: Callable[[str], tuple[str, Any] | None]) -> Mapping[str, tuple[str, Any]]:
+    """Return the source and the value of each key that the preset of retention sets."""
+    key = "retention.preset"
+    source, value = named(key) or ("default", "none")
+    name = _checked(key, RetentionPreset, value, source)
+    return {key: (f"preset {name}", value) for key, value in RETENTION_PRESETS[name].items()}
 
 
 @cache

@@ -33,6 +33,7 @@ buffered_bytes = 33000000
 idle_session_seconds = 40.5
 
 [retention]
+preset = "nova"
 max_age_hours = 50
 
 [compaction]
@@ -134,6 +135,7 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ("[summarizer]\ncommand = ['a', 1]", "summarizer.command is ['a', 1]; allowed: a list of"),
         ("[summarizer]\ncommand = ['']", "summarizer.command is ['']; allowed: a list of"),
         ("[summarizer]\ntimeout_seconds = 0", "timeout_seconds is 0; allowed: seconds, from 1"),
+        ("[retention]\npreset = 'pi'", "retention.preset is 'pi'; allowed: none, nova"),
         ("log_level =", "config.toml is not TOML: "),
         ("\ud800", "config.toml is not UTF-8"),
         ("#" * (limits.CONFIG_BYTES_MAX + 1), "config.toml is longer than 1048576 bytes"),
@@ -144,6 +146,23 @@ def test_what_is_not_understood_is_named(tmp_path: Path, text: str, said: str) -
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(BadConfiguration, match=re.escape(said)):
         load(Sources({}, str(path)))
+
+
+def test_a_preset_of_retention_stands_below_every_key_that_is_named(written: Any) -> None:
+    def read(text: str, **environ: str) -> tuple[float, int, set[str]]:
+        sources = written(f"[retention]\npreset = 'nova'\n{text}")
+        configuration, settings = load(Sources(environ, sources.named))
+        presets = {each.key for each in settings if each.source == "preset nova"}
+        return configuration.retention.max_age_hours, configuration.limits.open_sessions, presets
+
+    age, bound = "retention.max_age_hours", "limits.open_sessions"
+    assert read("") == (24, 100, {age, bound})
+    assert read("max_age_hours = 72") == (72, 100, {bound})
+    assert read("max_age_hours = 0") == (0, 100, {bound})
+    assert read("[limits]\nopen_sessions = 512") == (24, 512, {age})
+    assert read("", SESSIOND_LIMITS_OPEN_SESSIONS="7") == (24, 7, {age})
+    assert read("", SESSIOND_RETENTION_PRESET="none") == (0, 512, set())
+    assert load(Sources({"SESSIOND_RETENTION_PRESET": "nova"}))[0].retention.max_age_hours == 24
 
 
 def test_a_bad_value_in_the_environment_is_named_with_its_variable() -> None:

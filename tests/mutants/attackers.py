@@ -138,6 +138,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "retention",
+        "old sessions beside new ones, watched ones, and ones that are written to meanwhile",
+        ("tests/service/test_retention.py", *_ONCE),
+    ),
+    Attacker(
         "scopes",
         "keys that are asked for at once and after every end, and switches that fail",
         ("tests/service/test_scopes.py", *_ONCE),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import errno
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio import to_thread
 
+from sessiond.config.configuration import Sources
+from sessiond.daemon.reload import Tuning
+from sessiond.daemon.retention_timer import keep_retaining
 from sessiond.journal.profile.lock import owned
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say
 from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
 from tests.kit.sessions import HI
 
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
@@ -158,3 +165,55 @@ async def test_a_read_client_may_look_and_not_do_it(house: House) -> None:
         with pytest.raises(Refusal, match="permission_denied"):
             await run(wire, dry_run=False)
     assert trashed(house) == []
+
+
+async def tuned(preset: str) -> Tuning:
+    """Return the configuration of a daemon with this preset of retention."""
+    sources = Sources({**os.environ, "SESSIOND_RETENTION_PRESET": preset})
+    return await to_thread.run_sync(Tuning, sources, 4096)
+
+
+@pytest.mark.parametrize("preset", ["none", "nova"])
+async def test_the_preset_of_nova_removes_what_is_a_day_old_by_itself_and_never_what_is_open(
+    house: House, monkeypatch: pytest.MonkeyPatch, preset: str
+) -> None:
+    put(house, "session-new", "2026-01-15")
+    for name in ("session-old", "session-watched"):
+        put(house, name, "2026-01-13")
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.0)
+    tuning = await tuned(preset)
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        anyio.create_task_group() as tasks,
+    ):
+        tuning.govern(daemon.service)
+        await wire.call("subscribe", session_id="session-watched")
+        await wire.call("catalog/subscribe")
+        tasks.start_soon(keep_retaining, daemon.service, tuning)
+        kept = {"session-new", "session-watched"}
+        if preset == "nova":
+            told = (await wire.next_notification())["params"]
+            assert (told["session_id"], told["change"]) == ("session-old", "deleted")
+        else:
+            await wire.call("server/ping")
+            kept.add("session-old")
+        assert {one["id"] for one in (await wire.call("session/list"))["sessions"]} == kept
+        assert len(trashed(house)) == 3 - len(kept)
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_preset_of_nova_holds_a_hundred_sessions_and_deletes_none_for_it(
+    house: House,
+) -> None:
+    tuning = await tuned("nova")
+    names = {f"session-{number:03}" for number in range(102)}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        tuning.govern(daemon.service)
+        for name in sorted(names):
+            await create(wire, name, persist="immediate")
+        assert len((await wire.call("server/stats"))["sessions"]) == 100
+        assert trashed(house) == []
+        listed = (await wire.call("session/list", limit=200))["sessions"]
+        assert {one["id"] for one in listed} == names
+        assert (await wire.call("session/get", session_id="session-000"))["session"]["seq"] == 0

@@ -19,8 +19,8 @@ def config(place: DaemonPlace, *, as_json: bool) -> None:
     """Show the effective configuration: each key, its value and its source.
 
     Flags go over the environment (SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS), the
-    environment over the file, the file over the defaults. The defaults shown are those of a daemon
-    that a client's need has started; `sessiond serve` has no idle exit. A daemon reads the
+    environment over the file, the file over a preset, a preset over the defaults. The defaults shown
+    are those of a daemon that a client's need has started; `sessiond serve` has no idle exit. A daemon reads the
     configuration again on SIGHUP.
     """
     from sessiond.cli.connect.target import bad_configuration

@@ -38,7 +38,8 @@ def retention(ctx: click.Context, /, shared: Shared, *, hours: float, apply: boo
 
     The time of a session's file counts, not the times that its entries name. Archived sessions,
     drafts, and sessions that a client uses stay. Exit status 1 if a session could not be moved. A
-    daemon with `retention.max_age_hours` in its configuration runs this by itself.
+    daemon with `retention.max_age_hours` or `retention.preset` in its configuration runs this by
+    itself.
     """
     with connected(shared) as client:
         done = ask_long(client, "retention/run", max_age_hours=hours, dry_run=not apply)
