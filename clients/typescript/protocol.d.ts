@@ -746,6 +746,10 @@ export interface ImportParams {
   format?: "auto" | "native" | "pi" | "sharur";
   /** Default: null. */
   cwd?: string | null;
+  /** Default: "copy". */
+  if_exists?: "copy" | "skip";
+  /** Default: false. */
+  dry_run?: boolean;
   _meta?: RequestMeta | null;
 }
 
@@ -757,11 +761,16 @@ export interface ImportReport {
   problems: Problem[];
 }
 
-/** New session, findings in the source, and ids of sessions with an equal beginning. */
+/**
+ * New session, findings in the source, and ids of sessions with an equal beginning. `imported` is
+ * false for a dry run and for a source that was skipped; the session, which has no path then, is
+ * the one that an import would make.
+ */
 export interface ImportResult {
   session: SessionInfo;
   report: ImportReport;
   twins: string[];
+  imported: boolean;
 }
 
 /** Version, process, profile and limits of the daemon. */

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from tests.processes.harness.shell import Shell
@@ -158,3 +160,27 @@ def test_the_slash_commands_of_other_programs_are_there(shell: Shell, name: str)
     """Row 173 of the features: each of these commands exists and does its work on a session."""
     said(shell, "sessiond new --id other-one")
     said(shell, f"sessiond {name} {SLASH_COMMANDS[name]}")
+
+
+def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
+    # session.jsonl is an export of my-session, so its session is here.
+    said(shell, "mkdir -p old/deep && cp session.jsonl old/a.jsonl && echo no >old/b.jsonl")
+    said(shell, "sed 's/Why/When/' session.jsonl >old/deep/c.jsonl && touch old/d.txt")
+    count = "sessiond list --json | grep -o '\"id\":' | wc -l"
+    before = int(said(shell, count))
+
+    def outcome(options: str) -> dict[str, list[str]]:
+        done = shell.run(f"sessiond import {options} --json")
+        assert done.returncode == 1, "one file is no session"
+        found = msgspec.json.decode(done.stdout)
+        return {what: [Path(one["file"]).name for one in found[what]] for what in found}
+
+    first = {"imported": ["c.jsonl"], "skipped": ["a.jsonl"], "failed": ["b.jsonl"]}
+    assert outcome("--dry-run old") == first
+    assert int(said(shell, count)) == before
+    assert outcome("old") == first
+    assert int(said(shell, count)) == before + 1
+    assert outcome("old") == first | {"imported": [], "skipped": ["a.jsonl", "c.jsonl"]}
+    text = shell.run("sessiond import old").stderr
+    assert "2 files were skipped" in text
+    assert "b.jsonl" in text

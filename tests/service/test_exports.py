@@ -190,3 +190,20 @@ async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
             ("m3", "m1"),
             ("m4", "m3"),
         ]
+
+
+async def test_an_import_skips_a_session_that_is_here(house: House) -> None:
+    house.put(conversation())
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        content, _ = await exported(wire, SESSION, "pi")
+        for wanted in ({"if_exists": "skip"}, {"dry_run": True}):
+            found = await wire.call("session/import", content=content, **wanted)
+            assert (found["imported"], found["twins"]) == (False, [SESSION])
+            assert found["session"]["path"] is None
+        listed = (await wire.call("session/list"))["sessions"]
+        assert [one["id"] for one in listed] == [SESSION]
+        found = await wire.call("session/import", content=content)
+        assert (found["imported"], found["twins"]) == (True, [SESSION])
+        other = content.replace("text of m1", "text of another session")
+        found = await wire.call("session/import", content=other, if_exists="skip")
+        assert (found["imported"], found["twins"]) == (True, [])

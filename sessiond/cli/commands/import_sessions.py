@@ -10,10 +10,12 @@ from msgspec import Raw
 
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.connect.conversation import ask_long, connected
+from sessiond.cli.offline.found_files import found_files
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import explain, report
 from sessiond.cli.ui.output import emit_raw, note, say
+from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
 from sessiond.model.formats import FORMATS
 
@@ -26,11 +28,22 @@ __all__ = ["COMMAND"]
 @click.command(
     "import",
     cls=Command,
-    examples=("sessiond import session.jsonl", "sessiond import --cwd . - <session.jsonl"),
+    examples=(
+        "sessiond import session.jsonl",
+        "sessiond import --cwd . - <session.jsonl",
+        "sessiond import --dry-run .",
+    ),
 )
 @shared_options
 @click.option("--format", type=click.Choice(["auto", *FORMATS]), default="auto")
 @click.option("--cwd", type=FOLDER, help="Project of the copies.  [default: as in the file]")
+@click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
+@click.option(
+    "--if-exists",
+    type=click.Choice(["copy", "skip"]),
+    help="What to do with a session that is here already."
+    "  [default: skip in a folder, copy for a FILE]",
+)
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)
 )
@@ -40,51 +53,92 @@ def import_sessions(
 ) -> None:
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
-    The files are read, never written. A file that cannot be imported does not stop the next ones;
-    the exit status is then 1. With --json: {"imported": [{"file", "session", "report"}],
-    "failed": [{"file", "error"}]}.
+    A folder stands for the files *.jsonl in it, at any depth. The files are read, never written. A
+    file that cannot be imported does not stop the next ones; the exit status is then 1. A session
+    that began at the same moment with the same message is here already. With --json: {"imported":
+    [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}.
     """
-    imported: list[dict[str, Raw]] = []
-    failed: list[dict[str, Any]] = []
+    outcome = _Outcome(shared.as_json, is_dry=params["dry_run"])
+    sources = found_files(files)
+    steps = Steps("import")
     with connected(shared) as client:
-        for file in files:
+        for done, source in enumerate(sources):
+            if len(sources) > 1:
+                steps.report(done, len(sources), "files")
+            skips = (params["if_exists"] or ("skip" if source.in_folder else "copy")) == "skip"
+            wanted = params | {"if_exists": "skip" if skips else "copy"}
             try:
-                result = _import(client, file, params)
+                result = _import(client, source.name, wanted)
             except Exception as error:
-                failure = explain(error)
-                # Without a daemon the next files would fail too.
-                if failure is None or failure.status is Status.NO_DAEMON:
+                steps.end()
+                if not outcome.fails(source.name, error):
                     raise
-                if failure.facts.get("kind") == "session_corrupt":
-                    # No session was made, so the advice names the file.
-                    then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
-                    failure = Failure(failure.what, then, failure.status, failure.facts)
-                report(failure.about(file), as_json=False)
-                failed.append({"file": file, "error": failure.body()})
-                continue
-            imported.append({"file": _raw(file), **result})
-            if not shared.as_json:
-                _say(result)
-    if shared.as_json:
-        emit_raw(msgspec.json.encode({"imported": imported, "failed": failed}))
-    if failed:
+            else:
+                steps.end()
+                outcome.take(source.name, result, skips=skips)
+    if not sources:
+        note("no session files (*.jsonl) are there")
+    outcome.say()
+    if outcome.failed:
         ctx.exit(Status.FAILED)
 
 
+class _Outcome:
+    """Outcome of an import, told to people at once and to programs at the end."""
+
+    def __init__(self, as_json: bool, *, is_dry: bool) -> None:  # noqa: FBT001
+        self.failed: list[dict[str, Any]] = []
+        self._imported: list[dict[str, Raw]] = []
+        self._skipped: list[dict[str, Raw]] = []
+        self._as_json = as_json
+        self._is_dry = is_dry
+
+    def take(self, file: str, result: dict[str, Raw], *, skips: bool) -> None:
+        """Note a file that was read; `skips` if sessions that are here already are skipped."""
+        twins = msgspec.json.decode(result["twins"])
+        if twins and skips:
+            self._skipped.append({"file": _raw(file), "twins": result["twins"]})
+            return
+        self._imported.append({"file": _raw(file), **result})
+        if self._as_json:
+            return
+        # The session of a dry run has an id that no session will have.
+        say(file if self._is_dry else msgspec.json.decode(result["session"])["id"])
+        if twins:
+            note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
+        for problem in msgspec.json.decode(result["report"])["problems"]:
+            note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+
+    def fails(self, file: str, error: Exception) -> bool:
+        """Note a file that could not be imported; return whether the next files may do better."""
+        failure = explain(error)
+        # Without a daemon the next files would fail too.
+        if failure is None or failure.status is Status.NO_DAEMON:
+            return False
+        if failure.facts.get("kind") == "session_corrupt":
+            # No session was made, so the advice names the file.
+            then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
+            failure = Failure(failure.what, then, failure.status, failure.facts)
+        report(failure.about(file), as_json=False)
+        self.failed.append({"file": file, "error": failure.body()})
+        return True
+
+    def say(self) -> None:
+        """Print the outcome for programs, or its last lines for people."""
+        if self._as_json:
+            body = {"imported": self._imported, "skipped": self._skipped, "failed": self.failed}
+            emit_raw(msgspec.json.encode(body))
+            return
+        if self._skipped:
+            note(f"{len(self._skipped)} files were skipped: their sessions are here already")
+        if self._is_dry:
+            note("nothing was imported: this was a dry run")
+
+
 def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[str, Raw]:
-    source = {"path": absolute(file)} if file != "-" else {"content": standard_input()}
-    result = ask_long(client, "session/import", **params, **source)
+    content = {"path": absolute(file)} if file != "-" else {"content": standard_input()}
+    result = ask_long(client, "session/import", **params, **content)
     return msgspec.json.decode(result, type=dict[str, Raw])
-
-
-def _say(result: dict[str, Raw]) -> None:
-    say(msgspec.json.decode(result["session"])["id"])
-    twins = msgspec.json.decode(result.get("twins", b"[]"))
-    if twins:
-        note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
-    problems = msgspec.json.decode(result["report"])["problems"]
-    for problem in problems:
-        note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
 
 
 def _raw(value: Any) -> Raw:

@@ -1,6 +1,7 @@
 """Commands' work without a daemon, also while a daemon writes: files are read, never changed.
 
 session_file.py      the file of a session that a user names
+found_files.py       session files in folders that a user names
 lines.py             lines as `dump` shows them
 examination.py       `doctor` on folders, socket, daemon, disk
 examined_files.py    `doctor` on session files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from sessiond.catalog.finding import twins
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
+from sessiond.methods._shared.copies import make_copy
 from sessiond.model.formats import FormatName
 from sessiond.service.files.importing import (
     ImportReport,
@@ -32,14 +34,21 @@ class ImportParams(Params):
     content: str | None = None
     format: Literal["auto"] | FormatName = "auto"
     cwd: str | None = None
+    if_exists: Literal["copy", "skip"] = "copy"
+    dry_run: bool = False
 
 
 class ImportResult(Struct, frozen=True):
-    """New session, findings in the source, and ids of sessions with an equal beginning."""
+    """New session, findings in the source, and ids of sessions with an equal beginning.
+
+    `imported` is false for a dry run and for a source that was skipped; the session, which has no path
+    then, is the one that an import would make.
+    """
 
     session: SessionInfo
     report: ImportReport
     twins: list[str]
+    imported: bool
 
 
 def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
@@ -70,9 +79,15 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
         )
 
     lines, report = await to_thread.run_sync(work)
-    made = await service.make(session_id, [lines])
+    makes = partial(make_copy, client, session_id, lambda: iter([lines]))
+    if params.dry_run or params.if_exists == "skip":
+        would = await makes(dry_run=True)
+        found = await _twins_of(service, would, call)
+        if params.dry_run or found:
+            return ImportResult(would, report, found, imported=False)
+    made = await makes(dry_run=False)
     call.progress.report(len(lines), len(lines), "lines")
-    return ImportResult(made, report, await _twins_of(service, made, call))
+    return ImportResult(made, report, await _twins_of(service, made, call), imported=True)
 
 
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:

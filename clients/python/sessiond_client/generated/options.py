@@ -498,6 +498,8 @@ class ImportOptions(Timed, total=False):
     content: str
     format: str
     cwd: str
+    if_exists: Literal["copy", "skip"]
+    dry_run: bool
 
 
 class ExportOptions(Timed, total=False):

@@ -242,7 +242,11 @@ class PresenceAnswer(Struct, frozen=True):
 
 
 class Imported(Struct, frozen=True):
-    """New session, findings in the source, and ids of sessions with an equal beginning."""
+    """New session, findings in the source, and ids of sessions with an equal beginning.
+
+    `imported` is false for a dry run and for a source that was skipped; the session, which has no
+    path then, is the one that an import would make.
+    """
 
     session: SessionInfo
     report: Any = None
