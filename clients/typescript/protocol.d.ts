@@ -497,7 +497,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "pi" | "sharur";
+  format?: "native" | "operator" | "pi" | "sharur";
   /** Default: null. */
   path?: string | null;
   _meta?: RequestMeta | null;
@@ -743,7 +743,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "pi" | "sharur";
+  format?: "auto" | "native" | "operator" | "pi" | "sharur";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */

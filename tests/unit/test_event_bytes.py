@@ -20,11 +20,17 @@ from sessiond.service.log.events import Event, event_body, event_prefix
 
 # A character outside the BMP has four bytes; in a text of JSON none takes more than six.
 WIDE = "\x01"
+PI = (
+    b'{"type":"message","id":%b,"parentId":%b,"timestamp":"2026-01-15T10:30:00.000Z",'
+    b'"message":{"role":"user","content":"%b"}}\n'
+)
 LINES = {
     "native": b'{"type":"message","id":%b,"parent_id":%b,"timestamp":"2026-01-15T10:30:00.000Z",'
     b'"message":{"role":"user","content":"%b"}}\n',
-    "pi": b'{"type":"message","id":%b,"parentId":%b,"timestamp":"2026-01-15T10:30:00.000Z",'
-    b'"message":{"role":"user","content":"%b"}}\n',
+    "pi": PI,
+    "sharur": PI,
+    "operator": b'{"id":%b,"timestamp":1784000000.25,"parent_id":%b,"type":"message",'
+    b'"message":{"contents":"%b","role":"user"}}\n',
 }
 
 

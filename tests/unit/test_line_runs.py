@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, Dialect
 from sessiond.dialects.native.dialect import NATIVE
+from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.dialects.pi.dialect import PI
 from sessiond.journal.splitter import Splitter, without_end
 from sessiond.limits import NESTING_MAX
@@ -230,7 +231,7 @@ def in_runs(dialect: Dialect, content: bytes, cuts: Sequence[int], apart: int) -
     st.lists(LINES.map(lambda one: [one]) | RAW.map(lambda one: [one]) | USUAL, max_size=15),
     st.lists(st.integers(0, 20_000), max_size=4),
     st.sampled_from([1, 1, 3, 16]),
-    st.sampled_from([NATIVE, PI]),
+    st.sampled_from([NATIVE, PI, OPERATOR]),
 )
 @example(
     [[Line({"type": "message", "message": {"role": "assistant", "model": "m"}})] * 9], [], 1, PI
@@ -242,7 +243,7 @@ def test_a_run_of_lines_is_indexed_as_each_line_by_itself(
     assert in_runs(dialect, content, cuts, apart) == one_by_one(dialect, content)
 
 
-@given(st.lists(USUAL, min_size=1, max_size=4), st.sampled_from([NATIVE, PI]))
+@given(st.lists(USUAL, min_size=1, max_size=4), st.sampled_from([NATIVE, PI, OPERATOR]))
 def test_a_run_of_usual_lines_is_indexed_as_each_line_by_itself(
     items: list[list[Line | bytes]], dialect: Dialect
 ) -> None:
@@ -277,7 +278,7 @@ def check(content: bytes) -> None:
     assert in_runs(dialect, rest, range(0, len(rest), 777), 1) == one_by_one(dialect, rest)
 
 
-@pytest.mark.parametrize("dialect", [NATIVE, PI])
+@pytest.mark.parametrize("dialect", [NATIVE, PI, OPERATOR])
 def test_usual_lines_are_indexed_without_a_row_each(
     dialect: Dialect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

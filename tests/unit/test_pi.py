@@ -93,7 +93,7 @@ def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
         (HEADER.replace(b'"version":3', b'"version":4'), "newer"),
         (HEADER.replace(b'"session"', b'"message"'), "no session header"),
         (HEADER.replace(b'"abcdefgh"', b'""'), "no id"),
-        (HEADER.replace(b'"2026-01-01T00:00:00.000Z"', b"1784000000.25"), "no text"),
+        (HEADER.replace(b'"2026-01-01T00:00:00.000Z"', b"[]"), "no text"),
         (b'{"v":4,"kind":"header","id":"abcdefgh"}', "no session header"),
     ],
 )
@@ -101,6 +101,15 @@ def test_a_header_that_pi_never_writes_is_not_taken_for_one(line: bytes, why: st
     with pytest.raises(BadHeader, match=why):
         PI.decode_header(line)
     assert sniff(line) is None
+
+
+def test_a_header_with_a_number_as_time_is_no_header_of_pi() -> None:
+    line = HEADER.replace(b'"2026-01-01T00:00:00.000Z"', b"1784000000.25")
+    with pytest.raises(BadHeader, match="no text"):
+        PI.decode_header(line)
+    found = sniff(line)
+    assert found is not None
+    assert found.name == "operator"
 
 
 def test_a_header_of_version_3_without_a_folder_is_sharurs() -> None:

@@ -1,11 +1,14 @@
-"""The first line of a native file, and the spelling that Operator documents for it.
+"""The first line of a native file.
 
-{"type":"session_header","version":1,"id":"019a…","timestamp":"2026-01-15T10:30:00.000Z",
- "cwd":"/my/project"}
+Operator documents a header of the type `session_header` too; `is_native` tells the two apart.
+
+    {"type":"session_header","version":1,"id":"019a…","timestamp":"2026-01-15T10:30:00.000Z",
+     "cwd":"/my/project"}
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -13,14 +16,27 @@ from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.lenient_json import fields, is_null, one_line, require_readable, text
-from sessiond.dialects.times import raw_rfc3339
+from sessiond.dialects.times import raw_rfc3339, raw_time
 from sessiond.model.entries import Header
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.times import rfc3339
 
-__all__ = ["HEADER_VERSION", "decode", "encode"]
+__all__ = [
+    "HEADER_VERSION",
+    "OPERATORS_OLD_PARENTS",
+    "decode",
+    "encode",
+    "header_fields",
+    "header_version",
+    "is_native",
+]
 
 HEADER_VERSION: Final = 1
+OPERATORS_OLD_PARENTS: Final = ("parent_session_path", "parent_session_file")
+"""Members of headers that an older Operator wrote, and that no native header has."""
+# The members that Operator's header has too; only sessiond writes the others.
+_SHARED: Final = frozenset({"type", "version", "id", "timestamp", "cwd", "parent_session"})
+_ONLY_NATIVE: Final = frozenset(Header.__struct_fields__) - _SHARED
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _integer: Final = IntegerDecoder[int](int)
@@ -31,7 +47,7 @@ _words: Final = msgspec.json.Decoder(list[str])
 def decode(line: bytes) -> Header:
     """Return the header in native terms. Raises BadHeader."""
     found = header_fields(line)
-    if text(found.get("type")) != "session_header":
+    if text(found.get("type")) != "session_header" or not is_native(found):
         raise BadHeader("is no session header")
     version = header_version(found)
     if version > HEADER_VERSION:
@@ -69,6 +85,23 @@ def encode(header: Header) -> bytes:
         timestamp=timestamp if isinstance(timestamp, str) else rfc3339(timestamp),
     )
     return one_line(msgspec.json.encode(written))
+
+
+def is_native(found: Mapping[str, Raw]) -> bool:
+    """Return whether a header of the type `session_header` is native, not Operator's.
+
+    Law: the answer is true for every header that sessiond writes. sessiond writes its time as a text
+    that ends in "Z", and a copy with another time has `lineage`. Operator writes a number, or a text
+    without "Z" (Python's isoformat).
+    """
+    if not _ONLY_NATIVE.isdisjoint(found):
+        return True
+    if not found.keys().isdisjoint(OPERATORS_OLD_PARENTS):
+        return False
+    time = raw_time(found.get("timestamp"))
+    if isinstance(time, str):
+        return not time or time.endswith("Z")
+    return time is None
 
 
 def header_fields(line: bytes) -> dict[str, Raw]:

@@ -17,6 +17,7 @@ from sessiond.methods._shared.copies import CopyResult, copy_deps, copy_from, ma
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
+from sessiond.model.row import Kind
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
@@ -122,7 +123,7 @@ def _axes(params: ForkParams, source: Source) -> Fork:
         leaf = 0 if at is None else session.node(at)
         if at is not None and not leaf:
             raise EntryNotFound("no entry of this id in the tree", entry_id=at, path="at")
-    if whole and not params.labels and not session.rules.leaf_records:
+    if whole and not params.labels and Kind.LABEL not in session.rules.records:
         raise InvalidParams(
             "entries of this dialect may have labels as parents: keep the labels, or take entries"
             " path",

@@ -25,6 +25,7 @@ _AS_MESSAGES: Final = (
     "compactions by a first kept entry became compactions by the messages they give"
 )
 _AS_SUMMARY: Final = "compactions by messages became a summary with the text of these messages"
+_FIGURE: Final = "sizes of contexts after a compaction were left out"
 _DETAILS: Final = "details of compactions were left out"
 _encode: Final = msgspec.json.encode
 
@@ -45,6 +46,9 @@ def compaction_forms(
 
 def _bare(entry: Compaction, loss: str) -> Iterator[Form]:
     yield entry, loss
+    if entry.tokens_after is not UNSET:
+        entry = replace(entry, tokens_after=UNSET)
+        yield entry, loss or _FIGURE
     if entry.details is not UNSET:
         yield replace(entry, details=UNSET), _DETAILS
 

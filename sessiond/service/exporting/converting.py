@@ -20,6 +20,7 @@ from sessiond.dialects.lenient_json import fields, join, text
 from sessiond.model.entries import (
     ENTRY_TYPES,
     Compaction,
+    Custom,
     Header,
     Leaf,
     Message,
@@ -32,7 +33,14 @@ from sessiond.service.exporting.compactions import compaction_forms
 from sessiond.service.exporting.copy import Copy
 from sessiond.service.exporting.forms import Form, weaker_forms
 from sessiond.service.exporting.losses import Losses
-from sessiond.service.exporting.messages import SILENT, Said, part_id, ways_to_say
+from sessiond.service.exporting.messages import (
+    KEPT,
+    SILENT,
+    UNSEEN,
+    Said,
+    part_id,
+    ways_to_say,
+)
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Staged
 
@@ -140,7 +148,7 @@ class Converter:
         if isinstance(entry, Compaction):
             forms = compaction_forms(self._opened, seq, line, entry, self._copy.dialect)
         else:
-            forms = _forms(entry)
+            forms = _forms(entry, self._copy.dialect)
         self._add(seq, forms, session.parents[seq])
 
     def _add(self, seq: int, forms: Iterator[Form], parent: int) -> None:
@@ -231,10 +239,23 @@ class Converter:
             if messages[0] is not said.stored:
                 refused = refusal
         else:
-            place = above
-            self.losses.add(refused)
+            place = self._keep_unseen(said, above) if refused == SILENT else 0
+            self.losses.add("" if place else refused)
+            place = place or above
         for seq in said.seqs:
             self._places[seq] = place
+
+    def _keep_unseen(self, said: Said, above: int) -> int:
+        """Write a message that no model sees as an extension's data; 0 if that cannot be."""
+        if said.stored is None:
+            return 0
+        kept = Custom(
+            custom_type=UNSEEN, data=said.stored, id=said.id, timestamp=said.timestamp or UNSET
+        )
+        place, loss = self._copy.add([(kept, KEPT)], above)
+        self.losses.add(loss)
+        self._carried[said.seqs[0]] = bool(place)
+        return place
 
     def _write(self, said: Said, messages: Sequence[Raw], place: int) -> tuple[int, str]:
         """Write the parts of a message; return the last one that the dialect took, and why no more."""
@@ -242,7 +263,7 @@ class Converter:
             part = Message(
                 message=message, id=part_id(said.id, index), timestamp=said.timestamp or UNSET
             )
-            made, loss = self._copy.add(_forms(part), place)
+            made, loss = self._copy.add(_forms(part, self._copy.dialect), place)
             if not made:
                 return place, f"messages were left out: {loss}"
             self.losses.add(loss)
@@ -250,9 +271,11 @@ class Converter:
         return place, ""
 
 
-def _forms(entry: Staged) -> Iterator[Form]:
+def _forms(entry: Staged, target: Dialect) -> Iterator[Form]:
+    if isinstance(entry, Custom) and entry.custom_type == UNSEEN and isinstance(entry.data, Raw):
+        yield Message(message=entry.data, id=entry.id, timestamp=entry.timestamp), ""
     yield entry, ""
-    yield from weaker_forms(entry)
+    yield from weaker_forms(entry, target)
 
 
 def _entry_of(wire: dict[str, Raw], *, is_opaque: bool) -> Staged | str:

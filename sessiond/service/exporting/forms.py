@@ -11,8 +11,16 @@ import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from sessiond.dialects.lenient_json import items, lenient, text
-from sessiond.model.entries import BranchSummary, CustomMessage, Message, SessionInfoEntry
+from sessiond.dialects.base import Dialect
+from sessiond.dialects.lenient_json import items, join, lenient, text
+from sessiond.dialects.payload import read_message
+from sessiond.model.entries import (
+    BranchSummary,
+    CustomMessage,
+    Message,
+    ModelChange,
+    SessionInfoEntry,
+)
 from sessiond.session.draft import Staged
 
 __all__ = ["Form", "weaker_forms"]
@@ -27,7 +35,7 @@ _TURN = "blocks and states of turns were left out of messages"
 _FROM = "branch summaries no longer name the branch that was left"
 
 
-def weaker_forms(entry: Staged) -> Iterator[Form]:
+def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
     """Yield the forms of an entry that was refused, the best first."""
     match entry:
         case SessionInfoEntry():
@@ -35,19 +43,37 @@ def weaker_forms(entry: Staged) -> Iterator[Form]:
             if name is not UNSET:
                 yield SessionInfoEntry(name=name, timestamp=entry.timestamp), _TITLE_ONLY
         case CustomMessage():
+            loss = ""
             if entry.role == "assistant":
-                entry = replace(entry, role=UNSET)
-                yield entry, _SPEAKER
+                entry, loss = replace(entry, role=UNSET), _SPEAKER
+                yield entry, loss
+            spoken = _as_spoken(target, entry)
+            if spoken is not None:
+                yield spoken, loss
             plain = _plain(entry.content)
             if plain is not None:
                 yield replace(entry, content=plain, details=UNSET), _PLAIN
         case Message() if entry.blocks is not UNSET or entry.turn_status is not UNSET:
             bare = Message(message=entry.message, id=entry.id, timestamp=entry.timestamp)
             yield bare, _TURN
+        case ModelChange() if entry.provider is UNSET:
+            yield replace(entry, provider=""), ""
         case BranchSummary() if entry.from_id is not None:
             yield replace(entry, from_id=None), _FROM
         case _:
             pass
+
+
+def _as_spoken(target: Dialect, entry: CustomMessage) -> CustomMessage | None:
+    """Return the entry with its content as a message of the target has a content."""
+    reading = read_message(join({"role": Raw(b'"user"'), "content": entry.content}))
+    time = entry.timestamp if isinstance(entry.timestamp, str) else ""
+    made = [] if reading is None else target.compose(reading, time)
+    if len(made) != 1:
+        return None
+    message = lenient(made[0])
+    content = message.get("content", message.get("contents"))
+    return None if content is None else replace(entry, content=content)
 
 
 def _plain(content: Raw) -> Raw | None:
@@ -55,5 +81,7 @@ def _plain(content: Raw) -> Raw | None:
     blocks = items(content)
     if blocks is None:
         return None
-    said = (text(lenient(block).get("text")) for block in blocks)
+    read = map(lenient, blocks)
+    # Operator's blocks have their text as `content`.
+    said = (text(block.get("text")) or text(block.get("content")) for block in read)
     return Raw(msgspec.json.encode("\n".join(filter(None, said))))

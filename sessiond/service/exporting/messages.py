@@ -4,7 +4,8 @@ Law: what a message says to a model survives (texts, calls, results, images). A 
 the other program lacks becomes the user's text, as a model would have got it. A message with several
 results becomes several messages where the other program has one message for each result; their ids
 are that of the message, then the id with ".2", ".3" and so on. Messages with such ids are one message
-again in the next export.
+again in the next export. A message that no model sees, of a role that the other program lacks, becomes
+a `custom` entry with the message as its data.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from sessiond.dialects.lenient_json import lenient
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.session.compaction.transcript import as_told
 
-__all__ = ["SILENT", "Said", "Way", "part_id", "ways_to_say"]
+__all__ = ["KEPT", "SILENT", "UNSEEN", "Said", "Way", "part_id", "ways_to_say"]
 
 Way = tuple[list[Raw], str]
 """Messages in the shape of the other program, and what was lost."""
 
 SILENT: Final = "messages that no model sees, of a role that the format lacks, were left out"
 
+KEPT: Final = (
+    "messages that no model sees, of a role that the format lacks, became data of an extension"
+)
+UNSEEN: Final = "sessiond.unseen"
+"""Type of the custom entry that holds such a message, until an export to a format that has its role."""
 _AS_USER: Final = "messages of a role that the format lacks became the user's text"
 _SPLIT: Final = "messages with several tool results became one message for each result"
 
