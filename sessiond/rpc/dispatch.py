@@ -252,7 +252,8 @@ class Exchange(Generic[C]):
             # The traceback would keep the request alive until the cycle collector runs.
             return error.with_traceback(None)
         if isinstance(error, ValidationError):
-            return invalid_params(error)
+            entry = self._table.get(method)
+            return invalid_params(error, kind=None if entry is None else entry.method.params)
         short = exhausted(error, RETRY_AFTER_MS)
         if short is not None:
             return short

@@ -6,7 +6,9 @@ author an afternoon. `_meta` is always allowed; unknown members of `_meta` are i
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, field
 
@@ -17,6 +19,7 @@ __all__ = ["Params", "RequestMeta", "invalid_params"]
 
 # Beginnings of msgspec messages that name the field in the text instead of in the path.
 _FIELD_PHRASES: Final = ("Object contains unknown field `", "Object missing required field `")
+_NO_WORD: Final = "Invalid enum value"
 _TEXT_CHARS_MAX: Final = 300
 
 
@@ -39,8 +42,12 @@ class Params(Struct, forbid_unknown_fields=True, kw_only=True):
     meta: RequestMeta | UnsetType | None = field(name="_meta", default=UNSET)
 
 
-def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
+def invalid_params(
+    error: ValidationError, prefix: str = "", kind: type[Struct] | None = None
+) -> InvalidParams:
     """Return the error for a client, with the path of the bad field below `prefix`.
+
+    With `kind`, the type that did not fit, the error names the words that a field allows.
 
     "Expected `str`, got `int` - at `$.entries[0].id`"  →  entries[0].id
     "Object contains unknown field `zz` - at `$.expected`"  →  expected.zz
@@ -51,6 +58,9 @@ def invalid_params(error: ValidationError, prefix: str = "") -> InvalidParams:
     for phrase in _FIELD_PHRASES:
         if what.startswith(phrase):
             path += "." + what.removeprefix(phrase).removesuffix("`")
+    if kind is not None and what.startswith(_NO_WORD):
+        words = dict.fromkeys(_words_at(kind, path))
+        what += f": send one of {', '.join(words)}" if words else ""
     full = (prefix + path).removeprefix(".")
     return InvalidParams(_in_words(what)[:_TEXT_CHARS_MAX], path=full[:_TEXT_CHARS_MAX])
 
@@ -61,3 +71,24 @@ def _in_words(what: str) -> str:
         if f"matching regex {pattern!r}" in what:
             return f"Expected {words}"
     return what
+
+
+def _words_at(kind: type[Struct], path: str) -> Iterator[str]:
+    """Yield the words that the field at a path allows: `form`, `compaction.preset`, `include[0]`."""
+    hint: Any = kind
+    for name in re.findall(r"[^.\[\]]+(?![\w.]*\])", path):
+        structs = [one for one in _parts(hint) if name in getattr(one, "__struct_fields__", ())]
+        if not structs:
+            return
+        hint = get_type_hints(structs[0])[name]
+    for part in _parts(hint):
+        if get_origin(part) is Literal:
+            yield from map(str, get_args(part))
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and all types that it is made of."""
+    yield hint
+    if get_origin(hint) is not Literal:
+        for part in get_args(hint):
+            yield from _parts(part)
