@@ -185,6 +185,11 @@ async def test_finding_sessions_and_being_told_of_them(daemon: Daemon, socket_pa
         assert [node.session_id for node in forest.nodes] == [made.session.id]
         assert (await client.catalog_forest(form="text")).text is not None
         assert (await client.retention_run(100_000)).sessions == []
+        scoped = await client.scope_resolve("project", project="/usr", agent="coder")
+        assert scoped.session.scope is not None
+        assert (scoped.created, scoped.session.scope.project) == (True, "/usr")
+        switched = await client.scope_switch(scope="global")
+        assert switched.released == [scoped.session.id]
 
 
 def test_the_blocking_client_is_told_of_the_catalog(daemon: Daemon, socket_path: Path) -> None:
@@ -203,6 +208,8 @@ def test_every_method_has_a_helper() -> None:
         "retention/run": "retention_run",
         "catalog/subscribe": "subscribe_catalog",
         "catalog/forest": "catalog_forest",
+        "scope/resolve": "scope_resolve",
+        "scope/switch": "scope_switch",
     }
     missing = [
         method
