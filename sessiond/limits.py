@@ -179,13 +179,13 @@ PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 PLANS_KEPT_MAX: Final = 16
 # methods: characters of a plan's id, which has the ids of a session, a head and two entries.
 PLAN_ID_CHARS_MAX: Final = 4096
-# service/compaction/summarizers: how long a client may take to write a summary; then the next
+# service/summaries/summarizers: how long a client may take to write a summary; then the next
 # client is asked.
 SUMMARIZE_SECONDS: Final = 120.0
-# service/compaction/summarizers: clients that one compaction asks; then the configured command
+# service/summaries/summarizers: clients that are asked for one summary; then the configured command
 # runs.
 SUMMARIZERS_ASKED_MAX: Final = 8
-# service/compaction/summarizers: bytes of a summary; a longer summary is refused, and the next
+# service/summaries/summarizers: bytes of a summary; a longer summary is refused, and the next
 # client is asked.
 SUMMARY_BYTES_MAX: Final = 1024 * 1024
 # service/hooks: how long clients may take to answer before a compaction, a fork or a branch; then
@@ -195,10 +195,11 @@ HOOK_SECONDS: Final = 10.0
 VETO_REASON_CHARS_MAX: Final = 1_000
 # cli: summarizer commands that run at a time; further commands wait.
 SUMMARIZER_PROCESSES_MAX: Final = 4
-# service/compaction/runner: compactions that run in the daemon at a time; one more is overloaded.
+# service/summaries/runs: compactions, merges and squashes that wait in the daemon for a summary at a
+# time; one more is overloaded.
 RUNS_MAX: Final = 64
-# service/compaction/runner: plans that these compactions make at a time, each up to PLAN_BYTES_MAX;
-# further plans wait.
+# service/summaries/runs: plans that are made for these summaries at a time, each up to
+# PLAN_BYTES_MAX; further plans wait.
 RUN_PLANS_MAX: Final = 4
 # service/compaction/runner: pause after a failed automatic compaction of a head.
 AUTOMATIC_REST_SECONDS: Final = 60.0

@@ -185,6 +185,7 @@ export interface Capabilities {
   presence: boolean;
   progress: boolean;
   summarize: boolean;
+  summarize_purposes: string[];
   hooks: string[];
   catalog: boolean;
 }
@@ -989,7 +990,10 @@ export interface ListResult {
   unreadable: Unreadable[];
 }
 
-/** Other session, text of the merge, and where the turn goes. */
+/**
+ * Other session, text of the merge, and where the turn goes. Without a text the daemon has one
+ * written by the prompt of session/plan_merge.
+ */
 export interface MergeParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1002,7 +1006,8 @@ export interface MergeParams {
   _meta?: RequestMeta | null;
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   other_session_id: string;
-  text: string;
+  /** Default: null. */
+  text?: string | null;
   /** Default: "this". */
   into?: "new" | "this";
   /** Default: false. */
@@ -1717,9 +1722,10 @@ export interface SignalTold {
   origin: Origin;
 }
 
-/** Summary that the model sees instead of the entries. */
+/** Summary that the model sees instead of the entries; without one the daemon has one written. */
 export interface Squash {
-  summary: string;
+  /** Default: null. */
+  summary?: string | null;
 }
 
 /** A stored entry as the receipt of an append reports it. */
@@ -1762,12 +1768,19 @@ export interface Subscribed {
   replaced?: string;
 }
 
-/** A request to send `prompt` to a model and to answer with the model's text. */
+/**
+ * A request to send `prompt` to a model and to answer with the model's text. `plan` is of a
+ * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash. `head` is the head
+ * that the text is for; "main" for the text of a new session.
+ */
 export interface SummarizeParams {
   session_id: string;
   head: string;
-  plan: PlanFacts;
+  purpose: "compaction" | "merge" | "squash";
+  plan: PlanFacts | null;
   prompt: string;
+  sources?: MergeSource[];
+  entry_ids?: string[];
 }
 
 /** The text of the model, which is not blank. */
@@ -2174,7 +2187,11 @@ export interface Notifications {
 
 /** Requests that the daemon sends to clients that offered to answer them. */
 export interface ClientRequests {
-  /** A request to send `prompt` to a model and to answer with the model's text. */
+  /**
+   * A request to send `prompt` to a model and to answer with the model's text. `plan` is of a
+   * compaction, else null; `sources` are of a merge, and `entry_ids` of a squash. `head` is the
+   * head that the text is for; "main" for the text of a new session.
+   */
   "client/summarize": { params: SummarizeParams; result: Summarized };
   /**
    * A request before a head is compacted. `plan` says what will be summarised. `plan` is null if
@@ -2287,7 +2304,7 @@ export interface ErrorData {
   lease_lost: { lease_id: string };
   subscription_not_found: { session_id: string };
   plan_stale: { plan_leaf_id?: string | null; leaf_id?: string | null };
-  summarizer_unavailable: { plan: CompactionPlan; tried: { by: string | null; reason: string }[] };
+  summarizer_unavailable: { purpose: "compaction" | "merge" | "squash"; plan: CompactionPlan | PlanMergeResult | { prompt: string; entry_ids: string[] }; tried: { by: string | null; reason: string }[] };
   vetoed: { by: string | null; reason: string };
   nothing_to_compact: { reason: string; head: string };
   storage_error: { errno?: string; path?: string };

@@ -1,7 +1,7 @@
 """Configured command that writes summaries.
 
 Law: no shell is involved. The prompt goes to the command's stdin and the summary comes from its
-stdout, both UTF-8. Its stderr is discarded, because it may quote the conversation. The command has
+stdout, both UTF-8; its environment names the purpose of the summary. Its stderr is discarded, because it may quote the conversation. The command has
 a process group of its own, which is killed as a whole if the command takes too long, writes too
 much or is not needed any more.
 """
@@ -13,15 +13,20 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE
+from typing import Final
 
 import anyio
 from anyio.abc import Process
 
 from sessiond.config.configuration import Summarizer
 from sessiond.limits import SUMMARIZER_PROCESSES_MAX, SUMMARY_BYTES_MAX
+from sessiond.model.requests import Purpose
 from sessiond.service.ports import NoSummary
 
-__all__ = ["SummarizerCommand"]
+__all__ = ["PURPOSE_VARIABLE", "SummarizerCommand"]
+
+PURPOSE_VARIABLE: Final = "SESSIOND_PURPOSE"
+"""Variable in the command's environment that tells what the summary is for."""
 
 
 class SummarizerCommand:
@@ -36,7 +41,7 @@ class SummarizerCommand:
         """True if a command is configured."""
         return bool(self._settings().command)
 
-    async def summarize(self, prompt: str) -> str:
+    async def summarize(self, prompt: str, purpose: Purpose) -> str:
         """Return the command's summary. Raise NoSummary."""
         if self._turns is None:
             self._turns = anyio.Semaphore(SUMMARIZER_PROCESSES_MAX)
@@ -44,7 +49,8 @@ class SummarizerCommand:
             settings = self._settings()
             try:
                 with anyio.fail_after(settings.timeout_seconds):
-                    said, status = await _run(settings.command, prompt.encode(errors="replace"))
+                    told = prompt.encode(errors="replace")
+                    said, status = await _run(settings.command, told, purpose)
             except TimeoutError:
                 raise NoSummary("timeout") from None
         if len(said) > SUMMARY_BYTES_MAX:
@@ -57,11 +63,16 @@ class SummarizerCommand:
             raise NoSummary("not_utf8") from None
 
 
-async def _run(command: Sequence[str], prompt: bytes) -> tuple[bytes, int]:
+async def _run(command: Sequence[str], prompt: bytes, purpose: Purpose) -> tuple[bytes, int]:
     """Return the command's output, cut above the limit, and its exit status. Raise NoSummary."""
     try:
         process = await anyio.open_process(
-            command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+            command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={**os.environ, PURPOSE_VARIABLE: purpose},
+            start_new_session=True,
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

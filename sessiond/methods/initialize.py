@@ -11,7 +11,7 @@ from sessiond import __version__, limits
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
 from sessiond.methods._shared.common import Call, Client, Method, Params
-from sessiond.model.requests import CLIENT_REQUESTS, HOOKS, Hook
+from sessiond.model.requests import CLIENT_REQUESTS, HOOKS, PURPOSES, Hook, Purpose
 from sessiond.service.client import Access
 
 __all__ = ["METHOD", "PROTOCOL_VERSIONS", "Limits", "ServerInfo", "server_limits"]
@@ -64,6 +64,7 @@ class Capabilities(Struct, frozen=True):
     presence: bool
     progress: bool
     summarize: bool
+    summarize_purposes: list[str]
     hooks: list[str]
     catalog: bool
 
@@ -81,8 +82,13 @@ class InitializeResult(Struct, frozen=True):
 class _Offered(Struct):
     """Services that a client offers the daemon, among its other capabilities."""
 
-    summarize: bool = False
+    summarize: bool | list[str] = False
     hooks: bool | list[str] = False
+
+    def purposes(self) -> frozenset[Purpose]:
+        """Return the purposes that this daemon knows; true is what clients offered before lists."""
+        names = ("compaction",) if self.summarize is True else self.summarize or ()
+        return frozenset(purpose for purpose in PURPOSES if purpose in names)
 
     def wanted(self) -> frozenset[Hook]:
         """Return the offered hooks that this daemon knows.
@@ -107,14 +113,14 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
             supported_versions=list(PROTOCOL_VERSIONS),
         )
     offered = _offered(params)
-    hooks = offered.wanted()
+    hooks, purposes = offered.wanted(), offered.purposes()
     access = client.access if isinstance(params.access, UnsetType) else params.access
     if _RANKS.index(access) > _RANKS.index(client.access):
         raise PermissionDenied(
             "a connection can only lower its access: open a new connection",
             need=access,
         )
-    if (offered.summarize or hooks) and access != "write":
+    if (purposes or hooks) and access != "write":
         raise PermissionDenied(
             "summarize and hooks decide what is stored: offer them on a connection with access"
             " write",
@@ -123,7 +129,7 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
     client.client_id = params.client_id
     client.name = _name(params.client_info)
     client.access = access
-    client.summarizes = offered.summarize
+    client.summarizes = purposes
     client.service.hooks.offer(client, hooks)
     return InitializeResult(
         protocol_version=version,
@@ -165,6 +171,7 @@ def _capabilities() -> Capabilities:
         presence="session/presence" in names,
         progress=True,
         summarize="client/summarize" in CLIENT_REQUESTS,
+        summarize_purposes=list(PURPOSES),
         hooks=list(HOOKS),
         catalog="catalog/subscribe" in names,
     )

@@ -1,10 +1,17 @@
-"""The plan of a compaction, as callers and summarizers get it."""
+"""The plans of compactions, merges and squashes, as callers and summarizers get them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["CompactionPlan", "PlanFacts", "PlannedFiles"]
+__all__ = [
+    "CompactionPlan",
+    "MergeSource",
+    "PlanFacts",
+    "PlanMergeResult",
+    "PlannedFiles",
+    "SquashPlan",
+]
 
 
 class PlannedFiles(Struct, frozen=True):
@@ -39,3 +46,25 @@ class CompactionPlan(PlanFacts, frozen=True):
     def facts(self) -> PlanFacts:
         """Return the plan without its prompt."""
         return PlanFacts(*(getattr(self, name) for name in PlanFacts.__struct_fields__))
+
+
+class MergeSource(Struct, frozen=True):
+    """The part of one session in a plan: its leaf, and the entries behind the quoted messages."""
+
+    session_id: str
+    leaf_id: str | None
+    entry_ids: list[str]
+
+
+class PlanMergeResult(Struct, frozen=True):
+    """Prompt for a model, and the sources it was made of: this session first."""
+
+    prompt: str
+    sources: list[MergeSource]
+
+
+class SquashPlan(Struct, frozen=True):
+    """Prompt for a summary of chosen entries, and the entries that the prompt quotes."""
+
+    prompt: str
+    entry_ids: list[str]

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, get_args
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.model.plans import PlanFacts
+from sessiond.model.plans import MergeSource, PlanFacts
 
 __all__ = [
     "CLIENT_REQUESTS",
     "HOOKS",
+    "PURPOSES",
     "Asked",
     "BeforeBranch",
     "BeforeCompact",
     "BeforeFork",
     "Hook",
     "HookAnswer",
+    "Purpose",
     "Reply",
     "SummarizeParams",
     "Summarized",
@@ -40,13 +42,25 @@ class Reply(Struct, frozen=True):
     trouble: Trouble | None = None
 
 
+Purpose = Literal["compaction", "merge", "squash"]
+PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
+"""Purposes for which a client may offer summaries."""
+
+
 class SummarizeParams(Struct, frozen=True):
-    """A request to send `prompt` to a model and to answer with the model's text."""
+    """A request to send `prompt` to a model and to answer with the model's text.
+
+    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash.
+    `head` is the head that the text is for; "main" for the text of a new session.
+    """
 
     session_id: str
     head: str
-    plan: PlanFacts
+    purpose: Purpose
+    plan: PlanFacts | None
     prompt: str
+    sources: list[MergeSource] | UnsetType = UNSET
+    entry_ids: list[str] | UnsetType = UNSET
 
 
 class Summarized(Struct, frozen=True):

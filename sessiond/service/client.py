@@ -14,6 +14,7 @@ from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import Present
 from sessiond.model.ids import MAIN
+from sessiond.model.requests import Purpose
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.lease import LeaseRequest
 from sessiond.service.log.session_info import HeadInfo, head_infos
@@ -57,8 +58,8 @@ class Client:
         self.client_id: str | None = None
         self.name: str | None = None
         self.access: Access = "write"
-        self.summarizes = False
-        """True if the client offered to write summaries."""
+        self.summarizes: frozenset[Purpose] = frozenset()
+        """Purposes for which the client offered to write summaries."""
         self.project: str | None = None
         """The project that this connection resolved a session of, or switched to, last."""
         self.subscriptions: dict[str, tuple[SessionActor, Subscription]] = {}

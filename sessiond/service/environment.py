@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from sessiond.model.requests import Purpose
 from sessiond.service.policies import Policies
 from sessiond.service.ports import NoSummary, Summarizer
 
@@ -19,7 +20,7 @@ __all__ = ["NO_SUMMARIZER", "Environment"]
 class _Nobody:
     is_there = False
 
-    async def summarize(self, prompt: str) -> str:  # noqa: ARG002 - no summarizer reads the prompt
+    async def summarize(self, prompt: str, purpose: Purpose) -> str:  # noqa: ARG002 - nothing is written
         raise NoSummary("there is none")
 
 

@@ -14,7 +14,7 @@ from msgspec import Raw, UnsetType
 
 from sessiond.errors import SessiondError
 from sessiond.model.events import Figures
-from sessiond.model.requests import Reply
+from sessiond.model.requests import Purpose, Reply
 
 __all__ = [
     "Consulted",
@@ -100,8 +100,8 @@ class Consulted(Protocol):
         ...
 
     @property
-    def summarizes(self) -> bool:
-        """True if the client offered to write summaries."""
+    def summarizes(self) -> frozenset[Purpose]:
+        """Purposes for which the client offered to write summaries."""
         ...
 
     @property
@@ -179,6 +179,6 @@ class Summarizer(Protocol):
         """True if a program is configured."""
         ...
 
-    async def summarize(self, prompt: str) -> str:
+    async def summarize(self, prompt: str, purpose: Purpose) -> str:
         """Return the program's summary, unchecked. Raise NoSummary."""
         ...

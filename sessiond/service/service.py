@@ -22,7 +22,6 @@ from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.live import HostStatistics
 from sessiond.service.byte_budget import ByteBudget, HoldingsStatistics
 from sessiond.service.compaction.runner import CompactionRunner
-from sessiond.service.compaction.summarizers import Summarizers
 from sessiond.service.environment import Environment
 from sessiond.service.external.inotify import best_watcher
 from sessiond.service.external.watcher import Watcher
@@ -33,6 +32,8 @@ from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Ticket
 from sessiond.service.registry.registry import SessionRegistry
+from sessiond.service.summaries.runs import SummaryRuns
+from sessiond.service.summaries.summarizers import Summarizers
 
 __all__ = ["Service", "ServiceStatistics"]
 
@@ -82,14 +83,15 @@ class Service:
         watcher = watcher or best_watcher(store.files, environment.report_trouble)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
-        self.runs = CompactionRunner(tasks, environment, summaries, self.hooks)
+        self.runs = SummaryRuns(tasks, environment, summaries)
+        self.compactions = CompactionRunner(self.runs, self.hooks)
         self.registry = SessionRegistry(
             store,
             environment,
             tasks,
             self.live_catalog,
             watcher,
-            self.runs,
+            self.compactions,
             on_leave=self.note_use,
         )
         tasks.start_soon(self.live_catalog.run)

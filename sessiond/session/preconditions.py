@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from sessiond.errors import PreconditionFailed
+from sessiond.errors import PlanStale, PreconditionFailed
 from sessiond.limits import MISSED_IDS_MAX
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 
-__all__ = ["has_left", "is_of_this_log", "require_expected"]
+__all__ = ["has_left", "is_of_this_log", "require_expected", "require_grown"]
 
 
 def require_expected(
@@ -34,6 +34,24 @@ def require_expected(
         expected=expected,
         actual={"leaf_id": leaf_id, "seq": draft.seq},
         missed=_missed(draft, leaf, expected),
+    )
+
+
+def require_grown(draft: Draft, head: str, leaf_id: str | None) -> None:
+    """Raise PlanStale unless the head has only gained entries since it was at `leaf_id`.
+
+    Raises HeadNotFound.
+    """
+    leaf = at = draft.leaf(head)
+    planned = 0 if leaf_id is None else draft.find(leaf_id)
+    while at > planned:
+        at = draft.parent(at)
+    if at == planned and (planned > 0 or leaf_id is None):
+        return
+    raise PlanStale(
+        "the head left the entries that the text is about; call again for a text of what is there now",
+        plan_leaf_id=leaf_id,
+        leaf_id=draft.id_of(leaf),
     )
 
 

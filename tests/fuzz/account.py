@@ -39,7 +39,7 @@ _SAYS: Final[dict[str, tuple[str, ...]]] = {
     "lease_held": ("head", "holder", "epoch", "expires_at"),
     "lease_lost": ("lease_id",),
     "subscription_not_found": ("session_id",),
-    "summarizer_unavailable": ("plan",),
+    "summarizer_unavailable": ("plan", "purpose", "tried"),
     "storage_error": ("errno",),
 }
 _NULL: Final = b"null"

@@ -197,6 +197,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "written-copies",
+        "writers of merges and squashes, while heads move, files are replaced and callers leave",
+        ("tests/service/test_written_copies.py", *_ONCE),
+    ),
+    Attacker(
         "limits",
         "clients that leave no room to others",
         ("tests/service/test_byte_budget.py", *_ONCE),

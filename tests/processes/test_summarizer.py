@@ -113,6 +113,17 @@ def test_the_command_reads_the_prompt_and_what_it_says_is_stored(
         assert context["sources"][0] == done["entry"]["id"]
 
 
+def test_the_command_is_told_what_it_writes_for(home: Path, socket_path: Path) -> None:
+    command = shell('echo "$SESSIOND_PURPOSE" >>"$0/purposes"; cat >"$0/prompt"; echo said', home)
+    with summarized(home, socket_path, command) as daemon, daemon.connect() as link:
+        one, other = grown(link), grown(link)
+        link.ask("session/merge", session_id=one, other_session_id=other)
+        assert SECRET in (home / "prompt").read_text()
+        link.ask("session/rebase", session_id=one, indices=[0, 1], squash={})
+        link.ask("compact", session_id=one)
+        assert (home / "purposes").read_text().split() == ["merge", "squash", "compaction"]
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from anyio.lowlevel import checkpoint
 
+from sessiond.model.requests import Purpose
 from sessiond.service.ports import NoSummary
 from sessiond.testing.daemon import Wire
 from tests.kit.house import House
@@ -35,9 +36,11 @@ class Command:
         self.said = said
         self.is_there = is_there
         self.prompts: list[str] = []
+        self.purposes: list[Purpose] = []
 
-    async def summarize(self, prompt: str) -> str:
+    async def summarize(self, prompt: str, purpose: Purpose) -> str:
         self.prompts.append(prompt)
+        self.purposes.append(purpose)
         await checkpoint()
         if self.said is None:
             raise NoSummary("exit status 1")

@@ -103,7 +103,10 @@ def test_a_summary_is_answered_or_left_to_others() -> None:
     ask(daemon)
     asked = next_asked(offering)
     assert isinstance(asked.about, Summarize)
+    assert asked.about.plan is not None
     assert (asked.about.prompt, asked.about.plan.first_kept_entry_id) == ("Say it.", "e2")
+    # A daemon of before there were purposes asks for compactions only.
+    assert asked.about.purpose == "compaction"
     with pytest.raises(TypeError, match="pass_on"):
         asked.veto("no")
     for none in (" \n", "x" * (SUMMARY_BYTES_MAX + 1), "half \ud83d"):
@@ -257,3 +260,33 @@ def test_closing_withdraws_what_has_no_answer() -> None:
     assert asked.is_withdrawn
     asked.answer("late")
     assert daemon.requests() == []
+
+
+def test_purposes_are_offered_by_their_names_and_a_merge_is_read() -> None:
+    purposes = ("merge", "squash")
+    offering = Offering(
+        Setup(hello=None, random=lambda: 1.0), summarize=purposes, hooks=(), deadline=30.0
+    )
+    daemon = Daemon(offering)
+    (hello,) = daemon.connect()
+    assert hello["params"]["capabilities"] == {"summarize": [*purposes], "hooks": []}
+    agree(daemon, summarize_purposes=["compaction", *purposes])
+    source = {"session_id": "s", "leaf_id": "e2", "entry_ids": ["e1", "e2"]}
+    about = {"session_id": "s", "head": "main", "purpose": "merge", "plan": None, "prompt": "p"}
+    daemon.say(
+        jsonrpc="2.0", id=1, method="client/summarize", params={**about, "sources": [source]}
+    )
+    asked = next_asked(offering).about
+    assert isinstance(asked, Summarize)
+    assert (asked.purpose, asked.plan, asked.entry_ids) == ("merge", None, [])
+    assert [one.entry_ids for one in asked.sources] == [["e1", "e2"]]
+
+
+def test_a_daemon_that_does_not_know_a_purpose_ends_the_offer() -> None:
+    setup = Setup(hello=None, random=lambda: 1.0)
+    offering = Offering(setup, summarize=("merge", "squash"), hooks=(), deadline=30.0)
+    daemon = Daemon(offering)
+    daemon.connect()
+    agree(daemon, summarize_purposes=["compaction", "merge"])
+    with pytest.raises(ProtocolViolation, match="asks no client for a squash"):
+        offering.take()

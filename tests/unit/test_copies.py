@@ -319,7 +319,7 @@ def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.
     count = data.draw(st.integers(1, 6))
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, MERGE_MESSAGES_MAX=count)
-        _, (told,) = merge_plan([copied.source])
+        (told,) = merge_plan([copied.source]).sources
     context = build_context(copied.opened, copied.leaf)
     assert told.entry_ids == list(dict.fromkeys(context.sources[: context.count][-count:]))
 

@@ -206,15 +206,16 @@ class BlockingClient(BlockingMethods):
     def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
         """BlockingOffer help to the daemon inside the `with`: what it asks, each to be answered.
 
-        On a connection of its own, offered anew on every one that is made. A compaction that this
+        On a connection of its own, offered anew on every one that is made. A summary that this
         client calls for asks its own offer first if `connect_blocking` was given a `client_id`.
         """
         offered, wanted = options.get("hooks", False), options.get("summarize", False)
         hooks = get_args(Hook) if offered is True else tuple(offered or ())
-        if not (hooks or wanted):
+        summarize = wanted if isinstance(wanted, bool) else tuple(wanted)
+        if not (hooks or summarize):
             raise ValueError("offer something: summarize=True, or hooks")
         deadline = self._deadline(options)
-        offering = Offering(self._setup, summarize=wanted, hooks=hooks, deadline=deadline)
+        offering = Offering(self._setup, summarize=summarize, hooks=hooks, deadline=deadline)
         driver, waiter = self._driven(offering)
         offering.reply = lambda asked, frame: driver.act(lambda: offering.put(asked, frame))
         return BlockingOffer(driver, waiter)

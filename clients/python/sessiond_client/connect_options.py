@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 
 Json = Mapping[str, Any]
 Hook = Literal["before_compact", "before_fork", "before_branch"]
+Purpose = Literal["compaction", "merge", "squash"]
 OnProgress = Callable[[int, int | None, str], None]
 """Told how far a call is: done, of how many (None: not known), of what. It returns at once."""
 
@@ -47,8 +48,9 @@ class ConnectOptions(TypedDict, total=False):
 class OfferOptions(Timed, total=False):
     """Options of an offer to the daemon: write summaries, be asked before changes.
 
-    `hooks` True are all three. `timeout` bounds the first answer only.
+    `summarize` True is for compactions; a list names the purposes. `hooks` True are all three.
+    `timeout` bounds the first answer only.
     """
 
-    summarize: bool
+    summarize: bool | Sequence[Purpose]
     hooks: bool | Sequence[Hook]

@@ -119,7 +119,12 @@ class Offering(Stream[Asked]):
     """The requests that the program has not taken yet, and those without an answer."""
 
     def __init__(
-        self, setup: Setup, *, summarize: bool, hooks: tuple[str, ...], deadline: float
+        self,
+        setup: Setup,
+        *,
+        summarize: bool | tuple[str, ...],
+        hooks: tuple[str, ...],
+        deadline: float,
     ) -> None:
         capabilities: Mapping[str, object] = {"summarize": summarize, "hooks": hooks}
         hello = {**(setup.hello or {}), "capabilities": capabilities}
@@ -147,7 +152,10 @@ class Offering(Stream[Asked]):
             return
         wanted = wire.read(InitializeResult, answer).capabilities
         missing = [hook for hook in self._hooks if hook not in wanted.hooks]
-        if self._summarize and not wanted.summarize:
+        if isinstance(self._summarize, tuple):
+            known = wanted.summarize_purposes
+            missing += [f"a {each}" for each in self._summarize if each not in known]
+        elif self._summarize and not wanted.summarize:
             missing.append("summarize")
         if missing:
             self.error = ProtocolViolation(f"this daemon asks no client for {', '.join(missing)}")

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams, SessionExists
+from sessiond.errors import InvalidParams, PlanStale, SessionExists
 from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
+from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.copying.source import CopyDeps
+from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.files.dry_run import rehearse
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["CopyResult", "ask_both", "copy_deps", "copy_from", "make_copy", "require_two"]
+__all__ = [
+    "NOT_WRITTEN",
+    "CopyResult",
+    "ask_both",
+    "copy_deps",
+    "copy_from",
+    "make_copy",
+    "require_same_log",
+    "require_two",
+]
+
+NOT_WRITTEN: Final = "(not written yet)"
+"""Text in a dry run for which no writer of summaries is asked."""
 
 
 class CopyResult(Struct, frozen=True):
@@ -64,6 +77,16 @@ async def make_copy(
         return rehearse(session_id, chunks, service.environment.new_epoch())
 
     return await to_thread.run_sync(work)
+
+
+def require_same_log(actor: SessionActor, source: Source) -> None:
+    """Raise PlanStale if another file took the place of the source's while a summary was written."""
+    if actor.opened is not source.opened:
+        raise PlanStale(
+            "the session's file was replaced while the text was written; call again",
+            plan_leaf_id=source.session.id_of(source.leaf),
+            leaf_id=actor.opened.session.id_of(actor.opened.session.heads[MAIN].leaf),
+        )
 
 
 def require_two(session_id: str, other_session_id: str) -> None:

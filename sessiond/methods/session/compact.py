@@ -121,7 +121,7 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
 
     def begin(stored: int, _durability: str) -> Any:
         if not stored:
-            return client.service.runs.join(actor, call, wish)
+            return client.service.compactions.join(actor, call, wish)
         session = actor.opened.session
         entry = EntryRef(session.names[stored], stored)
         at = session.heads.get(head)

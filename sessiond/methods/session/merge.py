@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from anyio import to_thread
 from msgspec import Struct
@@ -10,34 +12,53 @@ from msgspec import Struct
 from sessiond.errors import (
     EntryInvalid,
     InvalidParams,
+    PlanStale,
+    SummarizerUnavailable,
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method
-from sessiond.methods._shared.copies import CopyResult, ask_both, copy_deps, make_copy, require_two
+from sessiond.methods._shared.copies import (
+    NOT_WRITTEN,
+    CopyResult,
+    ask_both,
+    copy_deps,
+    make_copy,
+    require_same_log,
+    require_two,
+)
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
+from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN, SessionId
 from sessiond.model.requests import BeforeFork
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
+from sessiond.service.actor.internal_commands import submit_and_wait
 from sessiond.service.copying.header import Birth
-from sessiond.service.copying.merging import merge_into_new, merged_here, turn
+from sessiond.service.copying.merging import merge_into_new, merge_wanted, merged_here, turn
 from sessiond.service.copying.source import Source
 from sessiond.service.files.dry_run import rehearse
+from sessiond.service.summaries.runs import Planned
 from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
-from sessiond.session.preconditions import require_expected
+from sessiond.session.preconditions import require_expected, require_grown
 from sessiond.session.receipts import Receipt, StoredEntry
 
 __all__ = ["METHOD"]
 
+_Both = tuple[Source, Source]
+"""Session of the call and the other session, as they were when the text was planned."""
+
 
 class MergeParams(MoveParams, kw_only=True):
-    """Other session, text of the merge, and where the turn goes."""
+    """Other session, text of the merge, and where the turn goes.
+
+    Without a text the daemon has one written by the prompt of session/plan_merge.
+    """
 
     other_session_id: SessionId
-    text: str
+    text: str | None = None
     into: Literal["this", "new"] = "this"
     dry_run: bool = False
 
@@ -50,14 +71,28 @@ class MergedHere(Struct, frozen=True):
     seq: int
 
 
+class _Merge(NamedTuple):
+    """Call, with its client and parameters."""
+
+    client: Client
+    params: MergeParams
+    call: Call[Client]
+
+    @property
+    def text(self) -> str:
+        """Text that the caller sent, or what stands for the text in a dry run."""
+        return self.params.text or NOT_WRITTEN
+
+
 def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
     """Append the turn in its place in the inbox, or make a session of it in a worker thread.
 
     A merge into a new session runs the hooks first.
     """
-    if not params.text.strip():
+    if params.text is not None and not params.text.strip():
         raise EntryInvalid("text is empty", path="text")
     require_two(params.session_id, params.other_session_id)
+    merge = _Merge(client, params, call)
     if params.into == "new":
         _require_nothing_of_here(params)
         if not params.dry_run:
@@ -67,9 +102,9 @@ def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
                 params.session_id,
                 "before_fork",
                 about=_about,
-                go_on=lambda _supplied: _merge(client, params, call),
+                go_on=lambda _supplied: _carry_out(merge),
             )
-    return _merge(client, params, call)
+    return _carry_out(merge)
 
 
 def _about(actor: SessionActor) -> BeforeFork:
@@ -78,20 +113,20 @@ def _about(actor: SessionActor) -> BeforeFork:
     return BeforeFork(actor.session_id, source.session.id_of(source.leaf))
 
 
-def _merge(client: Client, params: MergeParams, call: Call[Client]) -> Any:
+def _carry_out(merge: _Merge) -> Any:
+    client, params, call = merge
+
     def look(actor: SessionActor, other: SessionActor) -> Any:
+        if params.text is None and not params.dry_run:
+            return _have_written(merge, actor)
         if params.into == "new":
-            return _make(client, params, call, actor, other)
+            both = Source.of(actor), Source.of(other)
+            return actor.later(call, lambda: _make(merge, both, merge.text))
         if params.dry_run:
-            return _rehearse(client, params, call, actor, other)
-        request = AppendRequest(
-            session_id=params.session_id,
-            entries=turn(Source.of(actor), Source.of(other), params.text),
-            head=params.head,
-            expected=params.expected,
-            lease_id=params.lease_id,
-        )
-        size = len(params.text.encode())
+            return _rehearse(merge, actor, other)
+        request = _request(params, turn(Source.of(actor), Source.of(other), merge.text))
+        request.expected = params.expected
+        size = len(merge.text.encode())
         return actor.submit(
             Command(call, _merged, lambda draft: append(draft, request), entries=3, size=size)
         )
@@ -113,29 +148,27 @@ def _require_nothing_of_here(params: MergeParams) -> None:
             )
 
 
+def _request(params: MergeParams, entries: Sequence[Entry]) -> AppendRequest:
+    return AppendRequest(
+        session_id=params.session_id,
+        entries=entries,
+        head=params.head,
+        lease_id=params.lease_id,
+    )
+
+
 def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
     return MergedHere(receipt.entries[-1], receipt.leaf_id, receipt.seq)
 
 
-def _rehearse(
-    client: Client,
-    params: MergeParams,
-    call: Call[Client],
-    actor: SessionActor,
-    other: SessionActor,
-) -> Any:
+def _rehearse(merge: _Merge, actor: SessionActor, other: SessionActor) -> Any:
     """Return what the session would be, after the checks of a real merge."""
+    client, params, call = merge
     deps = copy_deps(client, call)
-
-    def check(draft: Draft) -> None:
-        draft.require_writable()
-        draft.require_lease(params.head, params.lease_id)
-        draft.leaf(params.head)
-        require_expected(draft, params.head, params.expected)
 
     def look(_receipt: Any, _durability: Any) -> Any:
         here = Source.of(actor, params.head)
-        entries = turn(here, Source.of(other), params.text)
+        entries = turn(here, Source.of(other), merge.text)
 
         def work() -> CopyResult:
             chunks = merged_here(here, params.head, entries, deps)
@@ -143,30 +176,73 @@ def _rehearse(
 
         return actor.later(call, lambda: to_thread.run_sync(work))
 
-    return actor.submit(Command(call, look, check, entries=0))
+    return actor.submit(Command(call, look, partial(_require_may_merge, params), entries=0))
 
 
-def _make(
-    client: Client,
-    params: MergeParams,
-    call: Call[Client],
-    actor: SessionActor,
-    other: SessionActor,
-) -> Any:
-    """Make a session of the turn, from the current state of both sessions."""
-    here, there = Source.of(actor), Source.of(other)
+def _require_may_merge(params: MergeParams, draft: Draft) -> None:
+    """Raise if a merge would be refused here, so that no text is written in vain."""
+    draft.require_writable()
+    draft.require_lease(params.head, params.lease_id)
+    draft.leaf(params.head)
+    require_expected(draft, params.head, params.expected)
+
+
+def _have_written(merge: _Merge, actor: SessionActor) -> Any:
+    """Have the text of the merge written, then append the turn or make a session of it."""
+    client, params, call = merge
+    runs = client.service.runs
+
+    def begin(_receipt: Any = None, _durability: Any = None) -> Any:
+        here = Source.of(actor, params.head)
+
+        async def plan() -> Planned:
+            other = await client.service.opened_actor(params.other_session_id)
+            release = other.retain()
+            try:
+                both = (here, Source.of(other))
+                wanted = await runs.read(merge_wanted, both, params.head)
+            finally:
+                release()
+
+            async def commit(text: str) -> MergedHere | CopyResult:
+                if params.into == "this":
+                    return await _append(merge, actor, both, text)
+                require_same_log(actor, here)
+                return await _make(merge, both, text)
+
+            return wanted, commit
+
+        return runs.have_written(actor, call, plan)
+
+    if params.into == "new":
+        return begin()
+    return actor.submit(Command(call, begin, partial(_require_may_merge, params), entries=0))
+
+
+async def _append(merge: _Merge, actor: SessionActor, both: _Both, text: str) -> MergedHere:
+    """Append the turn below the entries that the head gained meanwhile. Raise PlanStale."""
+    here, _ = both
+    request = _request(merge.params, turn(*both, text))
+
+    def stage(draft: Draft) -> Receipt:
+        require_grown(draft, request.head, here.session.id_of(here.leaf))
+        return append(draft, request)
+
+    receipt = await submit_and_wait(actor, stage, merge.client, merge.call.origin_id)
+    return _merged(receipt, None)
+
+
+async def _make(merge: _Merge, both: _Both, text: str) -> CopyResult:
+    """Make a session of the turn, from both sessions as they were at the call."""
+    client, params, call = merge
     birth = Birth(client.service.environment.new_session_id(), copy_deps(client, call))
-
-    async def job() -> CopyResult:
-        made = await make_copy(
-            client,
-            birth.session_id,
-            lambda: merge_into_new(here, there, params.text, birth),
-            dry_run=params.dry_run,
-        )
-        return CopyResult(made)
-
-    return actor.later(call, job)
+    made = await make_copy(
+        client,
+        birth.session_id,
+        lambda: merge_into_new(*both, text, birth),
+        dry_run=params.dry_run,
+    )
+    return CopyResult(made)
 
 
 METHOD = Method(
@@ -175,5 +251,5 @@ METHOD = Method(
     result=MergedHere | CopyResult,
     handle=handle,
     access="write",
-    errors=(*MOVE_ERRORS, EntryInvalid, Vetoed),
+    errors=(*MOVE_ERRORS, EntryInvalid, Vetoed, PlanStale, SummarizerUnavailable),
 )

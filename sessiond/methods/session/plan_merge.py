@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from anyio import to_thread
-from msgspec import Struct
 
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.copies import ask_both, require_two
 from sessiond.model.ids import SessionId
+from sessiond.model.plans import PlanMergeResult
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.copying.merging import MergeSource, merge_plan
+from sessiond.service.copying.merging import merge_plan
 from sessiond.service.copying.source import Source
 
 __all__ = ["METHOD"]
@@ -21,13 +21,6 @@ class PlanMergeParams(SessionParams):
     """Session that is merged with this one."""
 
     other_session_id: SessionId
-
-
-class PlanMergeResult(Struct, frozen=True):
-    """Prompt for a model, and the sources it was made of: this session first."""
-
-    prompt: str
-    sources: list[MergeSource]
 
 
 def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
@@ -42,7 +35,7 @@ def handle(client: Client, params: PlanMergeParams, call: Call[Client]) -> Any:
             release = other.retain()
             try:
                 sources = [here, Source.of(other)]
-                return PlanMergeResult(*await to_thread.run_sync(merge_plan, sources))
+                return await to_thread.run_sync(merge_plan, sources)
             finally:
                 release()
 

@@ -7,24 +7,41 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from sessiond.errors import EntryInvalid, EntryNotFound, InvalidParams, Vetoed
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams
-from sessiond.methods._shared.copies import CopyResult, copy_deps, copy_from, make_copy
+from sessiond.errors import (
+    EntryInvalid,
+    EntryNotFound,
+    InvalidParams,
+    PlanStale,
+    SummarizerUnavailable,
+    Vetoed,
+)
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.copies import (
+    NOT_WRITTEN,
+    CopyResult,
+    copy_deps,
+    copy_from,
+    make_copy,
+    require_same_log,
+)
 from sessiond.methods._shared.with_hooks import hooked
+from sessiond.model.entries import Compaction
 from sessiond.model.ids import EntryId
 from sessiond.model.requests import BeforeFork
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.rebasing import by_ids, by_indices, rebase
 from sessiond.service.copying.source import Source
+from sessiond.service.copying.squashing import plan_squash, squashed
+from sessiond.service.summaries.runs import Planned
 
 __all__ = ["METHOD"]
 
 
 class Squash(Struct, frozen=True, forbid_unknown_fields=True):
-    """Summary that the model sees instead of the entries."""
+    """Summary that the model sees instead of the entries; without one the daemon has one written."""
 
-    summary: str
+    summary: str | None = None
 
 
 class RebaseParams(SessionParams):
@@ -41,7 +58,8 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
     """Run the hooks, then copy the current state in a worker thread."""
     if (params.entry_ids is None) == (params.indices is None):
         raise InvalidParams("send either entry_ids or indices", path="entry_ids")
-    if params.squash is not None and not params.squash.summary.strip():
+    summary = None if params.squash is None else params.squash.summary
+    if summary is not None and not summary.strip():
         raise EntryInvalid("summary is empty", path="squash.summary")
     if params.dry_run:
         return _copy(client, params, call)
@@ -57,20 +75,24 @@ def handle(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
 
 
 def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
-    environment = client.service.environment
+    squash = params.squash
+    if squash is not None and squash.summary is None and not params.dry_run:
+        return ask(
+            client,
+            call,
+            params.session_id,
+            lambda actor: _have_squashed(client, params, call, actor),
+        )
+    entry = None
+    if squash is not None:
+        entry = Compaction(summary=squash.summary or NOT_WRITTEN, first_kept_entry_id=None)
 
     def look(actor: SessionActor) -> Any:
         source = Source.of(actor)
-        linked = params.link == "parent"
-        birth = Birth(environment.new_session_id(), copy_deps(client, call), linked=linked)
-        summary = None if params.squash is None else params.squash.summary
+        birth = _birth(client, params, call)
 
         def lines() -> Iterator[list[bytes]]:
-            if params.indices is not None:
-                seqs = by_indices(source, params.indices)
-            else:
-                seqs = by_ids(source, params.entry_ids or ())
-            return rebase(source, seqs, summary, birth)
+            return rebase(source, _chosen(source, params), entry, birth)
 
         async def job() -> CopyResult:
             made = await make_copy(client, birth.session_id, lines, dry_run=params.dry_run)
@@ -79,6 +101,45 @@ def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
         return job
 
     return copy_from(client, call, params.session_id, look)
+
+
+def _have_squashed(
+    client: Client, params: RebaseParams, call: Call[Client], actor: SessionActor
+) -> Any:
+    """Have a summary of the chosen entries written, then make the session with it."""
+    source = Source.of(actor)
+    preset = actor.environment.policies.of(actor.opened).preset
+    runs = client.service.runs
+
+    async def plan() -> Planned:
+        seqs = await runs.read(_chosen, source, params)
+        squash = await runs.read(plan_squash, source, seqs, preset)
+
+        async def commit(summary: str) -> CopyResult:
+            require_same_log(actor, source)
+            entry = squashed(source, summary, squash.files, preset)
+            birth = _birth(client, params, call)
+
+            def lines() -> Iterator[list[bytes]]:
+                return rebase(source, seqs, entry, birth)
+
+            return CopyResult(await make_copy(client, birth.session_id, lines, dry_run=False))
+
+        return squash.wanted, commit
+
+    return runs.have_written(actor, call, plan)
+
+
+def _birth(client: Client, params: RebaseParams, call: Call[Client]) -> Birth:
+    new_id = client.service.environment.new_session_id()
+    return Birth(new_id, copy_deps(client, call), linked=params.link == "parent")
+
+
+def _chosen(source: Source, params: RebaseParams) -> list[int]:
+    """Return the chosen entries. Raise EntryNotFound, InvalidParams."""
+    if params.indices is not None:
+        return by_indices(source, params.indices)
+    return by_ids(source, params.entry_ids or ())
 
 
 METHOD = Method(
@@ -91,5 +152,7 @@ METHOD = Method(
         EntryNotFound,
         EntryInvalid,
         Vetoed,
+        PlanStale,
+        SummarizerUnavailable,
     ),
 )

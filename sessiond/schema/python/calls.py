@@ -9,6 +9,7 @@ from typing import Final
 
 __all__ = [
     "ANSWER_OF",
+    "BY_POSITION",
     "CALL_NOTES",
     "LEFT_OUT",
     "NO_METHOD",
@@ -77,6 +78,10 @@ ANSWER_OF: Final = {
     "session/verify": "Verified",
     "session/repair": "Repaired",
 }
+
+# Of a method: parameters that may be left out and are given by position all the same, as they were
+# when the method required them.
+BY_POSITION: Final = {"session/merge": ("text",)}
 
 # Of a method: a parameter that is given by position and not sent if another one is true.
 LEFT_OUT: Final = {"session/branch": ("entry_id", "drop")}

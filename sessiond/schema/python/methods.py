@@ -13,6 +13,7 @@ from sessiond.methods import METHODS
 from sessiond.methods._shared.common import Client, Method
 from sessiond.schema.python.calls import (
     ANSWER_OF,
+    BY_POSITION,
     CALL_NOTES,
     LEFT_OUT,
     NO_METHOD,
@@ -139,10 +140,14 @@ def _helper_of(method: Method[Client, Any], name: str, schema: Schema) -> _Helpe
     by_position = {
         field: joined(given(part)) for field, part in properties.items() if field in required
     }
+    by_position |= {
+        field: f"{joined(given(properties[field]))} = None"
+        for field in BY_POSITION.get(method.name, ())
+    }
     by_name = {
         field: _optional(name, field, part)
         for field, part in properties.items()
-        if field not in required and field != "_meta"
+        if field not in by_position and field != "_meta"
     }
     return _Helper(method, name, by_position, by_name, schema.get("description", ""))
 

@@ -48,7 +48,7 @@ MESSAGES: Final[tuple[Row, ...]] = (
     ("Withdrawn", "Withdrawn", "id"),
     ("Subscribed", "Subscribed", "epoch seq replaced? clients="),
     ("WatchResult", "WatchResult", "revision"),
-    ("Capabilities", "Capabilities", "summarize= hooks="),
+    ("Capabilities", "Capabilities", "summarize= hooks= summarize_purposes="),
     ("InitializeResult", "InitializeResult", "capabilities="),
 )
 
@@ -178,7 +178,11 @@ RESULTS: Final[tuple[Row, ...]] = (
 )
 
 REQUESTS: Final[tuple[Row, ...]] = (
-    ("Summarize", "SummarizeParams", "session_id head prompt plan"),
+    (
+        "Summarize",
+        "SummarizeParams",
+        "session_id head prompt plan? purpose=compaction sources= entry_ids=",
+    ),
     ("BeforeCompact", "BeforeCompact", "session_id head plan? automatic="),
     ("BeforeFork", "BeforeFork", "session_id entry_id?"),
     ("BeforeBranch", "BeforeBranch", "session_id head leaf_id? entry_id?"),

@@ -1,10 +1,9 @@
-"""Compactions: planned, summarised by a client or a command, and committed.
+"""Compactions: planned, summarised, and committed.
 
 plan.py            a complete plan, with its prompt
 division.py        what is summarised and what is kept
 runner.py          compactions that the daemon carries out
 run.py             one of them
-summarizers.py     clients or a command that write summaries
 recommender.py     when a compaction is recommended, or begins
 result.py          what the caller is told
 branch_summary.py  what a head leaves behind

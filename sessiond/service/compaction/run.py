@@ -1,17 +1,15 @@
-"""One compaction that the daemon carries out: its asker, its state, and its result."""
+"""One compaction that the daemon carries out: its request and its plan."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import anyio
 from msgspec import Raw, Struct, UnsetType
 
-from sessiond.errors import SessiondError
 from sessiond.model.plans import CompactionPlan
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction.result import CompactResult
-from sessiond.service.ports import Ticket
+from sessiond.service.summaries.runs import Run
 
 __all__ = ["CompactionRequest", "CompactionRun"]
 
@@ -25,7 +23,7 @@ class CompactionRequest(Struct, frozen=True):
     idempotency_key: str | None = None
 
 
-class CompactionRun:
+class CompactionRun(Run[CompactResult]):
     """Running compaction."""
 
     def __init__(
@@ -37,22 +35,6 @@ class CompactionRun:
         *,
         automatic: bool,
     ) -> None:
-        self.actor = actor
+        super().__init__(actor, asker, origin_id, automatic=automatic)
         self.wish = wish
-        self.asker = asker
-        self.origin_id = origin_id
-        self.automatic = automatic
-        self.waiting: set[Ticket] = set()
-        """Tickets that wait for the result."""
-        self.committing = False
         self.plan: CompactionPlan | None = None
-        self.scope = anyio.CancelScope()
-        self.done = anyio.Event()
-        self.result: CompactResult | None = None
-        self.error: SessiondError | None = None
-
-    def stop(self, error: SessiondError) -> None:
-        """End the run, unless it has reached its write."""
-        if not self.committing:
-            self.error = error
-            self.scope.cancel()

@@ -7,22 +7,25 @@ from itertools import islice
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import MERGE_MESSAGE_CHARS, MERGE_MESSAGES_MAX
 from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN
+from sessiond.model.plans import MergeSource, PlanMergeResult
+from sessiond.model.requests import SummarizeParams
 from sessiond.model.row import Kind
 from sessiond.service.context.context_lines import context_line
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.source import MERGE_CUSTOM_TYPE, CopyDeps, Source
+from sessiond.service.summaries.summarizers import Wanted
 from sessiond.session.compaction.transcript import conversation
 from sessiond.session.context.context import plan_context
 
-__all__ = ["MergeSource", "merge_into_new", "merge_plan", "merged_here", "turn"]
+__all__ = ["merge_into_new", "merge_plan", "merge_wanted", "merged_here", "turn"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -34,15 +37,16 @@ Do not go on with either conversation and do not answer anything in it: what sta
 for you."""
 
 
-class MergeSource(Struct, frozen=True):
-    """The part of one session in a plan: its leaf, and the entries behind the quoted messages."""
+def merge_wanted(sources: Sequence[Source], head: str) -> Wanted:
+    """Return the text that a merge of these sources needs. Blocks. Raises StorageError."""
+    plan = merge_plan(sources)
+    request = SummarizeParams(
+        sources[0].info.id, head, "merge", None, plan.prompt, sources=plan.sources
+    )
+    return Wanted(request, plan, "text")
 
-    session_id: str
-    leaf_id: str | None
-    entry_ids: list[str]
 
-
-def merge_plan(sources: Sequence[Source]) -> tuple[str, list[MergeSource]]:
+def merge_plan(sources: Sequence[Source]) -> PlanMergeResult:
     """Return the prompt, and its sources session by session. Blocks. Raises StorageError."""
     parts = [_TASK]
     told: list[MergeSource] = []
@@ -51,7 +55,7 @@ def merge_plan(sources: Sequence[Source]) -> tuple[str, list[MergeSource]]:
         info = source.info
         parts.append(f'<session id="{info.id}">\n{text or "(nothing was said)"}\n</session>')
         told.append(MergeSource(info.id, source.session.id_of(source.leaf), entry_ids))
-    return "\n\n".join(parts), told
+    return PlanMergeResult("\n\n".join(parts), told)
 
 
 def _newest(source: Source) -> tuple[str, list[str]]:

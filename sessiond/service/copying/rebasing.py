@@ -51,16 +51,16 @@ def _once_each(seqs: list[int], path: str) -> list[int]:
 def rebase(
     source: Source,
     seqs: Sequence[int],
-    summary: str | None,
+    squashed: Compaction | None,
     birth: Birth,
 ) -> Iterator[list[bytes]]:
     """Return the lines of the new session, header first. Blocks. Raises StorageError.
 
-    With a summary, a compaction that keeps nothing stands behind the entries: the model sees the
-    summary alone, and the summarised entries are still in the file.
+    A compaction that keeps nothing squashes the entries: the model sees its summary alone, and the
+    entries before it are still in the file.
     """
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
-    summed = [] if summary is None else [Compaction(summary=summary, first_kept_entry_id=None)]
+    summed = [] if squashed is None else [squashed]
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=False, whole=False),

@@ -272,7 +272,7 @@ class SessionRegistry:
         if self.draining:
             error: SessiondError = _stopping()
         else:
-            error = Cancelled("the session was closed while it was being compacted")
+            error = Cancelled("the session was closed while a summary of it was being written")
         self._runs.end(actor, error)
 
     def unload_unused(self, actor: SessionActor) -> None:

@@ -390,7 +390,11 @@ class AsyncMethods(ABC):
         return read(MergePlan, answer)
 
     async def merge(
-        self, session_id: str, other_session_id: str, text: str, **options: Unpack[MergeOptions]
+        self,
+        session_id: str,
+        other_session_id: str,
+        text: str | None = None,
+        **options: Unpack[MergeOptions],
     ) -> Merged:
         """Add the turn that merges two sessions, here or in a new session."""
         answer = await self._ask(

@@ -380,7 +380,11 @@ class BlockingMethods(ABC):
         return read(MergePlan, answer)
 
     def merge(
-        self, session_id: str, other_session_id: str, text: str, **options: Unpack[MergeOptions]
+        self,
+        session_id: str,
+        other_session_id: str,
+        text: str | None = None,
+        **options: Unpack[MergeOptions],
     ) -> Merged:
         """Add the turn that merges two sessions, here or in a new session."""
         answer = self._ask(

@@ -219,6 +219,7 @@ class Capabilities(Struct, frozen=True):
 
     summarize: bool = False
     hooks: list[str] = []
+    summarize_purposes: list[str] = []
 
 
 class InitializeResult(Struct, frozen=True):

@@ -479,7 +479,8 @@ class RebaseOptions(Timed, total=False):
 class MergeOptions(_Move, total=False):
     """Optional parameters of session/merge.
 
-    Other session, text of the merge, and where the turn goes.
+    Other session, text of the merge, and where the turn goes. Without a text the daemon has one
+    written by the prompt of session/plan_merge.
 
     `head`, `expected` and `lease_id` go with `into="this"`.
     """

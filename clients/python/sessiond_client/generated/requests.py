@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond_client.generated.results import PlanFacts
+from sessiond_client.generated.results import MergeSource, PlanFacts
 
 __all__ = [
     "REQUESTS",
@@ -22,12 +22,19 @@ __all__ = [
 
 
 class Summarize(Struct, frozen=True):
-    """A request to send `prompt` to a model and to answer with the model's text."""
+    """A request to send `prompt` to a model and to answer with the model's text.
+
+    `plan` is of a compaction, else null; `sources` are of a merge, and `entry_ids` of a squash.
+    `head` is the head that the text is for; "main" for the text of a new session.
+    """
 
     session_id: str
     head: str
     prompt: str
-    plan: PlanFacts
+    plan: PlanFacts | None = None
+    purpose: str = "compaction"
+    sources: list[MergeSource] = []
+    entry_ids: list[str] = []
 
 
 class BeforeCompact(Struct, frozen=True):

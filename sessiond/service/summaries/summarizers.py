@@ -1,7 +1,8 @@
 """Writers of summaries: clients that offered it, one after another, else the configured command.
 
 Law: the daemon calls no model. A writer may be slow, wrong or gone; then the next one is asked.
-If all fail, the caller gets the plan back, with the failure of each.
+If all fail, the caller gets the plan back, with the failure of each. Only clients that offered the
+purpose are asked.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from msgspec import Raw, Struct
 
 from sessiond.errors import SummarizerUnavailable
 from sessiond.limits import SUMMARIZE_SECONDS, SUMMARIZERS_ASKED_MAX, SUMMARY_BYTES_MAX
-from sessiond.model.plans import CompactionPlan
-from sessiond.model.requests import Reply, SummarizeParams
+from sessiond.model.plans import CompactionPlan, PlanMergeResult, SquashPlan
+from sessiond.model.requests import Purpose, Reply, SummarizeParams
 from sessiond.service.client_request import ask_client
 from sessiond.service.ports import Consulted, NoSummary, Summarizer
 
-__all__ = ["Summarizers", "Tried"]
+__all__ = ["Summarizers", "Tried", "Wanted"]
 
 
 class Tried(Struct, frozen=True):
@@ -27,6 +28,16 @@ class Tried(Struct, frozen=True):
 
     by: str
     reason: str
+
+
+class Wanted(Struct, frozen=True):
+    """Summary that the daemon needs: the request to its writer, and what a failure tells."""
+
+    request: SummarizeParams
+    plan: CompactionPlan | PlanMergeResult | SquashPlan
+    """Plan that the caller gets if every writer fails."""
+    instead: str
+    """Advice for a caller that writes the summary itself."""
 
 
 class _Answer(Struct):
@@ -43,19 +54,21 @@ class Summarizers:
         self._clients = clients
         self._command = command
 
-    @property
-    def anybody(self) -> bool:
-        """True if there is a writer to ask now."""
-        return self._command.is_there or any(client.summarizes for client in self._clients())
+    def anybody(self, purpose: Purpose) -> bool:
+        """Return whether there is a writer for the purpose to ask now."""
+        return self._command.is_there or any(
+            purpose in client.summarizes for client in self._clients()
+        )
 
-    async def write(self, plan: CompactionPlan, session_id: str, head: str, asker: Any) -> str:
-        """Return a summary for a plan; `asker` is asked first. Raise SummarizerUnavailable."""
-        params = _encode(SummarizeParams(session_id, head, plan.facts(), plan.prompt))
+    async def write(self, wanted: Wanted, asker: Any) -> str:
+        """Return the summary; `asker` is asked first. Raise SummarizerUnavailable."""
+        request = wanted.request
+        params = _encode(request)
         asked: set[Consulted] = set()
         tried: list[Tried] = []
         while len(asked) < SUMMARIZERS_ASKED_MAX:
             # Chosen anew each time: clients come and go meanwhile.
-            client = self._next(asked, asker, session_id)
+            client = self._next(asked, asker, request)
             if client is None:
                 break
             asked.add(client)
@@ -66,12 +79,14 @@ class Summarizers:
                 tried.append(Tried(client.client_id or client.name or "a client", str(reason)))
         if self._command.is_there:
             try:
-                return _checked(await self._command.summarize(plan.prompt))
+                return _checked(await self._command.summarize(request.prompt, request.purpose))
             except NoSummary as reason:
                 tried.append(Tried("command", str(reason)))
-        raise _unavailable(plan, tried)
+        raise _unavailable(wanted, tried)
 
-    def _next(self, asked: set[Consulted], asker: Any, session_id: str) -> Consulted | None:
+    def _next(
+        self, asked: set[Consulted], asker: Any, request: SummarizeParams
+    ) -> Consulted | None:
         """Return the next client: the caller, one with its client_id, a subscriber, any."""
 
         def rank(client: Consulted) -> int:
@@ -79,9 +94,11 @@ class Summarizers:
                 return 0
             if client.client_id is not None and client.client_id == asker.client_id:
                 return 1
-            return 2 if client.watches(session_id) else 3
+            return 2 if client.watches(request.session_id) else 3
 
-        offering = [one for one in self._clients() if one.summarizes and one not in asked]
+        offering = [
+            one for one in self._clients() if request.purpose in one.summarizes and one not in asked
+        ]
         return min(offering, key=rank, default=None)
 
 
@@ -103,16 +120,17 @@ def _checked(summary: str) -> str:
     return summary
 
 
-def _unavailable(plan: CompactionPlan, tried: list[Tried]) -> SummarizerUnavailable:
+def _unavailable(wanted: Wanted, tried: list[Tried]) -> SummarizerUnavailable:
     if tried:
         became = "; ".join(f"{one.by}: {one.reason}" for one in tried)
         reason = f"every writer of summaries failed ({became})"
     else:
         reason = "there is no writer of summaries"
     return SummarizerUnavailable(
-        f"{reason}: write one by the plan's prompt and send plan_id and summary, or call again when"
+        f"{reason}: write one by the plan's prompt and send {wanted.instead}, or call again when"
         " a client that offered to summarize is connected or summarizer.command is configured",
+        purpose=wanted.request.purpose,
         # Encoded once: several callers may have joined, and each gets it.
-        plan=Raw(_encode(plan)),
+        plan=Raw(_encode(wanted.plan)),
         tried=tried,
     )

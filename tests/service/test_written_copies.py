@@ -1,0 +1,475 @@
+"""Merges and squashes whose text a client or the command writes: who is asked, and what is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, append_all, create, create_with
+from tests.kit.house import House, arrived
+from tests.kit.limits import set_limits
+from tests.kit.sessions import SESSION, entry, stored_message
+from tests.service.compacting import SAID, Command, serving
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+OTHER = "session-b"
+PURPOSES = ["compaction", "merge", "squash"]
+one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+
+# Each call for which the daemon has a text written, and the purpose that it is asked for.
+CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a merge here": ("session/merge", {"other_session_id": OTHER}, "merge"),
+    "a merge into a new session": (
+        "session/merge",
+        {"other_session_id": OTHER, "into": "new"},
+        "merge",
+    ),
+    "a squash": ("session/rebase", {"entry_ids": ["u2", "u1"], "squash": {}}, "squash"),
+}
+every_call = pytest.mark.parametrize("case", CALLS)
+
+
+async def offer(wire: Wire, *purposes: str, **more: Any) -> None:
+    await wire.call("initialize", capabilities={"summarize": list(purposes)}, **more)
+
+
+async def two_sessions(wire: Wire, persist: str = "immediate") -> None:
+    await create_with(wire, "u1", "u2", persist=persist)
+    await create_with(wire, "o1", "o2", session_id=OTHER, persist=persist)
+
+
+async def begin(wire: Wire, case: str, **more: Any) -> int:
+    method, params, _ = CALLS[case]
+    return await wire.request(method, session_id=SESSION, **params, **more)
+
+
+async def refusal(wire: Wire, number: int) -> Any:
+    with pytest.raises(Refusal) as refused:
+        await wire.answer(number)
+    return refused.value.data
+
+
+async def context_of(wire: Wire, session_id: str) -> Any:
+    return await wire.call("build_context", session_id=session_id)
+
+
+def on_disk(house: House) -> dict[str, bytes]:
+    paths = [path for path in house.disk.paths if path.parent != house.layout.locks]
+    return {str(path): house.disk.content(path) for path in paths}
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_merge_is_written_by_the_caller_and_appended_as_a_turn(
+    house: House, persist: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire, persist)
+        plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
+        number = await begin(wire, "a merge here", expected={"leaf_id": "u2"})
+        asked = await wire.next_request()
+        assert asked["method"] == "client/summarize"
+        assert asked["params"] == {
+            "session_id": SESSION,
+            "head": "main",
+            "purpose": "merge",
+            "plan": None,
+            **plan,
+        }
+        await wire.reply(asked, {"summary": SAID})
+        done = await wire.answer(number)
+        context = await context_of(wire, SESSION)
+        assert context["sources"][-1] == done["entry"]["id"] == done["leaf_id"]
+        assert context["messages"][-1]["content"] == [{"type": "text", "text": SAID}]
+        assert len(context["messages"]) == 4
+
+
+async def test_a_written_merge_begins_a_new_session(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge into a new session")
+        await append(wire, "later")
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        made = (await wire.answer(number))["session"]
+        # The session is what both were when the call was made.
+        assert (made["lineage"]["at_entry"], made["lineage"]["merge_source"]) == ("u2", OTHER)
+        context = await context_of(wire, made["id"])
+        assert context["messages"][1]["content"][0]["text"] == SAID
+
+
+async def test_a_written_squash_stands_for_the_chosen_entries_in_their_order(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "squash")
+        await create_with(wire, "u1", persist="immediate")
+        call = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
+        await append_all(
+            wire,
+            entry("a1", [call], "assistant"),
+            {"type": "custom", "id": "note", "custom_type": "note", "data": 1},
+            entry("u2"),
+        )
+        chosen = ["u2", "note", "a1"]
+        number = await wire.request(
+            "session/rebase", session_id=SESSION, entry_ids=chosen, squash={"summary": None}
+        )
+        asked = await wire.next_request()
+        params = asked["params"]
+        assert (params["purpose"], params["plan"], params["head"]) == ("squash", None, "main")
+        # An entry without a message is taken along and not summarised.
+        assert params["entry_ids"] == ["u2", "a1"]
+        assert "sources" not in params
+        prompt = params["prompt"]
+        assert prompt.index("[User]: u2") < prompt.index("clock.py")
+        assert "[User]: u1" not in prompt
+        await wire.reply(asked, {"summary": SAID})
+        made = (await wire.answer(number))["session"]
+        (message,) = (await context_of(wire, made["id"]))["messages"]
+        assert message["summary"].startswith(SAID)
+        assert message["details"] == {"read_files": [], "modified_files": ["clock.py"]}
+        assert (made["message_count"], made["problems"]) == (2, 0)
+        assert made["lineage"]["rebased_from"] == SESSION
+
+
+async def test_each_client_is_asked_only_for_what_it_offered(house: House) -> None:
+    async with (
+        serving(house) as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as compacts,
+        daemon.connect() as squashes,
+        daemon.connect() as merges,
+    ):
+        # What clients offered before there were purposes are compactions.
+        await compacts.call("initialize", capabilities={"summarize": True})
+        await offer(squashes, "squash", "poems")
+        await offer(merges, "merge")
+        answer = await wire.call("initialize", capabilities={"summarize": ["poems"]})
+        assert answer["capabilities"]["summarize_purposes"] == PURPOSES
+        await create_with(
+            wire, "u1", "u2", compaction={"keep_recent_tokens": 1}, persist="immediate"
+        )
+        await create_with(wire, "o1", session_id=OTHER)
+        for case, writer in (("a merge here", merges), ("a squash", squashes)):
+            number = await begin(wire, case)
+            await writer.reply(await writer.next_request(), {"summary": SAID})
+            await wire.answer(number)
+        number = await wire.request("compact", session_id=SESSION)
+        asked = await compacts.next_request()
+        assert asked["params"]["purpose"] == "compaction"
+        assert set(asked["params"]) == {"session_id", "head", "purpose", "plan", "prompt"}
+        await compacts.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+        for each in (wire, compacts, squashes, merges):
+            assert each.requests == []
+
+
+@one_backend
+@pytest.mark.parametrize(
+    ("offered", "access", "kind"),
+    [
+        (["merge"], "read", "permission_denied"),
+        ("merge", "write", "invalid_params"),
+        ([1], "write", "invalid_params"),
+    ],
+)
+async def test_an_offer_that_cannot_be_is_refused(
+    house: House, offered: Any, access: str, kind: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        capabilities = {"summarize": offered}
+        refused = await wire.refusal("initialize", capabilities=capabilities, access=access)
+        assert refused.data["kind"] == kind
+
+
+@every_call
+async def test_if_no_writer_is_there_the_caller_gets_the_prompt(house: House, case: str) -> None:
+    command = Command()
+    method, params, purpose = CALLS[case]
+    async with serving(house, command) as daemon, daemon.connect() as wire:
+        await offer(wire, purpose, client_id="agent")
+        await two_sessions(wire)
+        before = on_disk(house)
+        number = await begin(wire, case)
+        asked = await wire.next_request()
+        await wire.send({"id": asked["id"], "error": {"code": 1, "message": "no"}})
+        data = await refusal(wire, number)
+        assert (data["kind"], data["purpose"]) == ("summarizer_unavailable", purpose)
+        assert data["plan"]["prompt"] == asked["params"]["prompt"]
+        assert data["tried"] == [
+            {"by": "agent", "reason": "refused"},
+            {"by": "command", "reason": "exit status 1"},
+        ]
+        assert command.purposes == [purpose]
+        assert on_disk(house) == before
+        # With the prompt the caller goes on by itself.
+        own = {"text": SAID} if purpose == "merge" else {"squash": {"summary": SAID}}
+        await wire.call(method, session_id=SESSION, **{**params, **own})
+
+
+@every_call
+async def test_without_a_client_the_command_writes_the_text(house: House, case: str) -> None:
+    command = Command(SAID)
+    async with serving(house, command) as daemon, daemon.connect() as wire:
+        await wire.call("initialize", capabilities={"summarize": True})
+        await two_sessions(wire)
+        done = await wire.answer(await begin(wire, case))
+        session_id = done["session"]["id"] if "session" in done else SESSION
+        context = await context_of(wire, session_id)
+        assert SAID in json.dumps(context["messages"][-1], ensure_ascii=False)
+        assert command.purposes == [CALLS[case][2]]
+        assert wire.requests == []
+
+
+@every_call
+async def test_a_cancelled_call_stores_nothing_and_its_writer_hears_of_it(
+    house: House, case: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
+        await offer(writer, *PURPOSES)
+        await two_sessions(wire)
+        before = on_disk(house)
+        number = await begin(wire, case)
+        asked = await writer.next_request()
+        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+        assert (await refusal(wire, number))["kind"] == "cancelled"
+        told = await writer.next_notification()
+        assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
+        await writer.reply(asked, {"summary": SAID})
+        await writer.call("server/ping")
+        assert on_disk(house) == before
+        assert len(daemon.service.runs) == 0
+
+
+@every_call
+async def test_the_text_and_its_cancellation_in_one_step_store_nothing(
+    house: House, case: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, *PURPOSES)
+        await two_sessions(wire)
+        before = on_disk(house)
+        number = await begin(wire, case)
+        asked = await wire.next_request()
+        await wire.send(
+            {"id": asked["id"], "result": {"summary": SAID}},
+            {"method": "$/cancelRequest", "params": {"id": number}},
+        )
+        assert (await refusal(wire, number))["kind"] == "cancelled"
+        assert on_disk(house) == before
+
+
+async def test_a_head_that_grew_gets_the_turn_below_what_it_gained(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge here")
+        asked = await wire.next_request()
+        await append(other, "u3")
+        await append(other, "o3", session_id=OTHER)
+        await wire.reply(asked, {"summary": SAID})
+        done = await wire.answer(number)
+        sources = (await context_of(wire, SESSION))["sources"]
+        assert sources[:3] == ["u1", "u2", "u3"]
+        assert sources[-1] == done["entry"]["id"]
+        page = await wire.call("session/entries", session_id=SESSION, types=["custom"])
+        # The note names what the text is about, and no later entry of the other session.
+        notes = [each["entry"]["data"] for each in page["entries"]]
+        assert notes == [{"session_id": OTHER, "leaf_id": "o2"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"),
+    [
+        ("session/rewind", {"to": "u1"}, "plan_stale"),
+        ("branch", {"entry_id": None}, "plan_stale"),
+        ("session/archive", {}, "session_archived"),
+        ("session/acquire", {"ttl_ms": 60_000}, "lease_held"),
+        ("session/delete", {}, "cancelled"),
+    ],
+)
+async def test_a_head_that_left_what_the_text_is_about_gets_no_turn(
+    house: House, method: str, params: dict[str, Any], kind: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge here")
+        asked = await wire.next_request()
+        await other.call(method, session_id=SESSION, **params)
+        before = on_disk(house)
+        await wire.reply(asked, {"summary": SAID})
+        assert (await refusal(wire, number))["kind"] == kind
+        assert on_disk(house) == before
+
+
+@pytest.mark.parametrize("case", ["a merge into a new session", "a squash"])
+async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
+    house: House, case: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await offer(wire, *PURPOSES)
+        await create(wire, OTHER)
+        path = house.put([stored_message("u1", None), stored_message("u2", "u1")])
+        number = await begin(wire, case)
+        asked = await wire.next_request()
+        content = house.disk.content(path)
+        house.disk.put(path, content.replace(b"text of u1", b"another text"))
+        await append(other, "u3")
+        before = on_disk(house)
+        await wire.reply(asked, {"summary": SAID})
+        assert (await refusal(wire, number))["kind"] == "plan_stale"
+        assert on_disk(house) == before
+
+
+@one_backend
+@pytest.mark.parametrize(
+    ("case", "more", "kind"),
+    [
+        ("a merge here", {"expected": {"leaf_id": "u1"}}, "precondition_failed"),
+        ("a merge here", {"head": "nobody"}, "head_not_found"),
+        ("a merge here", {"lease_id": "lost"}, "lease_lost"),
+        ("a merge into a new session", {"head": "side"}, "invalid_params"),
+        ("a squash", {"entry_ids": ["u1", "nowhere"]}, "entry_not_found"),
+        ("a squash", {"entry_ids": ["u1", "u1"]}, "invalid_params"),
+        ("a squash", {"entry_ids": ["note"]}, "invalid_params"),
+        ("a merge here", {"dry_run": True}, None),
+        ("a merge into a new session", {"dry_run": True}, None),
+        ("a squash", {"dry_run": True}, None),
+    ],
+)
+async def test_no_text_is_written_in_vain(
+    house: House, case: str, more: dict[str, Any], kind: str | None
+) -> None:
+    method, params, _ = CALLS[case]
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, *PURPOSES)
+        await two_sessions(wire)
+        note = {"type": "custom", "id": "note", "custom_type": "note", "data": 1}
+        await append_all(wire, note)
+        before = on_disk(house)
+        asked = {"session_id": SESSION, **params, **more}
+        if kind is None:
+            assert (await wire.call(method, **asked))["session"]["message_count"] >= 2
+        else:
+            assert (await wire.refusal(method, **asked)).data["kind"] == kind
+        assert wire.requests == []
+        assert on_disk(house) == before
+
+
+async def test_a_veto_comes_before_the_text_is_written(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
+        await wire.call("initialize", capabilities={"hooks": ["before_fork"]})
+        await offer(writer, "squash")
+        await two_sessions(wire)
+        number = await begin(wire, "a squash")
+        await wire.reply(await wire.next_request(), {"veto": "not now"})
+        assert (await refusal(wire, number))["kind"] == "vetoed"
+        number = await begin(wire, "a squash")
+        await wire.reply(await wire.next_request(), {})
+        await writer.reply(await writer.next_request(), {"summary": SAID})
+        assert (await wire.answer(number))["session"]["message_count"] == 2
+        assert writer.requests == []
+
+
+async def test_a_disk_that_fails_the_turn_leaves_nothing(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge here")
+        asked = await wire.next_request()
+        house.disk.fail("fdatasync")
+        await wire.reply(asked, {"summary": SAID})
+        assert (await refusal(wire, number))["kind"] == "storage_error"
+        assert (await context_of(wire, SESSION))["sources"] == ["u1", "u2"]
+
+
+async def test_a_turn_past_its_write_is_stored_and_answered(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge here")
+        asked = await wire.next_request()
+        with house.disk.hold("fdatasync") as gate:
+            await wire.reply(asked, {"summary": SAID})
+            await arrived(gate)
+            await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+            await wire.call("server/ping")
+        done = await wire.answer(number)
+        assert (await context_of(wire, SESSION))["sources"][-1] == done["entry"]["id"]
+
+
+async def test_all_that_waits_for_a_text_counts_to_one_limit(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, RUNS_MAX=1)
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, *PURPOSES)
+        await two_sessions(wire)
+        number = await begin(wire, "a squash")
+        asked = await wire.next_request()
+        refused = await refusal(wire, await begin(wire, "a merge here"))
+        assert (refused["kind"], refused["limit"]) == ("overloaded", 1)
+        await wire.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+
+
+async def test_a_writer_that_is_silent_is_followed_by_the_command(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, SUMMARIZE_SECONDS=0.05)
+    async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire)
+        number = await begin(wire, "a merge here")
+        await wire.next_request()
+        assert (await wire.answer(number))["seq"] == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("compact", {}), *((method, params) for method, params, _ in CALLS.values())],
+)
+async def test_the_wait_for_a_text_is_told_as_progress(
+    house: House, method: str, params: dict[str, Any]
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
+        await offer(writer, *PURPOSES)
+        await two_sessions(wire)
+        compaction = {"keep_recent_tokens": 1}
+        await wire.call("session/update", session_id=SESSION, compaction=compaction)
+        meta = {"progress_token": "t"}
+        number = await wire.request(method, session_id=SESSION, **params, _meta=meta)
+        asked = await writer.next_request()
+        begun = (await wire.next_notification())["params"]
+        value = {"kind": "begin", "done": 0, "total": 1, "unit": "summaries"}
+        assert begun == {"token": "t", "value": value}
+        await writer.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+        last = wire.notifications[-1]["params"]["value"]
+        assert (last["kind"], last["done"]) == ("end", last["total"])
+
+
+async def test_a_squash_in_a_file_of_pis_ends_with_the_files_as_pi_writes_them(
+    real_house: House,
+) -> None:
+    async with serving(real_house, Command(SAID)) as daemon, daemon.connect() as wire:
+        sample = SAMPLES / "pi" / "pi.jsonl"
+        own = (await wire.call("session/import", path=str(sample)))["session"]
+        message = {
+            "role": "assistant",
+            "content": [
+                {"type": "toolCall", "id": "c", "name": "read", "arguments": {"path": "a.py"}}
+            ],
+            "timestamp": 1,
+        }
+        stored = await wire.call("append", session_id=own["id"], message=message)
+        chosen = [stored["leaf_id"]]
+        squash = {"session_id": own["id"], "entry_ids": chosen, "squash": {}}
+        made = (await wire.call("session/rebase", **squash))["session"]
+        assert (made["dialect"], made["problems"]) == ("pi", 0)
+        (message,) = (await context_of(wire, made["id"]))["messages"]
+        assert message["summary"] == f"{SAID}\n\n<read-files>\na.py\n</read-files>"
