@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,6 +147,43 @@ def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> No
     for text in ("3 on main's path, 3 in all", "3, 1 head", "42 tokens: 30 in, 12 out", "200000"):
         assert text in figures
     assert set(shell.json("sessiond stats my-session --json")) == {"session", "usage"}
+
+
+def test_the_configured_command_writes_what_the_command_line_leaves_out(shell: Shell) -> None:
+    writer = """["sh", "-c", "echo written for a $SESSIOND_PURPOSE"]"""
+    said(shell, f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
+    try:
+        said(shell, "sessiond fork my-session --id other-one")
+        said(shell, "sessiond merge my-session other-one")
+        (block,) = context(shell, "my-session")["messages"][-1]["content"]
+        assert block["text"] == "written for a merge"
+        made = said(shell, "sessiond merge my-session other-one --new")
+        assert context(shell, made)["messages"][-1]["content"][0]["text"] == "written for a merge"
+        made = said(shell, "sessiond rebase my-session entry-1 --squash")
+        (message,) = context(shell, made)["messages"]
+        assert message["summary"] == "written for a squash"
+    finally:
+        said(shell, "sessiond restart")
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("merge my-session other-one", "--text"),
+        ("rebase my-session entry-1 --squash", "--summary"),
+    ],
+)
+def test_without_a_writer_the_next_step_is_told_and_the_prompt_is_in_the_json(
+    shell: Shell, line: str, option: str
+) -> None:
+    said(shell, "sessiond new --id other-one")
+    done = shell.run(f"sessiond {line} --json")
+    assert done.returncode == 1
+    assert "there is no writer of summaries: " in done.stderr
+    assert option in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert "[User]: Why is it late?" in error["plan"]["prompt"]
+    assert len(context(shell, "my-session")["messages"]) == 2
 
 
 def test_a_terminal_shows_short_ids(shell: Shell) -> None:

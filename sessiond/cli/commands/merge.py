@@ -34,7 +34,7 @@ __all__ = ["COMMAND"]
 @click.option(
     "--text",
     type=TEXT,
-    help='Text of the merge, which a model writes from the --prompt; "-": stdin, @FILE.',
+    help='Text of the merge, written by you or by a model from the --prompt; "-": stdin, @FILE.',
 )
 @click.option(
     "--prompt", "only_prompt", is_flag=True, help="Print the prompt for the text; change nothing."
@@ -60,6 +60,9 @@ def merge(  # noqa: PLR0913 - what click passes
 
     The turn has two messages: the request to merge, and the text. OTHER is only read. With --new the
     turn begins a session of its own, and its id is printed.
+
+    Without --text the daemon has the text written, by a client that offers it or by the configured
+    `summarizer.command`.
     """
     if only_prompt and text is not None:
         raise click.UsageError("give --text, or --prompt to get the prompt for it")

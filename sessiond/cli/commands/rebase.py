@@ -39,7 +39,7 @@ class _Messages(click.ParamType[list[tuple[int, int]]]):
     cls=Command,
     examples=(
         "sessiond rebase my-session entry-2 entry-1",
-        "sessiond rebase my-session --messages 0-1 --dry-run",
+        "sessiond rebase my-session --messages 0-1 --squash --dry-run",
         'sessiond rebase my-session --messages 0,1 --summary "It was the cron job."',
     ),
 )
@@ -53,9 +53,14 @@ class _Messages(click.ParamType[list[tuple[int, int]]]):
     help="Messages of main's path by their index, instead of ENTRY...; 0 is the first message.",
 )
 @click.option(
+    "--squash",
+    is_flag=True,
+    help="Have a summary of the entries written, which the model sees in place of them.",
+)
+@click.option(
     "--summary",
     type=TEXT,
-    help='Text that the model sees in place of the entries; "-": stdin, @FILE.',
+    help='Summary of your own for --squash; "-": stdin, @FILE.',
 )
 @click.option("--detached", is_flag=True, help="Do not record SESSION as the parent.")
 @click.option(
@@ -67,6 +72,7 @@ def rebase(  # noqa: PLR0913 - what click passes
     entries: tuple[str, ...],
     messages: list[tuple[int, int]] | None,
     *,
+    squash: bool,
     summary: str | None,
     detached: bool,
     dry_run: bool | None,
@@ -75,6 +81,9 @@ def rebase(  # noqa: PLR0913 - what click passes
 
     The entries may come from any branch. Each stands below the one before it, with its id and its
     label. SESSION stays unchanged. `sessiond show SESSION` and `sessiond tree SESSION` show ids.
+
+    With --squash the model sees a summary in place of the entries; the file has all of them. A client
+    that offers it writes the summary, or the configured `summarizer.command`, or you: --summary.
     """
     if bool(entries) is (messages is not None):
         raise click.UsageError("give the entries: ENTRY..., or --messages")
@@ -86,7 +95,7 @@ def rebase(  # noqa: PLR0913 - what click passes
             session_id=known["id"],
             entry_ids=entry_ids(client, known["id"], entries) if entries else None,
             indices=None if messages is None else _indices(messages, known["message_count"]),
-            squash=None if summary is None else {"summary": summary},
+            squash={"summary": summary} if squash or summary is not None else None,
             link="none" if detached else None,
             dry_run=dry_run,
         )

@@ -57,6 +57,7 @@ _NEXT: Final[Mapping[str, str]] = {
     "session_locked": "another process holds its file; try again when it has ended",
     "session_not_found": "see `sessiond list --archived any --drafts` for all sessions",
     "storage_error": "see the log of the daemon and the disk, then run it again",
+    "plan_stale": "look at the new entries (`sessiond tail {session}`), then run it again with a new text",
     "summarizer_unavailable": "give the summary with --summary",
     "too_large": "ask for less, or send less",
     "version_unsupported": "restart the daemon: `sessiond restart`",
@@ -70,6 +71,11 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
     "ENOSPC": "make room on that disk",
     "EDQUOT": "make room: the quota is used up",
     "EROFS": "the file system is mounted read-only: give another path, or mount it for writing",
+}
+# Next step after summarizer_unavailable by its purpose.
+_NEXT_BY_PURPOSE: Final[Mapping[str, str]] = {
+    "merge": "get the prompt with --prompt, and give the text with --text",
+    "squash": "give the summary with --summary; --json prints the prompt for it",
 }
 _SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
 # _ADVISES: the daemon's advice differs by method, so a command repeats it ("WHAT: ADVICE").
@@ -162,6 +168,7 @@ def _refusal(
     kind = data.get("kind", "")
     status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
     then = _NEXT.get(kind, "see `sessiond schema` for what the errors mean")
+    then = _NEXT_BY_PURPOSE.get(data.get("purpose", ""), then)
     if kind == "storage_error" and not data.get("retryable"):
         then = _NEXT_BY_ERRNO.get(data.get("errno", ""), _CHECK_PATH)
     session = session or data.get("session_id")
