@@ -7,7 +7,7 @@ place, its effect). The dialect's `Rules` say how its rows act differently on a 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ __all__ = [
     "MessageFacts",
     "MessageRun",
     "ModelName",
+    "MoveForm",
     "Row",
     "Rules",
 ]
@@ -170,13 +171,18 @@ class MessageRun(Struct, frozen=True):
     head: str
 
 
+MoveForm = Literal["leaf", "custom", "branch_summary"]
+"""A `leaf` record with the target, or a node below the target, which becomes the leaf: a `custom`
+node, or a `branch_summary` with an empty summary."""
+
+
 class Rules(Struct, frozen=True):
     """The differences between dialects in how entries act on a session."""
 
     records: frozenset[int]
     """Kinds that are no nodes of the tree and so cannot be parents."""
-    leaf_records: bool
-    """True if a move of a head is a `leaf` record; else a move is a custom node at the target."""
+    moves: MoveForm
+    """The entry that stores a move of a head."""
     named_heads: bool
     replacement: bool
     """True if a compaction by replacement messages can be stored."""

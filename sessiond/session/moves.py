@@ -1,7 +1,7 @@
 """Moves of heads and labels of entries: branch, reset, rewind, label.
 
 In native files a move is a `leaf` record and a label is a record. A dialect without such records
-stores a move as a custom node at the target; every program that reads the file continues from that
+stores a move as a node below the target; every program that reads the file continues from that
 node.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, HeadNotFound
 from sessiond.limits import REWOUND_IDS_MAX
 from sessiond.model.entries import BranchSummary, Custom, Label, Leaf
 from sessiond.model.ids import MAIN
+from sessiond.model.row import MoveForm
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.preconditions import require_expected
@@ -29,6 +31,7 @@ __all__ = [
     "Rewound",
     "branch",
     "drop",
+    "is_move",
     "label",
     "reset",
     "rewind",
@@ -45,6 +48,12 @@ class Condition(Struct, frozen=True):
 
 
 ALWAYS: Final = Condition()
+
+
+class _MoveNode(Struct):
+    type: str
+    custom_type: str = ""
+    summary: str = ""
 
 
 class Moved(Struct, frozen=True):
@@ -172,15 +181,32 @@ def _require(draft: Draft, head: str, condition: Condition) -> None:
 def _move(
     draft: Draft, head: str, target: int, reason: Literal["branch", "reset", "rewind"]
 ) -> Moved:
+    at = draft.head(head)
+    left = at.leaf if at else 0
     with draft.all_or_nothing():
-        if draft.session.rules.leaf_records:
-            at = draft.head(head)
-            entry = Leaf(target_id=draft.id_of(target), reason=reason)
-            draft.stage(entry, head=head, parent=at.leaf if at else 0)
-        else:
-            data = Raw(b'{"reason":"%s"}' % reason.encode())
-            draft.stage(Custom(custom_type=LEAF_CUSTOM_TYPE, data=data), head=head, parent=target)
+        match draft.session.rules.moves:
+            case "leaf":
+                record = Leaf(target_id=draft.id_of(target), reason=reason)
+                draft.stage(record, head=head, parent=left)
+            case "custom":
+                data = Raw(b'{"reason":"%s"}' % reason.encode())
+                node = Custom(custom_type=LEAF_CUSTOM_TYPE, data=data)
+                draft.stage(node, head=head, parent=target)
+            case "branch_summary":
+                empty = BranchSummary(summary="", from_id=draft.id_of(left))
+                draft.stage(empty, head=head, parent=target)
     return _moved(draft, head)
+
+
+def is_move(wire: bytes, form: MoveForm) -> bool:
+    """Return whether an entry, as clients see it, is the node of a move without a summary."""
+    try:
+        found = msgspec.json.decode(wire, type=_MoveNode)
+    except msgspec.DecodeError:
+        return False
+    if form == "custom":
+        return found.type == "custom" and found.custom_type == LEAF_CUSTOM_TYPE
+    return found.type == form == "branch_summary" and not found.summary
 
 
 def _moved(draft: Draft, head: str) -> Moved:

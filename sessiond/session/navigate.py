@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid
@@ -20,21 +19,18 @@ from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import (
     ALWAYS,
-    LEAF_CUSTOM_TYPE,
     BranchRequest,
     Condition,
     branch,
+    is_move,
     label,
 )
 from sessiond.session.preconditions import require_expected
 
 __all__ = ["NavigateRequest", "Navigated", "lines_to_look_at", "moves", "navigate"]
 
+_NODE_OF_MOVE: Final = {"custom": Kind.CUSTOM, "branch_summary": Kind.BRANCH_SUMMARY}
 _SAID: Final = frozenset({int(Kind.USER), int(Kind.CUSTOM_MESSAGE)})
-
-
-class _Custom(Struct):
-    custom_type: str
 
 
 class NavigateRequest(Struct):
@@ -135,12 +131,9 @@ def _place(draft: Draft, leaf: int) -> int:
     """Return a head's position: its leaf, or a move's parent where the leaf is a move."""
     if not _may_be_move(draft.session, draft.kind(leaf)):
         return leaf
-    try:
-        custom_type = msgspec.json.decode(draft.wire_of(leaf), type=_Custom).custom_type
-    except msgspec.DecodeError:
-        return leaf
-    return draft.parent(leaf) if custom_type == LEAF_CUSTOM_TYPE else leaf
+    is_one = is_move(draft.wire_of(leaf), draft.session.rules.moves)
+    return draft.parent(leaf) if is_one else leaf
 
 
 def _may_be_move(session: Session, kind: int) -> bool:
-    return kind == Kind.CUSTOM and not session.rules.leaf_records
+    return kind == _NODE_OF_MOVE.get(session.rules.moves)

@@ -41,7 +41,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 _RULES: Final = Rules(
     records=frozenset({Kind.LABEL, Kind.INFO, Kind.LEAF}),
-    leaf_records=True,
+    moves="leaf",
     named_heads=True,
     replacement=True,
     atoms=True,

@@ -61,7 +61,7 @@ __all__ = ["PI", "Pi"]
 
 _RULES: Final = Rules(
     records=frozenset(),
-    leaf_records=False,
+    moves="custom",
     named_heads=False,
     replacement=False,
     atoms=False,
