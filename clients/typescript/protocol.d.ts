@@ -498,7 +498,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "operator" | "pi" | "sharur";
+  format?: "native" | "operator" | "pi" | "piglet" | "sharur";
   /** Default: null. */
   path?: string | null;
   _meta?: RequestMeta | null;
@@ -744,7 +744,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "operator" | "pi" | "sharur";
+  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */

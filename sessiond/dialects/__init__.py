@@ -6,6 +6,7 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     native/          the native dialect
     pi/              the pi dialect
     operator/        the operator dialect
+    piglet/          the piglet dialect
     sharur/          the sharur dialect
     member_names.py  what dialects share but for the names of members
     translated.py    dialects whose lines are read as native lines
@@ -31,12 +32,13 @@ from sessiond.dialects.base import BadHeader, Dialect
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.dialects.pi.dialect import PI
+from sessiond.dialects.piglet.dialect import PIGLET
 from sessiond.dialects.sharur.dialect import SHARUR
 from sessiond.model.entries import Header
 
 __all__ = ["DIALECTS", "UNKNOWN_HEADER", "dialect_named", "recognise", "sniff"]
 
-DIALECTS: Final[tuple[Dialect, ...]] = (NATIVE, PI, OPERATOR, SHARUR)
+DIALECTS: Final[tuple[Dialect, ...]] = (NATIVE, PI, OPERATOR, PIGLET, SHARUR)
 
 UNKNOWN_HEADER: Final = "is no session header of a known format"
 # The reasons that a dialect gives for a line that was never meant for that dialect.

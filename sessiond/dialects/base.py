@@ -148,7 +148,14 @@ class Dialect(Protocol):
     def copied_header(self, line: bytes, session_id: str, cwd: str | None) -> bytes:
         """Return the first line of a copy: another id, and another folder unless `cwd` is None.
 
-        Every other member stays as it came. The lines of the copy are those of the original.
+        Every other member stays as it came. The other lines of the copy are as `restated` has them.
+        """
+        ...
+
+    def restated(self, line: bytes, header: Header) -> bytes:
+        """Return the line of an entry in a copy whose header is `header`.
+
+        Only a line that repeats facts of its header differs.
         """
         ...
 

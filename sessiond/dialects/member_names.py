@@ -47,6 +47,10 @@ class NamedMembers:
         line = with_field(line, "id", msgspec.json.encode(session_id))
         return line if cwd is None else with_field(line, "cwd", msgspec.json.encode(cwd))
 
+    def restated(self, line: bytes, header: Header) -> bytes:  # noqa: ARG002
+        """Return the line itself: it repeats nothing of a header."""
+        return line
+
     def upgrade(self, header: bytes) -> Upgrade | None:  # noqa: ARG002
         """Return None: there is one version."""
         return None

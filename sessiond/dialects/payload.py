@@ -68,6 +68,7 @@ def _read(found: dict[str, Raw]) -> ParsedMessage:
     content = found.get("content", found.get("contents"))
     said = _blocks(content)
     said += [_image(lenient(raw)) for raw in items(found.get("images", b"")) or ()]
+    said += _blocks(found.get("blocks"))
     command = None
     if role in _RESULT:
         said = _as_result(found, said)
@@ -122,13 +123,11 @@ def _block(raw: Raw) -> Block:
 
 def _untold(found: dict[str, Raw]) -> str:
     """Return the type of a block without a `type`, guessed from its members."""
-    if "thinking" in found:
-        return "thinking"
-    if "mimeType" in found:
-        return "image"
-    if "text" not in found and ("id" in found or "name" in found):
+    if text(found.get("id")) or text(found.get("name")):
         return "toolCall"
-    return "text"
+    if text(found.get("thinking")):
+        return "thinking"
+    return "image" if text(found.get("mimeType")) else "text"
 
 
 def _image(found: dict[str, Raw]) -> Block:

@@ -73,7 +73,7 @@ def _message_preview(message: Raw | None, chars: int) -> str:
         found = fields(message)
     except BadLine:
         return ""
-    for name in ("content", "contents", "command", "summary", "text", "output"):
+    for name in ("content", "contents", "blocks", "command", "summary", "text", "output"):
         if said := _content_preview(found.get(name), chars):
             return said
     role = text(found.get("role"))

@@ -49,6 +49,7 @@ class _Message(Struct, gc=False):
     tool_calls: Raw | UnsetType = UNSET
     toolCalls: Raw | UnsetType = UNSET  # noqa: N815
     images: Raw | UnsetType = UNSET
+    blocks: Raw | UnsetType = UNSET
     thinking: Raw | UnsetType = UNSET
     stop_reason: Raw | UnsetType = UNSET
     finish_reason: Raw | UnsetType = UNSET
@@ -70,6 +71,7 @@ def usual_reading(message: Raw) -> ParsedMessage | None:
         is found.tool_calls
         is found.toolCalls
         is found.images
+        is found.blocks
         is found.thinking
         is found.stop_reason
         is found.finish_reason

@@ -6,5 +6,5 @@ from typing import Final, Literal, get_args
 
 __all__ = ["FORMATS", "FormatName"]
 
-FormatName = Literal["native", "pi", "operator", "sharur"]
+FormatName = Literal["native", "pi", "operator", "piglet", "sharur"]
 FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)

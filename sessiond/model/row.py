@@ -208,3 +208,13 @@ class Rules(Struct, frozen=True):
     """True if the ids of entries are full UUIDs."""
     id_chars_min: int = 1
     """Least number of characters of an id that a client chooses."""
+    pointer: bool = True
+    """True if a compaction with a summary and a first kept entry can be stored; else the messages
+    that both make are stored."""
+    whole_info: tuple[str, ...] = ()
+    """Fields that each `session_info` entry states, changed or not, because the last entry of this
+    kind states all facts of the session. Such an entry has no id in the file for other programs."""
+    titled_header: bool = False
+    """True if a header can state the title of the session."""
+    sidecar_lock: bool = False
+    """True if writers of the file lock a file beside it, named like it and `.lock`, for each write."""

@@ -35,8 +35,8 @@ ALLOWED = {
     "messages that no model sees, of a role that the format lacks, became data of an extension",
 }
 # sharur has no replacement messages, and its model sees neither branch summaries nor messages of
-# extensions.
-WHOLE = [form for form in FORMATS if form != "sharur"]
+# extensions. piglet's model sees no branch summaries.
+WHOLE = [form for form in FORMATS if form not in {"piglet", "sharur"}]
 SOURCES = {
     "native": "native/every-type.jsonl",
     "pi": "pi/pi.jsonl",

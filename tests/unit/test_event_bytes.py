@@ -31,6 +31,8 @@ LINES = {
     "sharur": PI,
     "operator": b'{"id":%b,"timestamp":1784000000.25,"parent_id":%b,"type":"message",'
     b'"message":{"contents":"%b","role":"user"}}\n',
+    "piglet": b'{"type":"user","id":%b,"parentId":%b,"ts":"2026-01-15T10:30:00.000Z",'
+    b'"data":{"content":"%b"}}\n',
 }
 
 

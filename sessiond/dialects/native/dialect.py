@@ -48,6 +48,7 @@ _RULES: Final = Rules(
     auto_title=True,
     shows_files=True,
     truncates=True,
+    titled_header=True,
 )
 
 

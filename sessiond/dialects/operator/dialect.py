@@ -47,7 +47,7 @@ __all__ = ["OPERATOR", "Operator"]
 
 _RULES: Final = Rules(
     records=frozenset({Kind.LEAF}),
-    leaf_records=True,
+    moves="leaf",
     named_heads=False,
     replacement=False,
     atoms=False,

@@ -37,7 +37,7 @@ __all__ = ["SHARUR", "Sharur"]
 
 _RULES: Final = Rules(
     records=frozenset(),
-    leaf_records=False,
+    moves="custom",
     named_heads=False,
     replacement=False,
     atoms=False,

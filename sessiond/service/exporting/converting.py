@@ -179,7 +179,7 @@ class Converter:
         session = self._opened.session
         place = self._places[session.parents[seq]]
         self._places[seq] = place
-        if self._copy.dialect.rules.leaf_records and entry.reason != "drop":
+        if self._copy.dialect.rules.moves == "leaf" and entry.reason != "drop":
             moved = Leaf(target_id=self._copy.id_of(place), id=entry.id, timestamp=entry.timestamp)
             self._copy.add([(moved, "")], place)
             self._carried[seq] = True

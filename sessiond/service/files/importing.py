@@ -103,6 +103,8 @@ def read_import(
     current = dialect.migrate(lines)
     problems += _check(current, name, progress)
     current[0] = dialect.copied_header(current[0], session_id, cwd)
+    header = dialect.decode_header(current[0])
+    current[1:] = [dialect.restated(line, header) for line in current[1:]]
     return current, ImportReport(
         format=dialect.name,
         migrated_from=version if isinstance(version, int) and current[1:] != lines[1:] else None,

@@ -113,8 +113,8 @@ class OpenSession(Struct, eq=False):
             read_only_reason=self.read_only_reason,
             problems=session.problem_count,
             epoch=self.epoch,
-            lineage=lineage_of(header, self.session_id),
             scope=self.scope,
+            lineage=lineage_of(header, self.session_id, self._fact("lineage")),
         )
 
     def whole(self) -> SessionInfo:

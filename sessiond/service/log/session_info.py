@@ -99,11 +99,15 @@ def head_infos(session: Session) -> list[HeadInfo]:
     return [shown(name, session.heads[name]) for name in names]
 
 
-def lineage_of(header: Header, session_id: str) -> Lineage:
-    """Return the header's lineage, completed by the header's other fields."""
+def lineage_of(header: Header, session_id: str, stated: Raw | None = None) -> Lineage:
+    """Return the header's lineage, completed by the header's other fields.
+
+    `stated` is a lineage that a later line states; a header with a lineage says more.
+    """
     lineage = Lineage()
-    if not isinstance(header.lineage, UnsetType):
-        lineage = _decode_lineage(header.lineage)
+    raw = stated if isinstance(header.lineage, UnsetType) else header.lineage
+    if raw is not None:
+        lineage = _decode_lineage(raw)
     if header.parent_session is not None and lineage.parent_path is None:
         lineage = msgspec.structs.replace(lineage, parent_path=header.parent_session)
     if header.id != session_id and lineage.header_id is None:
