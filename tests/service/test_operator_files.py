@@ -1,0 +1,253 @@
+"""Operator's files where they are: what reading them gives, and changes that Operator reads too."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.testing.wire import Wire
+from tests.kit.house import House
+from tests.kit.readers.operator import OperatorReader
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
+]
+
+Json = Any
+SAMPLES = Path(__file__).parent.parent / "samples" / "operator"
+TEXT = {"type": "text", "content": "hi"}
+
+
+def put(house: House, content: bytes, name: str = "operator") -> Path:
+    """Put a file where another program keeps it, and return its path."""
+    folder = house.home.parent / "operator"
+    path = folder / f"{name}.jsonl"
+    if not house.disk.exists(folder):
+        house.disk.make_folder(folder)
+    house.disk.put(path, content)
+    return path
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / f"{name}.jsonl").read_bytes()
+
+
+def said(role: str = "user", *contents: Json) -> Json:
+    """Return a message of Operator's shape."""
+    return {
+        "contents": list(contents or (TEXT,)),
+        "id": "m",
+        "timestamp": 1784000000.25,
+        "role": role,
+    }
+
+
+class Opened:
+    """A file of Operator's, opened in place, and Operator's own reading of the file."""
+
+    def __init__(self, house: House, wire: Wire, path: Path, session: Json) -> None:
+        self.house = house
+        self.wire = wire
+        self.path = path
+        self.session = session
+        self.before = house.disk.content(path)
+
+    async def call(self, method: str, **params: Json) -> Json:
+        return await self.wire.call(method, session_id=self.session["id"], **params)
+
+    @property
+    def reader(self) -> OperatorReader:
+        return OperatorReader(self.house.disk.content(self.path))
+
+    def added(self) -> list[Json]:
+        """Return the lines since the last call, and check that nothing before them changed."""
+        content = self.house.disk.content(self.path)
+        assert content.startswith(self.before)
+        lines = [json.loads(line) for line in content[len(self.before) :].splitlines()]
+        self.before = content
+        return lines
+
+    async def check(self) -> None:
+        """Check that sessiond and Operator read the same out of the file."""
+        reader = self.reader
+        info = (await self.call("session/get"))["session"]
+        assert (info["leaf_id"], info["problems"]) == (reader.leaf_id, 0)
+        built = await self.call("build_context")
+        messages = zip(built["sources"], built["messages"], strict=True)
+        found = [(source, one["role"], one["contents"]) for source, one in messages]
+        assert found == reader.context()
+        assert (built["thinking_level"], built["model"]) == reader.settings()
+        tree = await self.call("session/tree")
+        labels = {one["id"]: one["label"] for one in tree["nodes"] if one.get("label")}
+        assert labels == reader.labels
+
+
+async def opened(house: House, wire: Wire, path: Path) -> Opened:
+    session = (await wire.call("session/open", path=str(path)))["session"]
+    return Opened(house, wire, path, session)
+
+
+# -- reading -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
+async def test_a_file_is_read_as_operator_reads_it(house: House, name: str) -> None:
+    path = put(house, sample(name))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        assert (file.session["dialect"], file.session["read_only"]) == ("operator", False)
+        await file.check()
+        for entry in file.reader.by_id.values():
+            shown = await file.call("session/entry", entry_id=entry["id"])
+            assert shown["entry"]["type"] == entry["type"]
+        verified = await file.call("session/verify")
+        assert (verified["ok"], verified["dialect"]) == (True, "operator")
+    assert house.disk.content(path) == sample(name)
+
+
+async def test_the_sample_gives_title_search_and_batched_results(house: House) -> None:
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        assert file.session["title"] == "Release planning"
+        assert file.session["first_message"] == "Plan the release"
+        assert file.session["usage"]["input_tokens"] == 5 * 812
+        entry = await file.call("session/entry", entry_id="aa000004")
+        assert entry["entry"]["meta"]["channel_message_id"] == "m-77"
+        shaped = await file.call("build_context", shape="openai")
+        results = [one for one in shaped["messages"] if one["role"] == "tool"]
+        assert [(one["tool_call_id"], one["content"]) for one in results] == [
+            ("t1", "v1"),
+            ("t2", "1.0"),
+        ]
+        at = await file.call("build_context", entry_id="aa00000d")
+        assert [one[-2:] for one in at["sources"]] == ["0b", "09", "0a", "0c", "0d"]
+
+
+# -- changes -----------------------------------------------------------------
+
+
+async def test_each_change_is_written_as_operator_writes_it(house: House) -> None:
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        first = (await file.call("append", message=said()))["leaf_id"]
+        (line,) = file.added()
+        assert list(line) == ["id", "timestamp", "parent_id", "type", "message"]
+        assert (line["id"], line["parent_id"], line["message"]) == (first, "aa000013", said())
+        await file.check()
+        await file.call("branch", entry_id="aa000005")
+        (line,) = file.added()
+        assert (line["type"], line["parent_id"], line["target_id"]) == ("leaf", first, "aa000005")
+        assert line.keys() == {"id", "timestamp", "parent_id", "type", "target_id"}
+        await file.check()
+        await file.call("session/label", entry_id="aa000007", label="good")
+        (label,) = file.added()
+        assert list(label) == ["id", "timestamp", "parent_id", "type", "label", "target_id"]
+        assert label["parent_id"] == "aa000005"
+        await file.check()
+        await file.call("branch", entry_id="aa000007", summary="We tried A.")
+        (line,) = file.added()
+        assert (line["parent_id"], line["from_id"]) == ("aa000007", "aa000007")
+        await file.check()
+        await file.call("session/label", entry_id="aa000007", label=None)
+        assert "label" not in file.added()[0]
+        await file.check()
+        await file.call("session/update", title="Other plans")
+        (line,) = file.added()
+        assert list(line) == ["id", "timestamp", "parent_id", "type", "name"]
+        await file.check()
+        await file.call("compact", summary="S", first_kept_entry_id="aa000005", tokens_before=7)
+        (line,) = file.added()
+        assert (line["first_kept_entry_id"], line["from_hook"]) == ("aa000005", False)
+        await file.check()
+
+
+async def test_a_reset_and_a_rewind_survive_a_restart(house: House) -> None:
+    """D6, D7: Operator keeps the first in memory alone, and the lines of the second in the file."""
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        rewound = await file.call("session/rewind", to="aa000011")
+        assert rewound["rewound"] == ["aa000012", "aa000013"]
+        (line,) = file.added()
+        assert (line["type"], line["target_id"]) == ("leaf", "aa000011")
+        await file.check()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        assert file.session["leaf_id"] == "aa000011"
+        await file.call("session/reset")
+        (line,) = file.added()
+        assert (line["type"], "target_id" in line) == ("leaf", False)
+        await file.check()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        assert file.session["leaf_id"] is None
+        await file.call("append", message=said())
+        (line,) = file.added()
+        assert "parent_id" not in line
+        await file.check()
+
+
+ASSISTANT = said("assistant", TEXT, {"type": "tool_call", "id": "t", "name": "read", "args": {}})
+RESULTS = said("tool", {"type": "tool_result", "id": "t", "content": "x", "is_error": False})
+ENTRIES: list[Json] = [
+    {"type": "custom", "custom_type": "goal", "data": {"a": 1}},
+    {"type": "custom", "custom_type": "goal"},
+    {"type": "custom_message", "custom_type": "cron", "content": "now", "display": False},
+    {"type": "custom_message", "custom_type": "cron", "content": [TEXT], "display": True},
+    {"type": "thinking_level_change", "thinking_level": "low"},
+    {"type": "model_change", "model_id": "m", "provider": "p"},
+    {"type": "channel", "name": "telegram"},
+    {"type": "reaction", "emoji": "x"},
+    {"type": "compaction", "summary": "S", "first_kept_entry_id": None},
+]
+
+
+async def walk(file: Opened, chance: random.Random) -> None:
+    """Make one change of any kind."""
+    nodes = [one["id"] for one in file.reader.entries if one["type"] != "leaf"]
+    path = [one["id"] for one in file.reader.branch(file.reader.leaf_id)]
+    match chance.randrange(10):
+        case 0 | 1 | 2:
+            await file.call("append", message=chance.choice([said(), ASSISTANT, RESULTS]))
+        case 3:
+            entries = chance.sample(ENTRIES, 3)
+            await file.call("append", entries=[*entries, {"type": "message", "message": said()}])
+        case 4:
+            await file.call("branch", entry_id=chance.choice([None, *nodes]))
+        case 5:
+            await file.call("branch", entry_id=chance.choice(nodes), summary="Tried it.")
+        case 6:
+            await file.call("session/rewind", to=chance.choice([None, *path]))
+        case 7:
+            label = chance.choice([None, "a", "b"])
+            await file.call("session/label", entry_id=chance.choice(nodes), label=label)
+        case 8:
+            await file.call("session/update", title=chance.choice(["A", "B", None]))
+        case _ if path and file.reader.by_id[path[-1]]["type"] != "compaction":
+            users = [source for source, role, _ in file.reader.context() if role == "user"]
+            kept = chance.choice([None, *users])
+            await file.call("compact", summary="S", first_kept_entry_id=kept)
+        case _:
+            await file.call("session/reset")
+
+
+@pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
+async def test_after_any_changes_operator_reads_what_sessiond_reads(
+    house: House, name: str
+) -> None:
+    path = put(house, sample(name))
+    chance = random.Random(name)
+    for _ in range(3):
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            file = await opened(house, wire, path)
+            for _ in range(12):
+                await walk(file, chance)
+                await file.check()
+    assert house.disk.content(path).startswith(sample(name))
