@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.dialects import sniff
 from sessiond.dialects.pi.migrate import migrate, upgrade_of
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.testing.wire import Wire
@@ -27,7 +28,16 @@ V2 = (
     b'"message":{"role":"hookMessage","customType":"x","content":"said","display":true}}\n'
 ) % (TIME, TIME, TIME)
 V3_HEADER = b'{"type":"session","version":3,"id":"old-session",%s,"cwd":"/p"}\n' % TIME
-OLD = {"pi v1": V1, "pi v2": V2}
+OPERATORS_LIST = (
+    b'{"type":"metadata","id":"old-session","created_at":"2026-01-15T10:30:00","metadata":{}}\n'
+    b'{"role":"user","content":"hi"}\n'
+    b'{"role":"assistant","content":"said"}\n'
+)
+OLD = {"pi v1": V1, "pi v2": V2, "operator list": OPERATORS_LIST}
+SAID = {
+    "pi": {**HI, "timestamp": 1768473000000},
+    "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "user"},
+}
 MUTATIONS: dict[str, dict[str, Any]] = {
     "append": {"message": HI},
     "append of entries": {"entries": [{"type": "custom", "custom_type": "x"}]},
@@ -83,7 +93,9 @@ async def test_an_older_version_is_read_where_it_is_with_the_ids_of_every_openin
         async with real_house.daemon() as daemon, daemon.connect() as wire:
             info = await opened(wire, old)
             assert (info["read_only"], info["read_only_reason"]) == (True, "older_version")
-            assert (info["dialect"], info["path"]) == ("pi", str(old))
+            is_operators = old.read_bytes() == OPERATORS_LIST
+            assert info["dialect"] == ("operator" if is_operators else "pi")
+            assert info["path"] == str(old)
             seen.append([await entries(wire, info["id"]), await messages(wire, info["id"])])
             seen[-1].append((info["id"], info["seq"], info["leaf_id"], info["epoch"]))
             assert (await session_info(wire, info["id"])) == info
@@ -157,10 +169,10 @@ async def test_a_fork_of_an_older_version_can_be_changed(real_house: House, old:
         for kind in ("all", "path"):
             fork = await wire.call("session/fork", session_id=info["id"], entries=kind)
             copy = fork["session"]
-            assert (copy["dialect"], copy["read_only_reason"]) == ("pi", None)
+            assert (copy["dialect"], copy["read_only_reason"]) == (info["dialect"], None)
             assert await messages(wire, copy["id"]) == await messages(wire, info["id"])
             assert await entries(wire, copy["id"]) == await entries(wire, info["id"])
-            said = {**HI, "timestamp": 1768473000000}
+            said = SAID[info["dialect"]]
             await wire.call("append", session_id=copy["id"], message=said)
 
 
@@ -274,12 +286,14 @@ async def test_a_damaged_file_of_an_older_version_is_read_and_not_rewritten(
 @pytest.mark.parametrize("content", OLD.values(), ids=OLD)
 def test_a_file_cut_at_any_byte_migrates_alike_at_once_and_line_by_line(content: bytes) -> None:
     header = content.index(b"\n") + 1
+    dialect = sniff(content[: header - 1])
+    assert dialect is not None
     for cut in range(header, len(content)):
         lines = content[:cut].split(b"\n")
-        upgrade = upgrade_of(lines[0])
+        upgrade = dialect.upgrade(lines[0])
         assert upgrade is not None
         taken = [upgrade.header, *map(upgrade.take, lines[1:])]
-        assert taken == migrate(lines)
+        assert taken == dialect.migrate(lines)
         assert [upgrade.again(seq, line) for seq, line in enumerate(lines)] == taken
 
 
