@@ -89,6 +89,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "operator-files",
+        "files of Operator's, changed in every way and read by a reader of Operator's format",
+        ("tests/service/test_operator_files.py", "tests/service/test_older_versions.py", *_ONCE),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),

@@ -166,6 +166,10 @@ async def test_each_change_is_written_as_operator_writes_it(house: House) -> Non
         (line,) = file.added()
         assert (line["first_kept_entry_id"], line["from_hook"]) == ("aa000005", False)
         await file.check()
+        await file.call("append", message=said())
+        await file.call("compact", summary="All", first_kept_entry_id=None)
+        assert [source for source, _, _ in file.reader.context()] == [file.reader.leaf_id]
+        await file.check()
 
 
 async def test_a_reset_and_a_rewind_survive_a_restart(house: House) -> None:
