@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from weakref import WeakValueDictionary
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, Lock
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -67,6 +67,7 @@ class Client:
         self._present_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
         self._leases_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
         self._reads: CapacityLimiter | None = None
+        self._project_turn: Lock | None = None
         self._gone = False
         self._asks_no_more = False
 
@@ -103,6 +104,13 @@ class Client:
         if self._reads is None:
             self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
         return self._reads
+
+    @property
+    def project_turn(self) -> Lock:
+        """Lock of the calls that read or set `project`: each sees the result of the call before."""
+        if self._project_turn is None:
+            self._project_turn = Lock()
+        return self._project_turn
 
     def watches(self, session_id: str) -> bool:
         """Return whether this connection has a subscription on the session."""

@@ -273,6 +273,19 @@ async def test_a_switch_creates_what_is_missing_and_may_lead_out_of_all_projects
         assert back["released"] == []
 
 
+async def test_of_two_switches_of_one_connection_the_second_leaves_the_project_of_the_first(
+    house: House, projects: list[str]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        asked = [await wire.request("scope/switch", **of(project)) for project in projects]
+        answers = [await wire.answer(number) for number in asked]
+        # Whichever was first: the session of its project is released, that of the other is open.
+        released = [one["released"] for one in answers]
+        first = released.index([])
+        assert released[1 - first] == [answers[first]["session"]["id"]]
+        assert await open_ids(wire) == {answers[1 - first]["session"]["id"]}
+
+
 async def test_a_switch_that_is_refused_has_released_nothing(
     house: House, projects: list[str]
 ) -> None:

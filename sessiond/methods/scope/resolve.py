@@ -54,8 +54,9 @@ def handle(client: Client, params: ResolveScopeParams, call: Call[Client]) -> An
 
 
 async def _resolve(client: Client, params: ResolveScopeParams) -> CreateResult:
-    key = await key_of(params.scope, params.agent, params.project)
-    resolved = await resolve(client, key, params.agent)
+    async with client.project_turn:
+        key = await key_of(params.scope, params.agent, params.project)
+        resolved = await resolve(client, key, params.agent)
     return CreateResult(resolved.session, resolved.created)
 
 

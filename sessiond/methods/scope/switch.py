@@ -43,11 +43,12 @@ def handle(client: Client, params: SwitchParams, call: Call[Client]) -> Any:
 
 
 async def _switch(client: Client, params: SwitchParams, call: Call[Client]) -> Switched:
-    key = await key_of(params.scope, params.agent, params.project)
-    left = client.project
-    if params.from_project is not None:
-        left = await folder_of(params.from_project)
-    return await switch(client, key, params.agent, left, call.progress)
+    async with client.project_turn:
+        key = await key_of(params.scope, params.agent, params.project)
+        left = client.project
+        if params.from_project is not None:
+            left = await folder_of(params.from_project)
+        return await switch(client, key, params.agent, left, call.progress)
 
 
 METHOD = Method(
