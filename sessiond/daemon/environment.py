@@ -38,6 +38,7 @@ def real_environment(
         now=Clock(),
         monotonic=time.monotonic,
         new_entry_id=EntryIds(),
+        new_entry_uuid=lambda: str(uuid_utils.uuid4()),
         new_session_id=_new_session_id,
         new_epoch=_new_epoch,
         new_lease_id=_new_lease_id,

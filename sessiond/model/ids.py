@@ -19,6 +19,7 @@ __all__ = [
     "HeadName",
     "NewEntryId",
     "SessionId",
+    "as_uuid",
     "derive_entry_id",
     "derive_session_id",
     "is_session_id",
@@ -49,6 +50,7 @@ HeadName = Annotated[
 ]
 
 MAIN: Final = "main"
+_UUID_PARTS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 _SESSION_ID_CHARACTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 )
@@ -66,6 +68,11 @@ def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:
     """
     text = f"{session_id}\0{idempotency_key}\0{index}"
     return sha256_hex(text.encode())[:32]
+
+
+def as_uuid(digits: str) -> str:
+    """Return 32 hex digits in the form of a UUID."""
+    return "-".join(digits[first:end] for first, end in _UUID_PARTS)
 
 
 def derive_session_id(path: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.model.requests import Purpose
+from sessiond.model.row import Rules
 from sessiond.service.policies import Policies
 from sessiond.service.ports import NoSummary, Summarizer
 
@@ -35,6 +36,8 @@ class Environment(Struct, frozen=True):
     monotonic: Callable[[], float]
     new_entry_id: Callable[[], str]
     """Source of entry ids; also called in worker threads, where copies are made."""
+    new_entry_uuid: Callable[[], str]
+    """Source of the ids of entries in files whose program gives them full UUIDs."""
     new_session_id: Callable[[], str]
     new_epoch: Callable[[], str]
     new_lease_id: Callable[[], str]
@@ -51,3 +54,7 @@ class Environment(Struct, frozen=True):
     """Configured compaction settings and tokenizers."""
     summarizer: Summarizer = NO_SUMMARIZER
     """Writer of summaries if no client offers to write them."""
+
+    def entry_ids(self, rules: Rules) -> Callable[[], str]:
+        """Return the source of entry ids for a file."""
+        return self.new_entry_uuid if rules.uuids else self.new_entry_id

@@ -26,6 +26,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import DEFAULT_PROFILE, Layout
 from sessiond.methods import METHODS
 from sessiond.methods._shared.access import allow
+from sessiond.model.ids import as_uuid
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
@@ -59,7 +60,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
     """
     found: list[BaseException] = [] if bugs is None else bugs
     entries, sessions, epochs, stamps = count(1), count(0), count(1), count(0)
-    leases = count(1)
+    leases, uuids = count(1), count(1)
 
     def report_bug(_work: str, error: BaseException) -> str:
         found.append(error)
@@ -69,6 +70,7 @@ def standing_environment(bugs: list[BaseException] | None = None) -> Environment
         now=lambda: NOW,
         monotonic=lambda: 0.0,
         new_entry_id=lambda: f"e{next(entries)}",
+        new_entry_uuid=lambda: as_uuid(f"{next(uuids):032x}"),
         # The first id goes to the daemon itself, so sessions count from 1.
         new_session_id=lambda: f"session-{next(sessions)}",
         new_epoch=lambda: f"epoch-{next(epochs)}",

@@ -22,11 +22,10 @@ from sessiond.dialects.sharur.header import is_flat, upgraded
 from sessiond.dialects.sharur.names import type_of
 from sessiond.dialects.sharur.values import go_json, is_zero_time
 from sessiond.model.digests import sha256_hex
+from sessiond.model.ids import as_uuid
 
 __all__ = ["SharurUpgrade", "migrate", "upgrade_of"]
 
-# The parts of a full UUID, by their ends among 32 hex digits.
-_PARTS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 _SAID: Final = frozenset({"role", "content"})
 # The settings that a header from before the tree has, as entries that say the same.
 _SETTINGS: Final = (
@@ -152,5 +151,4 @@ class SharurUpgrade:
         return stamp
 
     def _derived(self, name: str) -> str:
-        digest = sha256_hex(f"{self._header_id}\0{name}".encode())
-        return "-".join(digest[first:end] for first, end in _PARTS)
+        return as_uuid(sha256_hex(f"{self._header_id}\0{name}".encode())[:32])

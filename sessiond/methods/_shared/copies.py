@@ -14,6 +14,7 @@ from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.files.dry_run import rehearse
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
 __all__ = [
@@ -47,10 +48,11 @@ def copy_from(
     return ask(client, call, session_id, lambda actor: actor.later(call, look(actor)))
 
 
-def copy_deps(client: Client, call: Call[Client]) -> CopyDeps:
-    """Return what a copy for this request needs: the time, new ids, the progress."""
+def copy_deps(client: Client, call: Call[Client], source: OpenSession) -> CopyDeps:
+    """Return what a copy of the source needs: the time, new ids, the progress."""
     environment = client.service.environment
-    return CopyDeps(environment.now(), environment.new_entry_id, call.progress)
+    new_id = environment.entry_ids(source.dialect.rules)
+    return CopyDeps(environment.now(), new_id, call.progress)
 
 
 async def make_copy(

@@ -73,7 +73,7 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
         axes = _axes(params, source)
         birth = Birth(
             params.new_session_id or environment.new_session_id(),
-            copy_deps(client, call),
+            copy_deps(client, call, actor.opened),
             cwd=params.cwd,
             title=params.title,
             linked=params.link == "parent",

@@ -120,11 +120,12 @@ def _carry_out(merge: _Merge) -> Any:
         if params.text is None and not params.dry_run:
             return _have_written(merge, actor)
         if params.into == "new":
-            both = Source.of(actor), Source.of(other)
-            return actor.later(call, lambda: _make(merge, both, merge.text))
+            sources = Source.of(actor), Source.of(other)
+            return actor.later(call, lambda: _make(merge, sources, merge.text))
         if params.dry_run:
             return _rehearse(merge, actor, other)
-        request = _request(params, turn(Source.of(actor), Source.of(other), merge.text))
+        both = Source.of(actor), Source.of(other)
+        request = _request(params, turn(*both, merge.text, _now(merge)))
         request.expected = params.expected
         size = len(merge.text.encode())
         return actor.submit(
@@ -164,11 +165,11 @@ def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
 def _rehearse(merge: _Merge, actor: SessionActor, other: SessionActor) -> Any:
     """Return what the session would be, after the checks of a real merge."""
     client, params, call = merge
-    deps = copy_deps(client, call)
+    deps = copy_deps(client, call, actor.opened)
 
     def look(_receipt: Any, _durability: Any) -> Any:
         here = Source.of(actor, params.head)
-        entries = turn(here, Source.of(other), merge.text)
+        entries = turn(here, Source.of(other), merge.text, deps.now)
 
         def work() -> CopyResult:
             chunks = merged_here(here, params.head, entries, deps)
@@ -219,10 +220,14 @@ def _have_written(merge: _Merge, actor: SessionActor) -> Any:
     return actor.submit(Command(call, begin, partial(_require_may_merge, params), entries=0))
 
 
+def _now(merge: _Merge) -> str:
+    return merge.client.service.environment.now()
+
+
 async def _append(merge: _Merge, actor: SessionActor, both: _Both, text: str) -> MergedHere:
     """Append the turn below the entries that the head gained meanwhile. Raise PlanStale."""
     here, _ = both
-    request = _request(merge.params, turn(*both, text))
+    request = _request(merge.params, turn(*both, text, _now(merge)))
 
     def stage(draft: Draft) -> Receipt:
         require_grown(draft, request.head, here.session.id_of(here.leaf))
@@ -235,7 +240,8 @@ async def _append(merge: _Merge, actor: SessionActor, both: _Both, text: str) ->
 async def _make(merge: _Merge, both: _Both, text: str) -> CopyResult:
     """Make a session of the turn, from both sessions as they were at the call."""
     client, params, call = merge
-    birth = Birth(client.service.environment.new_session_id(), copy_deps(client, call))
+    deps = copy_deps(client, call, both[0].opened)
+    birth = Birth(client.service.environment.new_session_id(), deps)
     made = await make_copy(
         client,
         birth.session_id,

@@ -89,7 +89,7 @@ def _copy(client: Client, params: RebaseParams, call: Call[Client]) -> Any:
 
     def look(actor: SessionActor) -> Any:
         source = Source.of(actor)
-        birth = _birth(client, params, call)
+        birth = _birth(client, params, call, source)
 
         def lines() -> Iterator[list[bytes]]:
             return rebase(source, _chosen(source, params), entry, birth)
@@ -118,7 +118,7 @@ def _have_squashed(
         async def commit(summary: str) -> CopyResult:
             require_same_log(actor, source)
             entry = squashed(source, summary, squash.files, preset)
-            birth = _birth(client, params, call)
+            birth = _birth(client, params, call, source)
 
             def lines() -> Iterator[list[bytes]]:
                 return rebase(source, seqs, entry, birth)
@@ -130,9 +130,9 @@ def _have_squashed(
     return runs.have_written(actor, call, plan)
 
 
-def _birth(client: Client, params: RebaseParams, call: Call[Client]) -> Birth:
+def _birth(client: Client, params: RebaseParams, call: Call[Client], source: Source) -> Birth:
     new_id = client.service.environment.new_session_id()
-    return Birth(new_id, copy_deps(client, call), linked=params.link == "parent")
+    return Birth(new_id, copy_deps(client, call, source.opened), linked=params.link == "parent")
 
 
 def _chosen(source: Source, params: RebaseParams) -> list[int]:

@@ -85,7 +85,7 @@ def stage(
     draft = Draft(
         opened.session,
         opened.dialect,
-        new_id=environment.new_entry_id,
+        new_id=environment.entry_ids(opened.dialect.rules),
         now=environment.now(),
         stored=stored,
     )

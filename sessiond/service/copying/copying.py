@@ -27,6 +27,7 @@ from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.labels import without_labels
 from sessiond.service.copying.source import CopyDeps, Source, Step, portions
 from sessiond.service.log.rewritten import as_stored
+from sessiond.session.index import Session
 
 __all__ = ["Copying", "chunks_of_all", "chunks_of_chosen"]
 
@@ -55,8 +56,8 @@ class Copying(Struct, frozen=True):
 
     @property
     def dialect(self) -> Dialect:
-        """Dialect of the source."""
-        return self.source.opened.dialect
+        """Dialect of the source, for the file of the copy."""
+        return self.source.opened.dialect.for_file(self.header)
 
 
 def chunks_of_all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
@@ -80,9 +81,16 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
     done = 0
     for some in portions(source, kept):
         chunk = source.opened.journal.read_many(some)
-        if ids or without or not labels:
-            names = [session.names[seq] for seq in some]
-            places = [CopyPlace(ids.get(name, name), ids=ids, without=without) for name in names]
+        if ids or without or not labels or session.rules.header_is_root:
+            places = [
+                CopyPlace(
+                    ids.get(session.names[seq], session.names[seq]),
+                    _root_parent(session, seq),
+                    ids=ids,
+                    without=without,
+                )
+                for seq in some
+            ]
             if not labels:
                 places = list(map(partial(without_labels, copying.source), some, chunk, places))
             chunk = list(map(dialect.placed, chunk, places))
@@ -91,6 +99,12 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
         copying.deps.progress.report(done, len(kept), "lines")
     writer = _Chain(copying, ids, session.id_of(source.leaf))
     yield [line for entry in copying.last for line in writer.lines([entry])]
+
+
+def _root_parent(session: Session, seq: int) -> UnsetType | None:
+    """Return None for a root that names the header of its own file as its parent."""
+    is_root = not session.parents[seq] and seq not in session.rerouted
+    return None if is_root and session.rules.header_is_root else UNSET
 
 
 def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
@@ -142,6 +156,7 @@ class _Chain:
 
     def __init__(self, copying: Copying, ids: Mapping[str, str], parent_id: str | None) -> None:
         self._copying = copying
+        self._dialect = copying.dialect
         self._ids = ids
         self._parent_id = parent_id if parent_id is None else ids.get(parent_id, parent_id)
         self._records = copying.source.session.rules.records
@@ -171,7 +186,7 @@ class _Chain:
         self._before.append(seq)
         self._here.add(seq)
         self._advance(session.kinds[seq], place.id)
-        return self._copying.dialect.placed(line, place)
+        return self._dialect.placed(line, place)
 
     def _new(self, entry: Entry) -> bytes:
         copying = self._copying
@@ -181,9 +196,9 @@ class _Chain:
             parent_id=self._parent_id,
             timestamp=copying.deps.now,
         )
-        row = copying.dialect.row_of(entry)
+        row = self._dialect.row_of(entry)
         self._advance(row.kind, row.id)
-        return copying.dialect.encode(entry)
+        return self._dialect.encode(entry)
 
     def _advance(self, kind: int, entry_id: str) -> None:
         if kind not in self._records:

@@ -14,6 +14,7 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import MERGE_MESSAGE_CHARS, MERGE_MESSAGES_MAX
 from sessiond.model.entries import Custom, CustomMessage, Entry, Message
 from sessiond.model.ids import MAIN
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.plans import MergeSource, PlanMergeResult
 from sessiond.model.requests import SummarizeParams
 from sessiond.model.row import Kind
@@ -25,7 +26,7 @@ from sessiond.service.summaries.summarizers import Wanted
 from sessiond.session.compaction.transcript import conversation
 from sessiond.session.context.context import plan_context
 
-__all__ = ["merge_into_new", "merge_plan", "merge_wanted", "merged_here", "turn"]
+__all__ = ["merge_into_new", "merge_plan", "merge_wanted", "merged_here", "spoken", "turn"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -99,15 +100,17 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:MERGE_MESSAGE_CHARS]}\n({more} more characters)"
 
 
-def turn(here: Source, other: Source, text: str) -> list[Entry]:
+def turn(here: Source, other: Source, text: str, now: str) -> list[Entry]:
     """Return the entries of a merge: a note of the merged session, the request, and the text.
 
     pi takes an assistant's message for the answer of a model and counts its usage, so there the
-    text is an extension's message.
+    text is an extension's message, unless the model sees no such messages.
     """
     note = {"session_id": other.info.id, "leaf_id": other.session.id_of(other.leaf)}
     asked = f"Merge of session {here.info.id} and session {other.info.id}"
     noted = Custom(custom_type=MERGE_CUSTOM_TYPE, data=Raw(_encode(note)))
+    if not here.opened.dialect.rules.custom_speaks:
+        return [noted, *spoken(here, asked, text, now)]
     if here.opened.dialect is not NATIVE:
         content = Raw(_encode(f"{asked}\n\n{text}"))
         return [noted, CustomMessage(custom_type=MERGE_CUSTOM_TYPE, content=content, display=True)]
@@ -115,6 +118,16 @@ def turn(here: Source, other: Source, text: str) -> list[Entry]:
         noted,
         Message(message=_message("user", asked)),
         Message(message=_message("assistant", [{"type": "text", "text": text}])),
+    ]
+
+
+def spoken(source: Source, asked: str, text: str, now: str) -> list[Entry]:
+    """Return a user's message and its answer, in the shape of the source's dialect."""
+    compose = source.opened.dialect.compose
+    return [
+        Message(message=message)
+        for role, said in (("user", asked), ("assistant", text))
+        for message in compose(ParsedMessage(role, (Block("text", text=said),)), now)
     ]
 
 
@@ -139,7 +152,7 @@ def merge_into_new(
         header_of(here, birth, lineage, state=False, whole=False),
         birth.deps,
         first=facts_of(here, state=False),
-        last=[*settings_of(here, here.leaf, ()), *turn(here, other, text)],
+        last=[*settings_of(here, here.leaf, ()), *turn(here, other, text, birth.deps.now)],
     )
     return chunks_of_chosen(copying)
 

@@ -9,7 +9,9 @@ from sessiond.model.entries import Compaction
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.copying import Copying, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
+from sessiond.service.copying.merging import spoken
 from sessiond.service.copying.source import Source, label_seqs, out_of_range
+from sessiond.service.log.session_info import Lineage
 
 __all__ = ["by_ids", "by_indices", "rebase"]
 
@@ -57,9 +59,12 @@ def rebase(
     """Return the lines of the new session, header first. Blocks. Raises StorageError.
 
     A compaction that keeps nothing squashes the entries: the model sees its summary alone, and the
-    entries before it are still in the file.
+    entries before it are still in the file. Where no later entry would add to such a compaction, its
+    summary is the answer of a new trunk instead.
     """
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
+    if squashed is not None and source.session.rules.strict_kept:
+        return _in_a_new_trunk(source, seqs, f"{squashed.summary}", lineage, birth)
     summed = [] if squashed is None else [squashed]
     copying = Copying(
         source,
@@ -70,5 +75,23 @@ def rebase(
         picked=True,
         labels=label_seqs(source, seqs),
         last=[*settings_of(source, source.leaf, seqs), *summed],
+    )
+    return chunks_of_chosen(copying)
+
+
+def _in_a_new_trunk(
+    source: Source, seqs: Sequence[int], summary: str, lineage: Lineage, birth: Birth
+) -> Iterator[list[bytes]]:
+    """Return the lines of a session in which the entries stand aside, and the summary alone is seen."""
+    count = sum(source.session.kinds[seq] in MESSAGE_KINDS for seq in seqs)
+    asked = f"Summary of {count} messages from session {source.info.id[:8]}:"
+    copying = Copying(
+        source,
+        header_of(source, birth, lineage, state=False, whole=False),
+        birth.deps,
+        first=facts_of(source, state=False),
+        aside=seqs,
+        picked=True,
+        last=spoken(source, asked, summary, birth.deps.now),
     )
     return chunks_of_chosen(copying)
