@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from sessiond.model.ids import MAIN
+from sessiond.model.settings import PresetName
 from sessiond.model.usage import Usage
 
 __all__ = [
@@ -206,6 +207,8 @@ class Rules(Struct, frozen=True):
     """True if an entry without a parent names the header as its parent."""
     uuids: bool = False
     """True if the ids of entries are full UUIDs."""
+    file_lists: PresetName | None = None
+    """Preset that spells the file lists in summaries as the program does; None for the session's."""
     id_chars_min: int = 1
     """Least number of characters of an id that a client chooses."""
     pointer: bool = True

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from sessiond.model.settings import CompactionSettings
+from sessiond.service.policies import Policies
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.house import House
 from tests.kit.readers.sharur import Loaded, Unreadable, load
+from tests.service.compacting import Command, serving
 from tests.service.test_sharur_files import HEADER, SAMPLES, context, opened, put, uid
 
 pytestmark = [
@@ -46,6 +50,9 @@ class Shared:
 
     def last(self) -> Json:
         return json.loads(self.content().splitlines()[-1])
+
+    def before_last(self) -> Json:
+        return json.loads(self.content().splitlines()[-2])
 
     async def call(self, method: str, **params: Json) -> Json:
         """Change the session, and let both readers agree about the result."""
@@ -145,7 +152,7 @@ async def test_a_compaction_keeps_a_real_message(house: House) -> None:
         await it.call("session/compact", first_kept_entry_id=uid(9), **summary)
         stored = it.last()
         assert stored["firstKeptEntryId"] == uid(9)
-        assert stored["tokensBefore"] == 900
+        assert (stored["tokensBefore"], stored["tokensAfter"]) == (900, 12)
         assert b"All \\u003cdone\\u003e." in it.content()
         await it.call("append", message=user("next"))
         theirs = load(it.content())
@@ -169,7 +176,29 @@ async def test_a_compaction_keeps_a_real_message(house: House) -> None:
             [],
             ["message"],
         )
-        await it.call("session/compact", plan_id=plan["plan"]["plan_id"], summary="planned")
+        once = {"idempotency_key": "k", "summary": "planned"}
+        first = await it.call("session/compact", plan_id=plan["plan"]["plan_id"], **once)
+        assert 0 < it.last()["tokensAfter"] < it.last()["tokensBefore"]
+        await it.call("append", message=user("said since"))
+        again = await it.call("session/compact", plan_id=plan["plan"]["plan_id"], **once)
+        assert again["entry"] == first["entry"]
+
+
+async def test_a_whole_compaction_lists_its_files_as_sharur_does(house: House) -> None:
+    settings = CompactionSettings(keep_recent_tokens=1)
+    house.environment = replace(house.environment, policies=Policies(settings))
+    async with serving(house, Command("Done so far.")) as daemon, daemon.connect() as wire:
+        it = await shared(house, wire, "sharur")
+        await it.call("session/branch", entry_id=uid(15))
+        await it.call("append", message=user("go on"))
+        result = await it.call("session/compact")
+        stored = it.last()
+        # With the files that the earlier summary lists.
+        lists = "\n\n### File Activity\n- Read: retry.go\n- Modified: client.go\n"
+        assert stored["summary"] == "Done so far." + lists
+        assert stored["firstKeptEntryId"] == it.before_last()["id"]
+        assert stored["tokensAfter"] > 0
+        assert result["tokens_before"] == stored["tokensBefore"]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +217,7 @@ async def test_what_another_program_compacted_is_read_as_sharur_reads_it(
 ) -> None:
     path = put(house, "sharur")
     place = {"id": uid(50), "parentId": uid(20), "timestamp": STAMP}
-    compaction = {"type": "compaction", **place, "summary": "s", "firstKeptEntryId": kept}
+    compaction: Json = {"type": "compaction", **place, "summary": "s", "firstKeptEntryId": kept}
     compaction |= {"tokensBefore": 10, "tokensAfter": 20}
     after = {"type": "message", "id": uid(51), "parentId": uid(50), "message": user("after")}
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (compaction, after))

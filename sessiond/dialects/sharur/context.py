@@ -23,10 +23,13 @@ from sessiond.dialects.sharur.values import ZERO_TIME, go_json
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.row import MESSAGE_KINDS, Kind
 
-__all__ = ["NOTICE_ROLE", "SUMMARY_ROLE", "messages_of"]
+__all__ = ["NOTICE_ROLE", "SUMMARY_ROLE", "listed_files", "messages_of"]
 
 SUMMARY_ROLE: Final = "success"
 NOTICE_ROLE: Final = "compaction"
+# The lists of files behind a summary, as sharur writes them.
+_ACTIVITY: Final = "### File Activity\n"
+_LISTS: Final = ("- Read", "- Modified")
 _integer: Final = IntegerDecoder[int](int)
 
 
@@ -49,6 +52,19 @@ def messages_of(lines: Sequence[ContextLine]) -> list[ContextMessage]:
         elif entry.kind in MESSAGE_KINDS:
             found.append(ContextMessage(entry.id, message_of(entry.line)))
     return found if notice is None else [*found, notice]
+
+
+def listed_files(summary: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that the text of a summary lists as read, and those listed as modified."""
+    _, _, activity = summary.partition(_ACTIVITY)
+    found: dict[str, tuple[str, ...]] = {}
+    for line in activity.splitlines():
+        word, colon, names = line.partition(": ")
+        if not colon or word not in _LISTS:
+            break
+        found[word] = tuple(filter(None, names.split(", ")))
+    read, modified = (found.get(word, ()) for word in _LISTS)
+    return read, modified
 
 
 def _notice(entry: ContextLine) -> ContextMessage:

@@ -25,12 +25,12 @@ from sessiond.dialects.sharur import header as sharur_header
 from sessiond.dialects.sharur import names as sharur_names
 from sessiond.dialects.sharur.checks import check, check_size
 from sessiond.dialects.sharur.compose import compose
-from sessiond.dialects.sharur.context import SUMMARY_ROLE, messages_of
+from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
 from sessiond.dialects.sharur.migrate import migrate, upgrade_of
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
 from sessiond.model.entries import Entry, Header, Opaque
-from sessiond.model.parsed_message import ParsedMessage
+from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
 
 __all__ = ["SHARUR", "Sharur"]
@@ -50,6 +50,7 @@ _RULES: Final = Rules(
     custom_speaks=False,
     header_is_root=True,
     uuids=True,
+    file_lists="sharur",
     # sharur shows the first 8 characters of an id, and ends with an error on a shorter one.
     id_chars_min=8,
 )
@@ -155,6 +156,13 @@ class Sharur(Translated):
     def compose(self, message: ParsedMessage, timestamp: str) -> list[Raw]:
         """Return the messages that say what a message of any dialect says."""
         return compose(message, timestamp)
+
+    def summary(self, line: bytes) -> Summary:
+        """Return the content of the summary in a line; sharur lists the files in its text."""
+        found = super().summary(line)
+        if found.read or found.modified:
+            return found
+        return Summary(found.text, *listed_files(found.text or ""))
 
     def read(self, message: bytes) -> ParsedMessage | None:
         """Decode a message of a context."""

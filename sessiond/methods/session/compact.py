@@ -28,6 +28,7 @@ from sessiond.model.settings import Tokens
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.compaction.division import files_before
+from sessiond.service.compaction.figures import figures_in, lines_to_count
 from sessiond.service.compaction.result import CompactResult, EntryRef, result_with_figures
 from sessiond.service.compaction.run import CompactionRequest
 from sessiond.session.append_request import Expected
@@ -197,6 +198,7 @@ def _submit(
     def stage(draft: Draft) -> Receipt:
         if files is not None:
             request.details = actor.opened.dialect.file_details(files.read, files.modified)
+        request.figures = figures_in(actor, draft, request)
         return compact(draft, request, is_result)
 
     return actor.submit(
@@ -205,7 +207,10 @@ def _submit(
             lambda receipt, _durability: _result(actor, request, call, receipt),
             stage,
             ids=(derive_entry_id(request.session_id, key, 0),) if key is not None else (),
-            reads=lambda session: line_to_keep(session, request),
+            reads=lambda session: {
+                *line_to_keep(session, request),
+                *lines_to_count(session, request.head),
+            },
             size=0 if isinstance(messages, UnsetType) else sum(map(len, messages)),
         )
     )

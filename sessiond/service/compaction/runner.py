@@ -18,6 +18,7 @@ from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact, SummarizeParams
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
+from sessiond.service.compaction.figures import figures_at
 from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
 from sessiond.service.compaction.run import CompactionRequest, CompactionRun
@@ -26,9 +27,9 @@ from sessiond.service.log.events import notification
 from sessiond.service.ports import Ticket
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Wanted
-from sessiond.session.compaction.compaction import CompactRequest, compact
-from sessiond.session.compaction.file_lists import with_lists
+from sessiond.session.compaction.compaction import CompactRequest, Figures, compact
 from sessiond.session.compaction.plan_id import decode_plan_id
+from sessiond.session.compaction.policy import stored_summary
 from sessiond.session.compaction.touched_files import TouchedFiles
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
@@ -117,9 +118,16 @@ class CompactionRunner:
                 actor.session_id, wish.head, "compaction", plan.facts(), plan.prompt
             )
             summary = await self._all.write(run, Wanted(request, plan, _INSTEAD))
+        figures = Figures()
+        if actor.opened.dialect.rules.notices:
+            kept = plan.first_kept_entry_id
+            figures = await self._all.read(figures_at, actor, head.leaf, kept, summary)
         await run.begin_write()
         receipt: Receipt = await submit_and_wait(
-            actor, lambda draft: _stage(draft, run, plan, summary), run.asker, run.origin_id
+            actor,
+            lambda draft: _stage(draft, run, plan, (summary, figures)),
+            run.asker,
+            run.origin_id,
         )
         (stored,) = receipt.entries
         entry = EntryRef(stored.id, stored.seq)
@@ -140,14 +148,15 @@ def _tell_end(run: CompactionRun) -> None:
         _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
 
 
-def _stage(draft: Draft, run: CompactionRun, plan: CompactionPlan, summary: str) -> Receipt:
+def _stage(
+    draft: Draft, run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures]
+) -> Receipt:
     opened = run.actor.opened
+    summary, figures = made
     details = opened.dialect.file_details(plan.files.read, plan.files.modified)
-    if not opened.dialect.rules.shows_files:
-        # The program whose file this is shows a summary as it is stored.
-        preset = run.actor.environment.policies.of(opened).preset
-        files = TouchedFiles(tuple(plan.files.read), tuple(plan.files.modified))
-        summary = with_lists(summary, preset.list_files(files))
+    preset = run.actor.environment.policies.of(opened).preset
+    files = TouchedFiles(tuple(plan.files.read), tuple(plan.files.modified))
+    summary = stored_summary(summary, files, opened.dialect.rules, preset)
     request = CompactRequest(
         session_id=run.actor.session_id,
         summary=summary,
@@ -156,6 +165,7 @@ def _stage(draft: Draft, run: CompactionRun, plan: CompactionPlan, summary: str)
         lease_id=run.wish.lease_id,
         idempotency_key=run.wish.idempotency_key,
         plan=decode_plan_id(plan.plan_id),
+        figures=figures,
     )
     return compact(draft, request)
 

@@ -17,8 +17,7 @@ from sessiond.model.requests import SummarizeParams
 from sessiond.model.row import Kind
 from sessiond.service.copying.source import Source
 from sessiond.service.summaries.summarizers import Wanted
-from sessiond.session.compaction.file_lists import with_lists
-from sessiond.session.compaction.policy import Preset
+from sessiond.session.compaction.policy import Preset, stored_summary
 from sessiond.session.compaction.prompts import squash_prompt
 from sessiond.session.compaction.touched_files import TouchedFiles, touched
 
@@ -75,9 +74,7 @@ def plan_squash(source: Source, seqs: Sequence[int], preset: Preset) -> Squash:
 def squashed(source: Source, summary: str, files: TouchedFiles, preset: Preset) -> Compaction:
     """Return the entry of a summary that the daemon had written, with the files in its details."""
     dialect = source.opened.dialect
-    if not dialect.rules.shows_files:
-        # The program whose file this is shows a summary as it is stored.
-        summary = with_lists(summary, preset.list_files(files))
+    summary = stored_summary(summary, files, dialect.rules, preset)
     named = files.read or files.modified
     details = dialect.file_details(files.read, files.modified) if named else UNSET
     return Compaction(summary=summary, first_kept_entry_id=None, details=details)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict, InvalidParams, PlanStale
@@ -25,7 +26,7 @@ from sessiond.session.index import Session
 from sessiond.session.preconditions import require_expected
 from sessiond.session.receipts import Receipt
 
-__all__ = ["CompactRequest", "compact", "line_to_keep", "require_may_run"]
+__all__ = ["CompactRequest", "Figures", "compact", "line_to_keep", "require_may_run"]
 
 _SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
 """Kinds of entries that give a context a message of their own."""
@@ -33,8 +34,21 @@ IsResult = Callable[[bytes], bool]
 """Function that tells whether the message of a line answers a tool call, in any spelling."""
 
 
+class Figures(Struct, frozen=True):
+    """Tokens of a context before and after its compaction."""
+
+    tokens_before: int | UnsetType = UNSET
+    tokens_after: int | UnsetType = UNSET
+
+
+_figures: Final = msgspec.json.Decoder(Figures)
+
+
 class CompactRequest(Struct):
-    """A compact call: a summary and what to keep, or replacement messages."""
+    """A compact call: a summary and what to keep, or replacement messages.
+
+    `figures` are estimates, for what the caller leaves out.
+    """
 
     session_id: str
     summary: str | UnsetType = UNSET
@@ -47,6 +61,7 @@ class CompactRequest(Struct):
     lease_id: str | None = None
     idempotency_key: str | None = None
     plan: PlanRef | None = None
+    figures: Figures = Figures()
 
 
 def line_to_keep(session: Session, request: CompactRequest) -> Iterable[int]:
@@ -62,12 +77,13 @@ def line_to_keep(session: Session, request: CompactRequest) -> Iterable[int]:
 
 def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = None) -> Receipt:
     """Stage the compaction below the head's leaf and return the receipt of an append."""
+    stored = _stored(draft, request)
     if isinstance(request.messages, UnsetType):
-        entry = _pointer(request)
+        entry = _pointer(request, _stored_figures(draft, stored) if stored else request.figures)
     else:
         entry = _replacement(request, request.messages)
     expected = request.expected
-    if not _is_stored(draft, request):
+    if not stored:
         draft.require_writable()
         draft.require_lease(request.head, request.lease_id)
         require_expected(draft, request.head, expected)
@@ -116,7 +132,15 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
     return stored
 
 
-def _pointer(request: CompactRequest) -> Compaction:
+def _stored_figures(draft: Draft, stored: int) -> Figures:
+    """Return the figures in a stored compaction: those of the first try, whatever holds now."""
+    try:
+        return _figures.decode(draft.wire_of(stored))
+    except msgspec.DecodeError:
+        return Figures()
+
+
+def _pointer(request: CompactRequest, figures: Figures) -> Compaction:
     if isinstance(request.summary, UnsetType) or not request.summary.strip():
         raise EntryInvalid("the summary is empty", path="summary")
     kept = request.first_kept_entry_id
@@ -127,7 +151,8 @@ def _pointer(request: CompactRequest) -> Compaction:
     return Compaction(
         summary=request.summary,
         first_kept_entry_id=None if isinstance(kept, UnsetType) else kept,
-        tokens_before=before,
+        tokens_before=figures.tokens_before if isinstance(before, UnsetType) else before,
+        tokens_after=figures.tokens_after,
         details=request.details,
     )
 
@@ -144,10 +169,10 @@ def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction
     )
 
 
-def _is_stored(draft: Draft, request: CompactRequest) -> bool:
-    """Return whether the call was stored before; a retry is then not checked again."""
+def _stored(draft: Draft, request: CompactRequest) -> int:
+    """Return the entry of the call if it was stored before, else 0; a retry is not checked again."""
     key = request.idempotency_key
-    return key is not None and draft.find(derive_entry_id(request.session_id, key, 0)) > 0
+    return 0 if key is None else draft.find(derive_entry_id(request.session_id, key, 0))
 
 
 def _require_something_new(draft: Draft, head: str) -> None:

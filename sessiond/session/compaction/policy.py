@@ -12,12 +12,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from sessiond.model.row import Rules
 from sessiond.model.settings import CompactionSettings, PresetName
-from sessiond.session.compaction.file_lists import ListFiles, activity, tagged
-from sessiond.session.compaction.touched_files import FileTools
+from sessiond.session.compaction.file_lists import ListFiles, activity, tagged, with_lists
+from sessiond.session.compaction.touched_files import FileTools, TouchedFiles
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator
 
-__all__ = ["CONTEXT_WINDOW", "PRESETS", "Policy", "Preset", "policy_of"]
+__all__ = ["CONTEXT_WINDOW", "PRESETS", "Policy", "Preset", "policy_of", "stored_summary"]
 
 CONTEXT_WINDOW: Final = 200_000
 
@@ -103,6 +104,14 @@ def policy_of(own: CompactionSettings, usual: CompactionSettings) -> Policy:
         auto=bool(_first(own.auto, usual.auto, usual=False)),
         tokenizer=own.tokenizer or usual.tokenizer,
     )
+
+
+def stored_summary(summary: str, files: TouchedFiles, rules: Rules, preset: Preset) -> str:
+    """Return a summary as a file keeps it: with the lists of files, if the file's program shows it so."""
+    if rules.shows_files:
+        return summary
+    spelling = preset if rules.file_lists is None else PRESETS[rules.file_lists]
+    return with_lists(summary, spelling.list_files(files))
 
 
 def _first(own: int | None, other: int | None, *, usual: int) -> int:

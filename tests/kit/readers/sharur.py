@@ -167,6 +167,8 @@ def fold(found: Loaded, path: list[dict[str, Any]]) -> None:
                 freed = max(0, record.get("tokensBefore", 0) - record.get("tokensAfter", 0))
                 said = f"Context compacted. Freed {freed} tokens."
                 found.transcript.append({"role": "compaction", "content": said, "id": ""})
+            case _:
+                pass
     found.llm = list(found.transcript)
     if compaction is not None:
         compacted(found, compaction)
