@@ -6,5 +6,6 @@ runner.py          compactions that the daemon carries out
 run.py             one of them
 recommender.py     when a compaction is recommended, or begins
 result.py          what the caller is told
+figures.py         the tokens that a compaction frees, before it is stored
 branch_summary.py  what a head leaves behind
 """

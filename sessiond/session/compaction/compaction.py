@@ -133,7 +133,7 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
 
 
 def _stored_figures(draft: Draft, stored: int) -> Figures:
-    """Return the figures in a stored compaction: those of the first try, whatever holds now."""
+    """Return the figures in a stored compaction: those that the first try stored."""
     try:
         return _figures.decode(draft.wire_of(stored))
     except msgspec.DecodeError:
