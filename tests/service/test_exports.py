@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.dialects import DIALECTS
 from sessiond.model.formats import FORMATS
 from sessiond.testing.wire import Wire
 from tests.kit.house import House
@@ -21,11 +22,12 @@ pytestmark = [
     pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
 ]
 SAMPLES = Path(__file__).parent.parent / "samples"
-# One file of each program with all that its format has.
 # What the samples lose somewhere, each time off the path to the leaf or unseen by a model.
 ALLOWED = {
+    "entries were left out: a sharur file cannot hold replacement messages",
     "compactions by messages became a summary with the text of these messages",
     "messages of an extension for the assistant became messages for the user",
+    "1 entries stood below a label or name and now stand above it",
     "2 entries stood below a label or name and now stand above it",
     "entries of named heads became branches without a name",
     "facts of the session besides its title were left out",
@@ -34,13 +36,16 @@ ALLOWED = {
     "sizes of contexts after a compaction were left out",
     "messages that no model sees, of a role that the format lacks, became data of an extension",
 }
-# sharur has no replacement messages, and its model sees neither branch summaries nor messages of
-# extensions. piglet's model sees no branch summaries.
-WHOLE = [form for form in FORMATS if form not in {"piglet", "sharur"}]
+VISIBILITY = {
+    "entries that no model saw are shown to a model in this format",
+    "entries that a model saw are shown to no model in this format",
+}
+# One file of each program with all that its format has.
 SOURCES = {
     "native": "native/every-type.jsonl",
     "pi": "pi/pi.jsonl",
     "operator": "operator/operator.jsonl",
+    "sharur": "sharur/sharur.jsonl",
 }
 
 
@@ -86,7 +91,7 @@ def skeleton(entries: list[dict[str, Any]]) -> dict[str, tuple[str, str | None]]
     }
 
 
-@pytest.mark.parametrize("form", WHOLE)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("source", SOURCES)
 async def test_a_session_comes_through_every_format(house: House, source: str, form: str) -> None:
     sample = (SAMPLES / SOURCES[source]).read_text()
@@ -97,8 +102,9 @@ async def test_a_session_comes_through_every_format(house: House, source: str, f
         assert (await wire.call("session/get", session_id=second))["session"]["dialect"] == form
         back, more = await exported(wire, second, source)
         third = await imported(wire, back)
-        assert losses(notes) | losses(more) <= ALLOWED
-        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
+        assert losses(notes) | losses(more) <= ALLOWED | VISIBILITY
+        if VISIBILITY.isdisjoint(losses(notes)):
+            assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
         assert await seen_by_a_model(wire, third) == await seen_by_a_model(wire, first)
         before = skeleton(await entries_of(wire, first))
         after = skeleton(await entries_of(wire, third))
@@ -212,3 +218,7 @@ async def test_an_import_skips_a_session_that_is_here(house: House) -> None:
         other = content.replace("text of m1", "text of another session")
         found = await wire.call("session/import", content=other, if_exists="skip")
         assert (found["imported"], found["twins"]) == (True, [])
+
+
+async def test_every_dialect_is_a_format() -> None:
+    assert [dialect.name for dialect in DIALECTS] == list(FORMATS)

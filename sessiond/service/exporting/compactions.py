@@ -38,10 +38,10 @@ def compaction_forms(
     if entry.messages is UNSET:
         ending = "" if target.rules.shows_files else context_line(opened, seq, line, seq).ending
         yield from _bare(_longer(entry, ending), "")
-        yield said.as_messages(), _AS_MESSAGES
+        yield from _bare(said.as_messages(), _AS_MESSAGES)
         return
     yield from _bare(said.as_messages(), "")
-    yield said.as_summary(), _AS_SUMMARY
+    yield from _bare(said.as_summary(), _AS_SUMMARY)
 
 
 def _bare(entry: Compaction, loss: str) -> Iterator[Form]:
@@ -50,7 +50,7 @@ def _bare(entry: Compaction, loss: str) -> Iterator[Form]:
         entry = replace(entry, tokens_after=UNSET)
         yield entry, loss or _FIGURE
     if entry.details is not UNSET:
-        yield replace(entry, details=UNSET), _DETAILS
+        yield replace(entry, details=UNSET), loss or _DETAILS
 
 
 def _longer(entry: Compaction, ending: str) -> Compaction:

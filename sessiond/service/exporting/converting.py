@@ -41,6 +41,7 @@ from sessiond.service.exporting.messages import (
     part_id,
     ways_to_say,
 )
+from sessiond.service.exporting.visibility import MAY_DIFFER, changed_visibility
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.draft import Staged
 
@@ -149,14 +150,14 @@ class Converter:
             forms = compaction_forms(self._opened, seq, line, entry, self._copy.dialect)
         else:
             forms = _forms(entry, self._copy.dialect)
-        self._add(seq, forms, session.parents[seq])
-
-    def _add(self, seq: int, forms: Iterator[Form], parent: int) -> None:
-        place, loss = self._copy.add(forms, self._places[parent])
+        place, loss = self._copy.add(forms, self._places[session.parents[seq]])
         if not place:
             self._leave_out(seq, f"entries were left out: {loss}")
             return
         self.losses.add(loss)
+        if kind in MAY_DIFFER and self._copy.kind(place) == kind:
+            copied = (self._copy.dialect, self._copy.line_of(place))
+            self.losses.add(changed_visibility(kind, (dialect, line), copied))
         self._carry(seq, place)
 
     def _carry(self, seq: int, place: int) -> None:

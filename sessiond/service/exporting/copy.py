@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from sessiond.dialects.base import Dialect
-from sessiond.errors import EntryInvalid, EntryNotFound
+from sessiond.errors import EntryInvalid, EntryNotFound, TooLarge
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import MAIN
 from sessiond.model.row import CONTEXT_KINDS, Kind
@@ -47,7 +47,7 @@ class Copy:
         for entry, loss in forms:
             try:
                 return self._draft.stage(entry, head=MAIN, parent=parent), loss
-            except (EntryInvalid, EntryNotFound) as bad:
+            except (EntryInvalid, EntryNotFound, TooLarge) as bad:
                 refused = refused or str(bad)
         return 0, refused
 
@@ -67,6 +67,10 @@ class Copy:
     def kind(self, seq: int) -> int:
         """Return the kind of a line of the copy."""
         return self._draft.kind(seq)
+
+    def line_of(self, seq: int) -> bytes:
+        """Return a line that was not taken yet."""
+        return self._draft.line_of(seq)
 
     def id_of(self, seq: int) -> str | None:
         """Return the id of a line of the copy; None for 0."""

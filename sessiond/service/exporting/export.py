@@ -12,6 +12,7 @@ from sessiond.dialects.base import Dialect
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import PROGRESS_LINES
 from sessiond.service.exporting.converting import Converter, Standing
+from sessiond.service.exporting.losses import Losses
 from sessiond.service.exporting.native import native_lines, native_notes
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
@@ -35,8 +36,9 @@ def export(opened: OpenSession, target: Dialect, at: Standing, progress: Progres
     if opened.dialect.name == target.name:
         return Export(_own_lines(opened, at.upto, progress), list)
     if target is NATIVE:
-        notes = native_notes(opened, at.upto)
-        return Export(native_lines(opened, at.upto, progress), lambda: notes)
+        losses = Losses()
+        pieces = native_lines(opened, at.upto, losses, progress)
+        return Export(pieces, lambda: [*native_notes(opened, at.upto), *losses.notes()])
     converter = Converter(opened, target, at)
     first = f"converted from {opened.dialect.name}"
     pieces = _converted(opened, converter, at.upto, progress)

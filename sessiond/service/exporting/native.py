@@ -16,6 +16,8 @@ from sessiond.dialects.lenient_json import fields as fields_of
 from sessiond.dialects.lenient_json import join
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind
+from sessiond.service.exporting.losses import Losses
+from sessiond.service.exporting.visibility import MAY_DIFFER, changed_visibility
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
@@ -24,6 +26,7 @@ from sessiond.session.index import Session
 __all__ = ["native_lines", "native_notes"]
 
 _encode: Final = msgspec.json.Encoder().encode
+_EDITS: Final = "edits of earlier messages apply in their own format only"
 _RECORDS: Final = NATIVE.rules.records
 
 
@@ -41,7 +44,9 @@ def native_notes(opened: OpenSession, upto: int) -> list[str]:
     return notes
 
 
-def native_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:
+def native_lines(
+    opened: OpenSession, upto: int, losses: Losses, progress: Progress
+) -> Iterator[bytes]:
     """Yield the native lines, header first, each with its newline. Raises StorageError."""
     session = opened.session
     header = msgspec.structs.replace(
@@ -50,7 +55,13 @@ def native_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator
     yield NATIVE.encode_header(header) + b"\n"
     for chunk in chunks(opened.journal, filter(session.is_entry, range(1, upto + 1))):
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
-            yield _native_line(opened, seq, line) + b"\n"
+            made = _native_line(opened, seq, line)
+            kind = session.kinds[seq]
+            if kind in MAY_DIFFER:
+                losses.add(changed_visibility(kind, (opened.dialect, line), (NATIVE, made)))
+            elif kind == Kind.CONTEXT_EDIT:
+                losses.add(_EDITS)
+            yield made + b"\n"
         progress.report(chunk[-1], upto + 1, "lines")
     progress.report(upto + 1, upto + 1, "lines")
 
