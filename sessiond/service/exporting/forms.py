@@ -16,9 +16,11 @@ from sessiond.dialects.lenient_json import items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.entries import (
     BranchSummary,
+    Custom,
     CustomMessage,
     Message,
     ModelChange,
+    Opaque,
     SessionInfoEntry,
 )
 from sessiond.session.draft import Staged
@@ -32,6 +34,7 @@ _TITLE_ONLY = "facts of the session besides its title were left out"
 _SPEAKER = "messages of an extension for the assistant became messages for the user"
 _PLAIN = "messages of an extension became a plain text"
 _TURN = "blocks and states of turns were left out of messages"
+_UNKNOWN = "entries of an unknown type became data of an extension"
 _FROM = "branch summaries no longer name the branch that was left"
 
 
@@ -43,16 +46,7 @@ def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
             if name is not UNSET:
                 yield SessionInfoEntry(name=name, timestamp=entry.timestamp), _TITLE_ONLY
         case CustomMessage():
-            loss = ""
-            if entry.role == "assistant":
-                entry, loss = replace(entry, role=UNSET), _SPEAKER
-                yield entry, loss
-            spoken = _as_spoken(target, entry)
-            if spoken is not None:
-                yield spoken, loss
-            plain = _plain(entry.content)
-            if plain is not None:
-                yield replace(entry, content=plain, details=UNSET), _PLAIN
+            yield from _custom_messages(entry, target)
         case Message() if entry.blocks is not UNSET or entry.turn_status is not UNSET:
             bare = Message(message=entry.message, id=entry.id, timestamp=entry.timestamp)
             yield bare, _TURN
@@ -60,8 +54,25 @@ def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
             yield replace(entry, provider=""), ""
         case BranchSummary() if entry.from_id is not None:
             yield replace(entry, from_id=None), _FROM
+        case Opaque():
+            data = Raw(join(entry.fields))
+            own = Custom(custom_type=entry.type, data=data, id=entry.id, timestamp=entry.timestamp)
+            yield own, _UNKNOWN
         case _:
             pass
+
+
+def _custom_messages(entry: CustomMessage, target: Dialect) -> Iterator[Form]:
+    loss = ""
+    if entry.role == "assistant":
+        entry, loss = replace(entry, role=UNSET), _SPEAKER
+        yield entry, loss
+    spoken = _as_spoken(target, entry)
+    if spoken is not None:
+        yield spoken, loss
+    plain = _plain(entry.content)
+    if plain is not None:
+        yield replace(entry, content=plain, details=UNSET), _PLAIN
 
 
 def _as_spoken(target: Dialect, entry: CustomMessage) -> CustomMessage | None:
