@@ -285,6 +285,11 @@ KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
 # service/listing: time between two looks at every file for foreign changes; every list notices new
 # and vanished files.
 SCAN_SECONDS: Final = 1.0
+# service/listing: time between two looks at every file of the folders whose changes the system tells.
+ROOT_SCAN_SECONDS: Final = 60.0
+# service/listing: time between two looks at the folders of roots whose changes no system tells, while
+# a connection watches the catalog.
+ROOT_POLL_SECONDS: Final = 2.0
 # service/listing: two changes within this time may leave the time of a file or folder unchanged.
 SAME_TIME_SECONDS: Final = 0.05
 # service/listing: rows that one transaction of a scan stores.
@@ -294,6 +299,8 @@ CHANGES_TOLD_MAX: Final = 100
 # methods: unreadable files that one list names, and sessions that an ambiguous ref names.
 UNREADABLE_SHOWN_MAX: Final = 100
 MATCHES_SHOWN_MAX: Final = 20
+# methods: latest sessions among which session/continue_recent looks for one that can be continued.
+RECENT_LOOKED_AT: Final = 50
 # methods: sessions of one forest; more is too_large.
 FOREST_SESSIONS_MAX: Final = 10_000
 # service/scopes: sessions of one project that a switch opens; the others are opened on demand.

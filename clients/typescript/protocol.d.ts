@@ -968,6 +968,8 @@ export interface ListParams {
   /** Default: null. */
   root?: string | null;
   /** Default: null. */
+  program?: string | null;
+  /** Default: null. */
   profile?: string | null;
   /** Default: false. */
   drafts?: boolean;
@@ -1537,6 +1539,33 @@ export interface Rewound {
   rewound_count: number;
 }
 
+/** A folder of session files: a root, or a folder that could be one (`added` false). */
+export interface RootInfo {
+  path: string;
+  kind: string;
+  sessions: number;
+  bytes: number;
+  added: boolean;
+  configured: boolean;
+  reason: string | null;
+}
+
+/** Action, and the folder that is added or removed; `kind` is the dialect of its program. */
+export interface RootsParams {
+  /** Default: "list". */
+  action?: "add" | "list" | "remove";
+  /** Default: null. */
+  path?: string | null;
+  /** Default: null. */
+  kind?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Roots, then the folders of known programs on this machine that are no roots. */
+export interface RootsResult {
+  roots: RootInfo[];
+}
+
 /**
  * Figures of how current the live catalog is. `scanned` of `to_scan` files are read during a scan;
  * otherwise both are null.
@@ -1650,6 +1679,7 @@ export interface SessionInfo {
   persisted: boolean;
   persist: "immediate" | "never" | "on_assistant";
   dialect: string;
+  agent_program: string;
   archived: boolean;
   read_only: boolean;
   /** Default: null. */
@@ -2050,6 +2080,10 @@ export interface Methods {
   "scope/resolve": { params: ResolveScopeParams; result: CreateResult };
   /** save and release the sessions of one project, and load those of another. Access: write. */
   "scope/switch": { params: SwitchParams; result: Switched };
+  /**
+   * list, add or remove folders of other programs, listed beside the profile's own. Access: status.
+   */
+  "catalog/roots": { params: RootsParams; result: RootsResult };
   /** store one entry, or several entries as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */

@@ -11,7 +11,7 @@ Blocking: any worker thread may call a method; a lock lets one call run at a tim
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,9 +20,12 @@ from sessiond.catalog.query import Position, Query, select_ids, select_page
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.statements import (
     all_known,
+    below,
+    change_roots,
     drop,
     erase,
     find_known,
+    find_roots,
     find_settled_drafts,
     find_shown,
     insert,
@@ -121,6 +124,20 @@ class Catalog:
                 " try again once that process has closed it"
             )
             raise StorageError(text, errno="EBUSY", path=str(self._path))
+
+    # -- roots -----------------------------------------------------------------------
+
+    def roots(self) -> set[str]:
+        """Return the paths of the roots whose sessions are listed."""
+        return self.file.use(find_roots)
+
+    def below(self, folder: str) -> list[Known]:
+        """Return the records of the listed files below a folder."""
+        return self.file.use(lambda connection: below(connection, folder))
+
+    def set_roots(self, paths: Set[str], left: Iterable[str]) -> None:
+        """Set the roots whose sessions are listed; erase the text of unlisted sessions in `left`."""
+        self.file.use(lambda connection: change_roots(connection, paths, left))
 
     def settled_drafts(self) -> dict[str, Fingerprint]:
         """Return the paths of drafts without an answer, with each file's identity when read."""

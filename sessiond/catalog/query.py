@@ -52,6 +52,7 @@ class Query(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     agent: str | None = None
     status: str | None = None
+    program: str | None = None
     archived: bool | None = False
     title: str | None = None
     words: str | None = None
@@ -150,6 +151,7 @@ def _filters(query: Query) -> Iterator[tuple[str, str | int | tuple[str, str] | 
     yield "cwd = ?", query.cwd
     yield "agent = ?", query.agent
     yield "status = ?", query.status
+    yield "program = ?", query.program
     yield "instr(title_key, ?) > 0", None if query.title is None else query.title.casefold()
     yield "instr(words, ?) > 0", None if query.words is None else query.words.casefold()
     # "0" is the character behind "/".

@@ -59,6 +59,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     title: str | None
     agent: str | None
     status: str | None
+    program: str
     archived: bool
     draft: bool
     has_assistant: bool

@@ -11,11 +11,11 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 7
+VERSION: Final = 8
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
-    "draft, has_assistant, cwd, title, title_key, agent, status, created_at, updated_at, "
+    "draft, has_assistant, cwd, title, title_key, agent, status, program, created_at, updated_at, "
     "message_count, words, parent_id, parent_path, info"
 )
 
@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS {name} (
     title_key TEXT NOT NULL DEFAULT '',
     agent TEXT,
     status TEXT,
+    program TEXT NOT NULL DEFAULT '',
     created_at TEXT NOT NULL DEFAULT '',
     updated_at TEXT NOT NULL DEFAULT '',
     message_count INTEGER NOT NULL DEFAULT 0,
@@ -67,7 +68,10 @@ _INDEXES: Final = (
         for sort in _SORTS
     )
 )
-_META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+_META: Final = (
+    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS roots (path TEXT PRIMARY KEY) WITHOUT ROWID;"
+)
 
 # Sessions without a file must not be written to this file either. They are in a temporary
 # table of the connection, which SQLite keeps in memory.
@@ -103,9 +107,19 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Versions 3 to 5 have a column more, but all of today's columns and today's tags. Version 6 has today's columns.
-_SAME_TAGS: Final = frozenset({3, 4, 5, 6})
-# Their rows do not say why a session is read-only; there was one reason.
+# Versions 3 to 7 have today's tags, and today's columns but that of the program, which the dialect
+# tells; versions 3 to 5 have a column more.
+_SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7})
+_BEFORE_PROGRAMS: Final = COLUMNS.replace(" program,", "")
+_NAME_PROGRAMS: Final = (
+    "UPDATE sessions SET program = json_extract(CAST(info AS TEXT), '$.dialect'),"
+    " info = CAST(json_set(CAST(info AS TEXT), '$.agent_program',"
+    " json_extract(CAST(info AS TEXT), '$.dialect')) AS BLOB)"
+    " WHERE json_valid(CAST(info AS TEXT))"
+    " AND json_extract(CAST(info AS TEXT), '$.dialect') IS NOT NULL;"
+)
+# Rows of versions 3 to 6 do not say why a session is read-only; there was one reason.
+_SILENT: Final = frozenset({3, 4, 5, 6})
 _SAY_WHY: Final = (
     "UPDATE sessions SET info = CAST(json_set(CAST(info AS TEXT), '$.read_only_reason',"
     " CASE json_extract(CAST(info AS TEXT), '$.read_only') WHEN 1 THEN 'bad_line' END) AS BLOB)"
@@ -125,9 +139,10 @@ _EPOCHS: Final = "session_id, path, epoch, seen_seq, seen_digest"
 
 def _carry(version: int) -> str:
     """Return the statements that move the rows of an older version into today's table."""
-    columns = COLUMNS if version in _SAME_TAGS else _EPOCHS
+    columns = _BEFORE_PROGRAMS if version in _SAME_TAGS else _EPOCHS
     return (
         f"INSERT INTO sessions ({columns}) SELECT {columns} FROM older; DROP TABLE older;"  # noqa: S608 - our names
         + (_FORGET_FILES if version in _OUTDATED else "")
-        + (_SAY_WHY if version in _SAME_TAGS else "")
+        + (_SAY_WHY if version in _SILENT else "")
+        + (_NAME_PROGRAMS if version in _SAME_TAGS else "")
     )

@@ -6,6 +6,7 @@ Every function takes a connection and runs inside the transaction of `CatalogFil
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Set
 from typing import Final
 
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
@@ -13,9 +14,12 @@ from sessiond.catalog.schema import COLUMNS
 
 __all__ = [
     "all_known",
+    "below",
+    "change_roots",
     "drop",
     "erase",
     "find_known",
+    "find_roots",
     "find_settled_drafts",
     "find_shown",
     "insert",
@@ -51,6 +55,30 @@ def all_known(connection: sqlite3.Connection) -> list[Known]:
     """Return the records of all files."""
     rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
     return [_known(row) for row in rows]
+
+
+def below(connection: sqlite3.Connection, folder: str) -> list[Known]:
+    """Return the records of the listed files below a folder."""
+    rows = connection.execute(
+        f"SELECT {_KNOWN} FROM sessions WHERE path >= ? AND path < ? AND listed = 1",  # noqa: S608
+        # "0" is the character behind "/".
+        (f"{folder}/", f"{folder}0"),
+    )
+    return [_known(row) for row in rows]
+
+
+def find_roots(connection: sqlite3.Connection) -> set[str]:
+    """Return the paths of the roots whose sessions are listed."""
+    return {path for (path,) in connection.execute("SELECT path FROM roots")}
+
+
+def change_roots(connection: sqlite3.Connection, paths: Set[str], left: Iterable[str]) -> None:
+    """Set the roots whose sessions are listed; erase the text of sessions that are listed no more."""
+    if find_roots(connection) != paths:
+        connection.execute("DELETE FROM roots")
+        connection.executemany("INSERT INTO roots VALUES (?)", [(path,) for path in paths])
+    for session_id in left:
+        erase(connection, session_id)
 
 
 def find_settled_drafts(connection: sqlite3.Connection) -> dict[str, Fingerprint]:
@@ -130,6 +158,7 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
         (facts.title or "").casefold(),
         facts.agent,
         facts.status,
+        facts.program,
         facts.created_at,
         facts.updated_at,
         facts.message_count,

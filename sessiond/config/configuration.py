@@ -25,6 +25,7 @@ from msgspec import Meta, Struct
 
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.presets import RETENTION_PRESETS, RetentionPreset
+from sessiond.dialects import DIALECTS
 from sessiond.limits import (
     CONFIG_BYTES_MAX,
     DEFAULT_BOUNDS,
@@ -101,6 +102,9 @@ class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(ge=1, le=86_400)] = SUMMARIZE_SECONDS
 
 
+_Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
+
+
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     """Complete configuration."""
 
@@ -111,6 +115,8 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     retention: Retention = Retention()
     compaction: Compaction = Compaction()
     summarizer: Summarizer = Summarizer()
+    roots: Mapping[str, _Folders] = {}
+    """Folders of session files, by the dialect of the program that makes files there."""
 
 
 # The allowed values of each key, as an error names them.
@@ -136,7 +142,11 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "compaction.auto": "true or false",
     "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
     "summarizer.timeout_seconds": "seconds, from 1",
-}
+} | dict.fromkeys(
+    (f"roots.{dialect.name}" for dialect in DIALECTS),
+    "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"
+    " a list as JSON",
+)
 
 
 JOINED_DEFAULTS: Final[Mapping[str, Any]] = {"idle_exit_seconds": IDLE_EXIT_SECONDS}
@@ -188,6 +198,7 @@ def load(sources: Sources) -> tuple[Configuration, list[Setting]]:
         settings.append(Setting(key, checked, source))
         section, _, name = key.rpartition(".")
         (tree.setdefault(section, {}) if section else tree)[name] = checked
+    tree["roots"] = {kind: folders for kind, folders in tree["roots"].items() if folders}
     return msgspec.convert(tree, Configuration), settings
 
 
@@ -210,6 +221,8 @@ def _keys_in(kind: type[Struct], section: str) -> Iterator[tuple[str, Any, Any]]
         kept: Any = field.type
         if isinstance(kept, type) and issubclass(kept, Struct):
             yield from _keys_in(kept, f"{field.name}.")
+        elif field.name == "roots":
+            yield from ((f"roots.{dialect.name}", _Folders, ()) for dialect in DIALECTS)
         else:
             yield section + field.name, kept, field.default
 
@@ -231,7 +244,7 @@ def _variable(key: str) -> str:
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
-        if kind == _Words and source.startswith("$"):
+        if kind in {_Words, _Folders} and source.startswith("$"):
             return msgspec.json.decode(value, type=kind)
         # A number from the environment is text; a number from the file must be a TOML number.
         checked = msgspec.convert(value, kind, strict=not source.startswith("$"))

@@ -103,6 +103,7 @@ class Daemon:
         environment = real_environment(self._report_bug, compaction, summarizer)
         store = Store(self._layout, self._files, environment)
         try:
+            await to_thread.run_sync(store.roots.configure, self._tuning.current.roots)
             await to_thread.run_sync(remove_half_made, store)
             await to_thread.run_sync(remove_stray_indexes, store)
             await to_thread.run_sync(settle_drafts, store, self._stop.is_set)

@@ -7,10 +7,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import uuid_utils
 
+from sessiond.dialects import DIALECTS
+from sessiond.dialects.places import Home, places_of
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.environment import NO_SUMMARIZER, Environment
 from sessiond.service.policies import Policies
@@ -48,7 +51,14 @@ def real_environment(
         report_trouble=_report_trouble,
         policies=Policies(compaction, InstalledTokenizers(), _report_trouble),
         summarizer=summarizer,
+        homes=_homes,
     )
+
+
+def _homes() -> Sequence[tuple[str, Home]]:
+    home = str(Path.home())
+    kinds = [dialect.name for dialect in DIALECTS]
+    return [(kind, one) for kind in kinds for one in places_of(kind).homes(os.environ, home)]
 
 
 class InstalledTokenizers:

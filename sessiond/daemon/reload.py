@@ -64,10 +64,13 @@ class Tuning:
             for name in fresh.__struct_fields__
             if getattr(fresh, name) != getattr(self.current, name)
         ]
+        other_roots = fresh.roots != self.current.roots
         self.current = fresh
         self.set_level()
         if service is not None:
             self.govern(service)
+            if other_roots:
+                service.configure_roots(fresh.roots)
         self.changed.set()
         self.changed = anyio.Event()
         _log.info("configuration read", extra={"changed": changed})

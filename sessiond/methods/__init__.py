@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from sessiond.methods import exit, initialize, initialized, shutdown
 from sessiond.methods.catalog import forest as catalog_forest
+from sessiond.methods.catalog import roots as catalog_roots
 from sessiond.methods.catalog import subscribe as catalog_subscribe
 from sessiond.methods.catalog import unsubscribe as catalog_unsubscribe
 from sessiond.methods.retention import run as retention
@@ -106,6 +107,7 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     catalog_forest.METHOD,
     scope_resolve.METHOD,
     scope_switch.METHOD,
+    catalog_roots.METHOD,
     append.METHOD,
     branch.METHOD,
     navigate.METHOD,

@@ -5,11 +5,12 @@ They are passed in, so that tests use a clock and ids that do not change between
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from sessiond.dialects.places import Home
 from sessiond.model.requests import Purpose
 from sessiond.model.row import Rules
 from sessiond.service.policies import Policies
@@ -54,6 +55,8 @@ class Environment(Struct, frozen=True):
     """Configured compaction settings and tokenizers."""
     summarizer: Summarizer = NO_SUMMARIZER
     """Writer of summaries if no client offers to write them."""
+    homes: Callable[[], Sequence[tuple[str, Home]]] = tuple
+    """Folders in which programs may keep session files on this machine, each with its dialect."""
 
     def entry_ids(self, rules: Rules) -> Callable[[], str]:
         """Return the source of entry ids for a file."""

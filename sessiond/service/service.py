@@ -6,7 +6,7 @@ session, are served here, in worker threads.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from sessiond.service.external.watcher import Watcher
 from sessiond.service.files.store import Store
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
+from sessiond.service.listing.root_list import RootList
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Ticket
@@ -73,14 +74,16 @@ class Service:
         self.request_stop = request_stop
         self.clients: dict[Consulted, None] = {}
         self.byte_budget = ByteBudget()
+        watcher = watcher or best_watcher(store.files, environment.report_trouble)
         self.live_catalog = LiveCatalog(
             store,
             environment,
+            notices=watcher.folders,
             actors=lambda: self.registry.open_actors(),
             has_open=lambda session_id: self.registry.describes(session_id),
         )
+        self.roots = RootList(store, environment, self.live_catalog)
         self.search = Search(self.live_catalog, store.files, store.texts)
-        watcher = watcher or best_watcher(store.files, environment.report_trouble)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
         self.runs = SummaryRuns(tasks, environment, summaries)
@@ -96,7 +99,9 @@ class Service:
         )
         tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(watcher.run)
+        tasks.start_soon(watcher.folders.run, self.live_catalog.wake)
         tasks.start_soon(self.registry.disk.run)
+        self._tasks = tasks
         self._deserted = anyio.Event()
         self._use = anyio.Event()
 
@@ -130,6 +135,10 @@ class Service:
     def in_use(self) -> bool:
         """True if a client is connected, or a session would be lost with the daemon."""
         return bool(self.clients) or self.registry.any_in_memory
+
+    def configure_roots(self, folders: Mapping[str, Sequence[str]]) -> None:
+        """Take over the roots of another configuration, by kind."""
+        self._tasks.start_soon(self.roots.configure, folders)
 
     def note_use(self) -> None:
         """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""

@@ -16,6 +16,7 @@ from sessiond import limits
 from sessiond.config import configuration as config_module
 from sessiond.config.config_file import BadConfiguration, default_file
 from sessiond.config.configuration import Configuration, Sources, load
+from sessiond.dialects import DIALECTS
 from sessiond.model.settings import CompactionSettings
 
 EVERYTHING = """
@@ -48,7 +49,12 @@ auto = true
 [summarizer]
 command = ["summarize", "--stdin"]
 timeout_seconds = 80
+
+[roots]
 """
+
+
+EVERYTHING += "".join(f'{dialect.name} = ["~/{dialect.name}", "/x"]\n' for dialect in DIALECTS)
 
 
 @pytest.fixture
@@ -87,7 +93,22 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     )
     assert configuration.summarizer.command == ("summarize", "--stdin")
     assert configuration.summarizer.timeout_seconds == 80
+    assert configuration.roots["pi"] == ("~/pi", "/x")
+    assert configuration.roots.keys() == {dialect.name for dialect in DIALECTS}
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
+
+
+@pytest.mark.parametrize("folders", ["'/x'", "['x']", "['']", "[1]"])
+def test_a_root_is_an_absolute_folder_of_a_known_kind(written: Any, folders: str) -> None:
+    with pytest.raises(BadConfiguration, match=r"roots\.pi is .* allowed: a list of folders"):
+        load(written(f"[roots]\npi = {folders}\n"))
+    with pytest.raises(BadConfiguration, match=r"roots\.vi is not a key; .*roots\.pi"):
+        load(written(f"[roots]\nvi = {folders}\n"))
+
+
+def test_roots_of_the_environment_are_a_list_as_json() -> None:
+    configuration, _ = load(Sources({"SESSIOND_ROOTS_PI": '["/x","~/y"]'}))
+    assert configuration.roots == {"pi": ("/x", "~/y")}
 
 
 def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any) -> None:
@@ -241,7 +262,8 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "compaction": config_module.Compaction,
         "summarizer": config_module.Summarizer,
     }
-    keys = {name for name in structs.asdict(Configuration()) if name not in sections}
+    keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
+    keys |= {f"roots.{dialect.name}" for dialect in DIALECTS}
     for name, section in sections.items():
         keys |= {f"{name}.{field}" for field in section.__struct_fields__}
     assert keys == set(config_module._ALLOWED)

@@ -33,6 +33,7 @@ def stored(number: int, **given: Any) -> Stored:
         "title": None,
         "agent": None,
         "status": None,
+        "program": "native",
         "archived": False,
         "draft": False,
         "has_assistant": True,
@@ -227,19 +228,20 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
 
 
 def catalog_of_version(path: Path, version: int) -> None:
-    """Make a catalog with one session, as versions 3 to 6 made one."""
+    """Make a catalog with one session, as versions 3 to 7 made one."""
     catalog = Catalog(path, lambda _text: None)
     catalog.put([stored(1, tags=("blue",))])
     catalog.close()
     with sqlite3.connect(path) as older:
         if version < 6:
             older.execute("ALTER TABLE sessions ADD COLUMN summary BLOB NOT NULL DEFAULT x''")
+        older.execute("ALTER TABLE sessions DROP COLUMN program")
         older.execute(f"PRAGMA user_version = {version}")
     older.close()
 
 
 @pytest.mark.parametrize(
-    ("version", "fingerprint"), [(3, NOTHING), (4, NOTHING), (5, SEEN), (6, SEEN)]
+    ("version", "fingerprint"), [(3, NOTHING), (4, NOTHING), (5, SEEN), (6, SEEN), (7, SEEN)]
 )
 def test_rows_of_an_earlier_version_stay_and_outdated_ones_are_read_again(
     tmp_path: Path, version: int, fingerprint: Fingerprint
@@ -276,6 +278,21 @@ def test_rows_of_an_earlier_version_say_why_a_session_is_read_only(
     now.close()
     assert isinstance(info, bytes)
     assert json.loads(info) == {**before, "read_only_reason": reason}
+
+
+@pytest.mark.parametrize("version", [3, 6, 7])
+def test_rows_of_an_earlier_version_name_their_program(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "catalog.sqlite"
+    catalog_of_version(path, version)
+    with sqlite3.connect(path) as older:
+        older.execute("UPDATE sessions SET info = ?", (b'{"dialect":"pi"}',))
+    older.close()
+    catalog = Catalog(path, lambda _text: None)
+    ((info, _, _),) = catalog.page(Query(program="pi"), 10, None)[0]
+    other = catalog.page(Query(program="native"), 10, None)[0]
+    catalog.close()
+    assert json.loads(info)["agent_program"] == "pi"
+    assert other == []
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 99])

@@ -11,6 +11,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         trash/                            deleted sessions until they are purged
         catalog.sqlite                    the index of files; may be thrown away
         search.sqlite                     the full-text index; made by the first search
+        roots.json                        the folders that clients added as roots
         indexes/<session id>.index        indexes of large sessions; may be thrown away
         daemon.lock                       the lock of the profile's one daemon
 """
@@ -78,6 +79,7 @@ class Layout:
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
         self.search = self.root / "search.sqlite"
+        self.roots = self.root / "roots.json"
         self.daemon_lock = self.root / "daemon.lock"
 
     def make_folders(self, files: Files) -> None:

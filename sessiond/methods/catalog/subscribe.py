@@ -18,7 +18,7 @@ class WatchResult(Struct, frozen=True):
 def handle(client: Client, _params: Params, _call: Call[Client]) -> WatchResult:
     """Register the connection in one step with the answer, so that no change falls between."""
     live_catalog = client.service.live_catalog
-    live_catalog.feed.add(client.listener)
+    live_catalog.watch(client.listener)
     return WatchResult(live_catalog.revision)
 
 

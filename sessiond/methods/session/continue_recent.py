@@ -9,8 +9,10 @@ from msgspec import Meta
 
 from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import SessionCorrupt, SessionLocked, SessionNotFound, StorageError
+from sessiond.limits import RECENT_LOOKED_AT
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods.session.create import CreateParams, CreateResult, new_header
+from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import SessionId
 
 __all__ = ["METHOD"]
@@ -22,8 +24,9 @@ class ContinueParams(Params):
     cwd: Annotated[str, Meta(min_length=1)] | None = None
 
 
-class _IdOnly(msgspec.Struct):
+class _Found(msgspec.Struct):
     id: SessionId
+    read_only_reason: ReadOnlyReason | None
 
 
 def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
@@ -35,10 +38,12 @@ def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
 async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
     service = client.service
     query = Query(cwd=None if cwd is None else without_slash(cwd), has_assistant=True)
-    page = await service.live_catalog.select(query, 1, None, call.progress)
-    if page.sessions:
-        session_id = msgspec.json.decode(page.sessions[0], type=_IdOnly).id
-        return CreateResult(await service.info(session_id), created=False)
+    page = await service.live_catalog.select(query, RECENT_LOOKED_AT, None, call.progress)
+    for shown in page.sessions:
+        found = msgspec.json.decode(shown, type=_Found)
+        # A damaged session can be repaired and continued; a file that is only read cannot.
+        if found.read_only_reason in {None, "bad_line"}:
+            return CreateResult(await service.info(found.id), created=False)
     if cwd is None:
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from anyio import to_thread
+from msgspec import Meta, Raw, Struct, structs
 
 from sessiond.catalog.query import (
     BadCursor,
@@ -51,6 +52,7 @@ class ListParams(Params):
     updated_after: TimeText | None = None
     updated_before: TimeText | None = None
     root: str | None = None
+    program: str | None = None
     profile: str | None = None
     drafts: bool = False
     sort: Sort = "updated_at"
@@ -79,9 +81,23 @@ def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
             path="profile",
         )
     query = _query(params)
-    after = _position(query, params.cursor)
-    service.work(call, lambda: _list(client, query, limit, after, call))
+    if query.root is None:
+        after = _position(query, params.cursor)
+        service.work(call, lambda: _list(client, query, limit, after, call))
+    else:
+        service.work(call, lambda: _list_below(client, query, limit, params.cursor, call))
     return DEFERRED
+
+
+async def _list_below(
+    client: Client, query: Query, limit: int, cursor: str | None, call: Call[Client]
+) -> Raw:
+    """List the files below a folder; a root may be named in any spelling of its path."""
+    assert query.root is not None
+    root = await to_thread.run_sync(client.service.store.roots.find, query.root)
+    if root is not None:
+        query = structs.replace(query, root=root.path)
+    return await _list(client, query, limit, _position(query, cursor), call)
 
 
 async def _list(
@@ -111,6 +127,7 @@ def _query(params: ListParams) -> Query:
         tags=tuple(dict.fromkeys(params.tags or ())),
         agent=params.agent,
         status=params.status,
+        program=params.program,
         archived=params.archived,
         title=params.title,
         words=params.query,

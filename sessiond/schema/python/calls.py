@@ -41,6 +41,7 @@ ANSWER_OF: Final = {
     "session/resolve": "SessionInfo SessionAnswer.session",
     "session/continue_recent": "Created",
     "catalog/forest": "Forest",
+    "catalog/roots": "Roots RootPage.roots",
     "session/append": "Appended",
     "session/branch": "Moved",
     "session/navigate": "Navigated",

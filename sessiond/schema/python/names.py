@@ -63,6 +63,7 @@ RESULTS: Final[tuple[Row, ...]] = (
             " created_at? updated_at? seq? leaf_id? heads? message_count? message_total? entry_count?"
             " first_message? usage? persist? persisted? dialect? archived? read_only? problems? epoch?"
             " lineage? dry_run? plan? system_prompt? compaction? metadata? read_only_reason? scope?"
+            " agent_program?"
         ),
     ),
     ("Scope", "Scope", "scope agent? project?"),
@@ -175,6 +176,8 @@ RESULTS: Final[tuple[Row, ...]] = (
         ),
     ),
     ("Forest", "ForestNodes ForestText", "nodes= text?"),
+    ("Root", "RootInfo", "path kind sessions= bytes= added= configured= reason?"),
+    ("RootPage", "RootsResult", "roots"),
 )
 
 REQUESTS: Final[tuple[Row, ...]] = (
@@ -192,7 +195,12 @@ REQUESTS: Final[tuple[Row, ...]] = (
 ALIASES: Final[dict[str, dict[str, str]]] = {
     "messages": {"After": "Cursor | Mapping[str, Any] | Literal[0]"},
     # The method `list` hides the type of that name where methods are declared.
-    "results": {"Heads": "list[Head]", "Everybody": "list[Present]", "Hits": "list[Hit]"},
+    "results": {
+        "Heads": "list[Head]",
+        "Everybody": "list[Present]",
+        "Hits": "list[Hit]",
+        "Roots": "list[Root]",
+    },
     "requests": {"Subject": "Summarize | BeforeCompact | BeforeFork | BeforeBranch"},
 }
 

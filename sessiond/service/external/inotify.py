@@ -18,6 +18,7 @@ import anyio
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
+from sessiond.service.external.folder_notices import FolderNotices, InotifyFolders
 from sessiond.service.external.watcher import Changed, PathOf, PollingWatcher, Watch, Watcher
 from sessiond.system import SYSTEM
 
@@ -61,6 +62,7 @@ class InotifyWatcher:
     def __init__(self, looking: PollingWatcher, report: Callable[[str], None]) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._call(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.folders: FolderNotices = InotifyFolders(report)
         self._looking = looking
         self._report = report
         self._full = False

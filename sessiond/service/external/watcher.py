@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS
+from sessiond.service.external.folder_notices import NO_NOTICES, FolderNotices
 
 __all__ = ["NO_WATCH", "Changed", "PathOf", "PollingWatcher", "Unwatched", "Watch", "Watcher"]
 
@@ -44,6 +45,11 @@ class Watch(Protocol):
 
 class Watcher(Protocol):
     """Source of notices about changes."""
+
+    @property
+    def folders(self) -> FolderNotices:
+        """Source of notices about folders."""
+        ...
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
         """Call `changed` for each change of the file that has the path."""
@@ -80,6 +86,8 @@ class _Looked:
 
 class PollingWatcher:
     """Polling of every watched file each `seconds`; rests while there is none."""
+
+    folders = NO_NOTICES
 
     def __init__(self, files: Files, seconds: float = WATCH_POLL_SECONDS) -> None:
         self._files = files
@@ -133,6 +141,8 @@ NO_WATCH: Final[Watch] = _NoWatch()
 
 class Unwatched:
     """Source without notices: the next write finds foreign lines."""
+
+    folders = NO_NOTICES
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
         """Return a watch without notices."""

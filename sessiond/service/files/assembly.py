@@ -11,6 +11,7 @@ from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.roots import Roots
 from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["Assembly"]
@@ -19,8 +20,11 @@ __all__ = ["Assembly"]
 class Assembly:
     """Builder of open sessions: adds to a file's lines what the profile knows of the file."""
 
-    def __init__(self, layout: Layout, records: CatalogRecords, environment: Environment) -> None:
+    def __init__(
+        self, layout: Layout, records: CatalogRecords, environment: Environment, roots: Roots
+    ) -> None:
         self._layout = layout
+        self._roots = roots
         self._records = records
         self._environment = environment
 
@@ -37,6 +41,7 @@ class Assembly:
         if self._layout.is_pending(path):
             place = self._layout.session_path(session_id, self._environment.file_stamp())
         elsewhere = path.parent not in self._layout.folders
+        is_listed = self._roots.holds(path) or (known is not None and known.listed)
         return OpenSession(
             session_id,
             indexer.session,
@@ -51,5 +56,5 @@ class Assembly:
             unwritable="older_version" if indexer.upgrade is not None else None,
             archived=self._layout.is_archived(path),
             elsewhere=elsewhere,
-            hidden=elsewhere and not (known is not None and known.listed),
+            hidden=elsewhere and not is_listed,
         )

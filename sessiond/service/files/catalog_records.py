@@ -7,6 +7,7 @@ rows.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
 from sessiond.model.digests import sha256_hex
+from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
@@ -64,6 +66,29 @@ class CatalogRecords:
         # An earlier file of this id that is gone, perhaps to the trash, was another file.
         if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
+
+    def id_for(self, path: Path, header_id: str, other: str | None) -> str:
+        """Return the session id of a file whose name has none.
+
+        That is the id in the header, unless it is no session id or `other`, the file that is known
+        to have the id, is another file; then it is derived from the path. A file that once got an id
+        from its path keeps that id.
+        """
+        derived = derive_session_id(str(path))
+        known = self.known(derived)
+        if not is_session_id(header_id) or (known is not None and known.path == str(path)):
+            return derived
+        if other is None:
+            known = self.known(header_id)
+            other = known.path if known is not None and self._may_exist(known.path) else None
+        is_free = other is None or str(path) in {other, os.path.realpath(other)}
+        return header_id if is_free else derived
+
+    def _may_exist(self, path: str) -> bool:
+        try:
+            return self._files.exists(path)
+        except OSError:
+            return True
 
     def note(self, opened: OpenSession) -> None:
         """Record where a session's file is and under which epoch it is served."""
@@ -159,6 +184,7 @@ def row_of(
         title=info.title,
         agent=info.agent,
         status=info.status,
+        program=info.agent_program,
         archived=info.archived,
         draft=info.path is not None and not info.persisted,
         has_assistant=has_assistant,

@@ -28,6 +28,7 @@ from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.repairing import Repair, bring_over, write_repaired
+from sessiond.service.files.roots import Roots
 from sessiond.service.files.verifying import VerifyScope
 from sessiond.service.log.open_session import OpenSession
 
@@ -37,14 +38,17 @@ __all__ = ["SessionFiles", "exists_again", "lies_inside", "still_there"]
 class SessionFiles:
     """The places of one profile's session files."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of one profile
         self,
         layout: Layout,
         files: Files,
         records: CatalogRecords,
         indexes: KeptIndexes,
         environment: Environment,
+        *,
+        roots: Roots,
     ) -> None:
+        self._roots = roots
         self.trash = Trash(layout, files)
         self.restoring = Restoring(layout, files)
         self._layout = layout
@@ -212,6 +216,9 @@ class SessionFiles:
         known = self._records.known(session_id)
         if known is None or Path(known.path).parent in self._layout.folders:
             raise self.not_found(session_id)
+        if self._roots.holds(Path(known.path)):
+            text = "its file lies in a root, whose files are listed: remove the root with catalog/roots"
+            raise InvalidParams(text, path="session_id")
 
     def restore(self, session_id: str) -> None:
         """Move the file of a deleted session back to its former place.

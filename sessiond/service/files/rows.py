@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.catalog.rows import Fingerprint, Known, Stored
+from sessiond.dialects.base import Dialect
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
@@ -35,11 +36,18 @@ class Rows:
 
     def header(self, path: Path) -> Header:
         """Return the first line of a file. Raises SessionCorrupt, StorageError."""
+        return self._begun(path).header
+
+    def dialect(self, path: Path) -> Dialect:
+        """Return the dialect of a file. Raises SessionCorrupt, StorageError."""
+        return self._begun(path).dialect
+
+    def _begun(self, path: Path) -> Indexer:
         indexer = Indexer(path, in_place=True)
         rest = scan(self._files, path, indexer.visit, lines_max=1)
         if rest and not indexer.has_begun:
             indexer.visit(0, rest)
-        return indexer.header
+        return indexer
 
     def read(
         self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint

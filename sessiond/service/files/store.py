@@ -25,7 +25,7 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import make_file
 from sessiond.limits import LEASE_EPOCHS_RESERVED, LINE_BYTES_MAX
 from sessiond.model.entries import Header
-from sessiond.model.ids import derive_session_id, is_session_id
+from sessiond.model.ids import is_session_id
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
 from sessiond.service.files.assembly import Assembly
@@ -36,6 +36,7 @@ from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.promotion import Promotion
+from sessiond.service.files.roots import Roots
 from sessiond.service.files.rows import Rows
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
@@ -57,8 +58,11 @@ class Store:
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.records = CatalogRecords(self.catalog, files, environment.new_epoch)
         self.indexes = KeptIndexes(layout, files)
-        self.session_files = SessionFiles(layout, files, self.records, self.indexes, environment)
-        self._assembly = Assembly(layout, self.records, environment)
+        self.roots = Roots(layout, files, environment.report_trouble)
+        self.session_files = SessionFiles(
+            layout, files, self.records, self.indexes, environment, roots=self.roots
+        )
+        self._assembly = Assembly(layout, self.records, environment, self.roots)
         self.rows = Rows(layout, files, self.records, self._assembly)
         self.checks = Checks(self.session_files, layout, files)
         # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
@@ -188,10 +192,12 @@ class Store:
         if own is not None:
             return own
         header_id = self.rows.header_id(path)
-        taken = self.session_files.find(header_id) if is_session_id(header_id) else path
-        usable = is_session_id(header_id) if taken is None or taken == path else False
-        session_id = header_id if usable else derive_session_id(str(path))
-        self.records.place(session_id, path)
+        taken = self.session_files.find(header_id) if is_session_id(header_id) else None
+        session_id = self.records.id_for(path, header_id, None if taken is None else str(taken))
+        known = self.records.known(session_id)
+        # A root may list the file under the name of a link.
+        if known is None or os.path.realpath(known.path) != str(path):
+            self.records.place(session_id, path)
         return session_id
 
     def _open(self, path: Path, session_id: str) -> OpenSession:

@@ -2,6 +2,8 @@
 
 live_catalog.py    what lists show, kept current
 folder_scanner.py  folders against the catalog
+root_folders.py    looks at the folders of roots
+root_list.py       the roots for people
 file_index.py      files by session id
 mtime_cache.py     whether a folder or file is unchanged
 pages.py           pages of lists

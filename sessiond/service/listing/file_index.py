@@ -1,4 +1,4 @@
-"""Index of the files in a profile's folders by session id.
+"""Index of the files in a profile's folders, and in the folders of its roots, by session id.
 
 Pure: the caller passes the names in the folders. Of several files with one id the first folder
 decides, then a name that sessiond made, then the older name.
@@ -6,13 +6,13 @@ decides, then a name that sessiond made, then the older name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 from typing import Final
 
 from sessiond.journal.profile.layout import Layout
 
-__all__ = ["FileIndex"]
+__all__ = ["FileIndex", "is_session_name"]
 
 _SUFFIX: Final = ".jsonl"
 
@@ -23,6 +23,7 @@ class FileIndex:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self.folders = (layout.sessions, layout.archive, layout.pending)
+        """The profile's own folders; folders of roots come behind them."""
         self._names: dict[Path, set[str]] = {folder: set() for folder in self.folders}
         self._id_at: dict[str, str | None] = {}
         self._files_of: dict[str, list[str]] = {}
@@ -37,15 +38,24 @@ class FileIndex:
         files = self._files_of.get(session_id, [])
         return (files[0], files[1:]) if files else (None, [])
 
+    def names(self, folder: Path) -> Set[str]:
+        """Return the names of the files in a folder, as they were set last."""
+        return self._names.get(folder, frozenset())
+
     def update(
-        self, folder: Path, names: Iterable[str], identify: Callable[[Path], str | None]
+        self,
+        folder: Path,
+        names: Iterable[str],
+        identify: Callable[[Path], str | None],
+        again: Set[str] = frozenset(),
     ) -> Iterator[str]:
         """Set the names in a folder; yield the session ids that the change concerns.
 
-        `identify` returns the session id of a file whose name sessiond did not make.
+        `identify` returns the session id of a file whose name sessiond did not make; for the files
+        without a session in `again` that is asked again.
         """
-        now = {name for name in names if name.endswith(_SUFFIX) and not name.startswith(".")}
-        before, self._names[folder] = self._names[folder], now
+        now = {name for name in names if is_session_name(name)}
+        before, self._names[folder] = self._names.get(folder, set()) - again, now
         for name in before - now:
             path = f"{folder}/{name}"
             self._gone.append(path)
@@ -75,4 +85,11 @@ class FileIndex:
 
     def _rank(self, text: str) -> tuple[int, bool, str]:
         path = Path(text)
-        return self.folders.index(path.parent), self._layout.id_of(path) is None, path.name
+        own = self.folders
+        place = own.index(path.parent) if path.parent in own else len(own)
+        return place, self._layout.id_of(path) is None, path.name
+
+
+def is_session_name(name: str) -> bool:
+    """Return whether a file of this name may be a session."""
+    return name.endswith(_SUFFIX) and not name.startswith(".")

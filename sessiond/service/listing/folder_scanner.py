@@ -8,13 +8,18 @@ most once per SCAN_SECONDS.
 Rule 3: an open session's row is its actor's task; here only its file's name counts.
 
 Rule 4: of several files with one session id the first in the layout's order is the session; the
-other files are listed as unreadable.
+other files are listed as unreadable. A file of a root never gets an id that another file has.
+
+Rule 5: what was listed because of a root leaves the catalog with the root (`root_folders` says how
+roots are looked at).
 
 Blocking, for worker threads, one scan at a time.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -26,11 +31,13 @@ from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
-from sessiond.model.ids import derive_session_id, is_session_id
+from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.roots import Root
 from sessiond.service.files.store import Store
-from sessiond.service.listing.file_index import FileIndex
+from sessiond.service.listing.file_index import FileIndex, is_session_name
 from sessiond.service.listing.mtime_cache import MtimeCache
+from sessiond.service.listing.root_folders import Look, RootFolders
 
 __all__ = ["FolderScanner", "Unreadable"]
 
@@ -54,8 +61,11 @@ class FolderScanner:
         store: Store,
         monotonic: Callable[[], float],
         is_open: Callable[[str], bool],
+        notices: FolderNotices,
     ) -> None:
         self._store = store
+        self._roots = store.roots
+        self._notices = notices
         self._layout = store.layout
         self._files = store.files
         self._monotonic = monotonic
@@ -67,6 +77,14 @@ class FolderScanner:
 
     def _forget(self) -> None:
         self._claims = FileIndex(self._layout)
+        self.root_folders = RootFolders(self._files, self._roots, self._notices, self._monotonic)
+        self._listed_roots: tuple[Root, ...] | None = None
+        """The roots whose sessions are listed; None while the catalog was not asked."""
+        self._known_at: dict[str, str] = {}
+        # The state of files that are no sessions, with the time that a change of permissions sets.
+        self._refused: dict[str, tuple[int, ...]] = {}
+        # Files that were listed because of a root that is no root any more.
+        self._left: dict[str, str] = {}
         self._seen: dict[str, Fingerprint] = {}
         self._unreadable: dict[str, str] = {}
         self._folders = MtimeCache(self._files)
@@ -81,6 +99,11 @@ class FolderScanner:
     def is_behind(self) -> bool:
         """Return whether rows were lost, or never existed, since the last scan."""
         return self._catalog.file.generation != self._generation
+
+    @property
+    def has_other_roots(self) -> bool:
+        """Return whether roots were added or removed since the last scan."""
+        return self._listed_roots is not self._roots.current
 
     def expect(self, session_id: str) -> None:
         """Record a change of this session's file: the next scan looks at it too."""
@@ -98,17 +121,41 @@ class FolderScanner:
             or bool(self._expected)
             or self._monotonic() >= self._next_full
             or any(self._folders.has_changed(folder) for folder in self._claims.folders)
+            or self.root_folders.has_changed()
         )
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
         """Return the files that are no sessions, of the folders that a list shows."""
         folders = {self._layout.sessions: archived is not True}
         folders |= {self._layout.archive: archived is not False, self._layout.pending: drafts}
+        found = sorted(self.root_folders.troubles.items()) + sorted(dict(self._unreadable).items())
         return [
             Unreadable(printable(path), printable(reason))
-            for path, reason in sorted(dict(self._unreadable).items())
+            for path, reason in found
             if folders.get(Path(path).parent, True)
         ]
+
+    def meet(self, rows: Iterable[Stored]) -> None:
+        """Take note of rows that were stored: their files may lie outside all folders."""
+        for row in rows:
+            if row.path is not None and self._is_elsewhere(row.path):
+                self._elsewhere[row.path] = row.session_id
+
+    def forget(self, session_id: str) -> None:
+        """Forget a file outside all folders that is in no list any more."""
+        for path, found in list(self._elsewhere.items()):
+            if found == session_id:
+                self._elsewhere.pop(path, None)
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Return whether a file lies outside the profile and all roots."""
+        there = Path(path)
+        return not (
+            there.parent in self._claims.folders
+            or there.parent in self.root_folders.folders
+            or self._roots.holds(there)
+            or path in self._left
+        )
 
     # -- the scan ----------------------------------------------------------------------
 
@@ -136,58 +183,106 @@ class FolderScanner:
         known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
         touched = self._look(expected, known)
         self._settle(touched, tell, report)
+        self._settle_roots()
         self._generation = generation
 
     def _look(self, expected: set[str], known: dict[str, Known] | None) -> list[str]:
         """Return the sessions whose files changed, in the order of their ids."""
         full = self._monotonic() >= self._next_full
         touched: dict[str, None] = dict.fromkeys(expected)
-        if known:
-            self._seen = {row.path: row.fingerprint for row in known.values() if row.listed}
+        if known is not None:
+            listed = [row for row in known.values() if row.listed]
+            self._seen = {row.path: row.fingerprint for row in listed}
+            self._known_at = {row.path: row.session_id for row in listed}
+        touched |= dict.fromkeys(self._look_left())
         for folder in self._claims.folders:
-            changed = self._folders.has_changed(folder)
-            if changed or full:
-                touched |= dict.fromkeys(self._look_into(folder, full=full))
+            if full or self._folders.has_changed(folder):
+                touched |= dict.fromkeys(self._take_in(self._look_into(folder, full=full)))
+        for look in self.root_folders.look(full=full):
+            touched |= dict.fromkeys(self._take_in(look))
+        for path, session_id in self._known_at.items():
+            if self._is_elsewhere(path):
+                self._elsewhere[path] = session_id
+        self._known_at = {}
         if full:
-            rows = self._catalog.all() if known is None else known.values()
-            # A file that was only read is in no list, so its state is not needed now.
-            self._elsewhere = {
-                row.path: row.session_id
-                for row in rows
-                if row.listed and Path(row.path).parent not in self._claims.folders
-            }
             touched |= dict.fromkeys(self._look_elsewhere())
             self._next_full = self._monotonic() + SCAN_SECONDS
-        for row in (known or {}).values():
-            # The file disappeared or moved while no daemon looked.
-            if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
-                touched[row.session_id] = None
-        return sorted(touched)
+        return sorted(touched | dict.fromkeys(self._missing(known or {})))
 
-    def _look_into(self, folder: Path, *, full: bool) -> Iterable[str]:
+    def _missing(self, known: dict[str, Known]) -> Iterable[str]:
+        """Yield the sessions whose files disappeared or moved while no daemon looked."""
+        for row in known.values():
+            if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
+                yield row.session_id
+
+    def _look_left(self) -> Iterable[str]:
+        """Yield the sessions that are listed because of a root that is no root any more."""
+        current = self._roots.current
+        if self._listed_roots is not current:
+            for path in self._catalog.roots() - {root.path for root in current}:
+                for row in self._catalog.below(path):
+                    self._left[row.path] = row.session_id
+                    yield row.session_id
+
+    def _settle_roots(self) -> None:
+        """Record the current roots as those whose sessions are listed; erase what left with a root."""
+        current = self._roots.current
+        if self._listed_roots is not current:
+            left = list(self._left.values())
+            self._catalog.set_roots({root.path for root in current}, left)
+            if left:
+                self._store.texts.forget(left)
+            self._listed_roots = current
+            self._left = {}
+
+    def _look_into(self, folder: Path, *, full: bool) -> Look:
         look = self._folders.look(folder)
-        stats: dict[str, FileStat] | None = None
+        found: dict[str, FileStat | None] = {}
         try:
             with telling("list", folder):
-                stats = self._files.stats(folder) if full else None
-                names = self._files.listdir(folder) if stats is None else list(stats)
+                if full:
+                    found |= self._files.stats(folder)
+                else:
+                    found = dict.fromkeys(self._files.listdir(folder))
         except StorageError as error:
             if error.data()["errno"] != "ENOENT":
                 raise
-            names = []
         self._folders.looked(look)
-        yield from self._claims.update(folder, names, self._identify)
+        return Look(folder, found)
+
+    def _take_in(self, look: Look) -> Iterable[str]:
+        """Yield the sessions that the files in a folder concern."""
+        folder, found = look.folder, look.found
+        names: Iterable[str] = found
+        if look.asked is not None:
+            names = (self._claims.names(folder) - look.asked) | found.keys()
+        again = {name for name, one in found.items() if self._is_changed(f"{folder}/{name}", one)}
+        yield from self._claims.update(
+            folder, names, lambda path: self._identify(path, found.get(path.name)), again
+        )
         for path in self._claims.take_gone():
-            self._seen.pop(path, None)
-            self._unreadable.pop(path, None)
-        for name, found in (stats or {}).items():
+            for kept in (self._seen, self._unreadable, self._refused):
+                kept.pop(path, None)
+        for name, one in found.items():
             path = f"{folder}/{name}"
             session_id = self._claims.id_at(path)
-            if session_id is not None and self._seen.get(path) != fingerprint_of(found):
-                yield session_id
+            if session_id is None and one is not None and is_session_name(name):
+                self._refused[path] = _state(one)
+            elif one is not None and self._seen.get(path) != fingerprint_of(one):
+                yield from () if session_id is None else (session_id,)
 
-    def _identify(self, path: Path) -> str | None:
+    def _is_changed(self, path: str, found: FileStat | None) -> bool:
+        """Return whether a file that was no session has changed since."""
+        refused = self._refused.get(path)
+        return refused is not None and found is not None and refused != _state(found)
+
+    def _identify(self, path: Path, found: FileStat | None) -> str | None:
         """Return the session id of a file whose name has none; record why if it is no session."""
+        known_id = self._known_at.get(str(path))
+        if found is not None and self._seen.get(str(path)) == fingerprint_of(found) and known_id:
+            # Read by an earlier daemon, and not written to since.
+            return known_id
+        self._unreadable.pop(str(path), None)
         if printable(path) != str(path):
             # Neither an answer nor the catalog can hold a name that is not UTF-8.
             self._unreadable[str(path)] = "its name is not UTF-8: rename it"
@@ -197,15 +292,27 @@ class FolderScanner:
         except SessiondError as error:
             self._unreadable[str(path)] = str(error)
             return None
+        if self._is_linked(path):
+            return None
         other, _ = self._claims.of(header_id)
-        known = self._store.records.known(header_id)
-        if other is None and known is not None and self._files.exists(known.path):
-            other = known.path
-        usable = is_session_id(header_id) and other in {None, str(path)}
-        return header_id if usable else derive_session_id(str(path))
+        return self._store.records.id_for(path, header_id, other)
+
+    def _is_linked(self, path: Path) -> bool:
+        """Return whether a file of a root is a link to a file that is listed where it lies."""
+        if path.parent in self._claims.folders:
+            return False
+        try:
+            if not stat.S_ISLNK(self._files.lstat(path).st_mode):
+                return False
+        except OSError:
+            return False
+        real = Path(os.path.realpath(path))
+        folders = (self._claims.folders, self.root_folders.folders)
+        return any(real.parent in each for each in folders) or self._roots.holds(real)
 
     def _look_elsewhere(self) -> Iterable[str]:
-        for path, session_id in self._elsewhere.items():
+        # `meet` may add files meanwhile.
+        for path, session_id in list(self._elsewhere.items()):
             try:
                 found = fingerprint_of(self._files.stat(Path(path)))
             except OSError:
@@ -254,7 +361,7 @@ class FolderScanner:
         if path is None and known is not None:
             path = self._path_elsewhere(known)
         if path is None:
-            if known is not None and not self._files.exists(known.path):
+            if known is not None and not self._has_place(known.path):
                 self._miss(known, gone)
             return None
         if self._is_open(session_id):
@@ -272,11 +379,24 @@ class FolderScanner:
             return None
         return None if row is None else (row, None if known is None else known.mark)
 
+    def _has_place(self, path: str) -> bool:
+        """Return whether a file is there, and may be listed."""
+        if path in self._left:
+            return False
+        try:
+            return self._files.exists(path)
+        except OSError:
+            # A root that cannot be read has no sessions; a profile that cannot be read is an error.
+            if self._roots.holds(Path(path)):
+                return False
+            raise
+
     def _miss(self, known: Known, gone: list[str]) -> None:
         """Handle a missing file; forget one that was missing at the last start too."""
         if self._is_there(known.session_id):
             # The file was put in its place after the look at its folder.
             return
+        self._elsewhere.pop(known.path, None)
         if known.listed:
             gone.append(known.session_id)
         elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
@@ -312,3 +432,7 @@ class FolderScanner:
         self._seen[str(path)] = found
         self._unreadable.pop(str(path), None)
         return row
+
+
+def _state(found: FileStat) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -13,7 +13,7 @@ and every connection that watches the catalog is told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import TypeVar
 
 import anyio
@@ -27,20 +27,23 @@ from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
     RETRY_AFTER_MS,
+    ROOT_POLL_SECONDS,
     UNREADABLE_SHOWN_MAX,
 )
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
+from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import Snapshot, snapshot
+from sessiond.service.files.roots import Root, is_in
 from sessiond.service.files.store import Store
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.service.listing.pages import Pages, Selection
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.ports import Progress
+from sessiond.service.ports import Listener, Progress
 
 __all__ = ["LiveCatalog", "RosterStatistics"]
 
@@ -71,10 +74,11 @@ class LiveCatalog:
         *,
         actors: Callable[[], Iterable[SessionActor]],
         has_open: Callable[[str], bool],
+        notices: FolderNotices,
     ) -> None:
         """Take `actors`, the open sessions, and `has_open`, which also covers closing ones.
 
-        `has_open` may be called in any thread.
+        `has_open` may be called in any thread. `notices` tell of changes in the folders of roots.
         """
         self.feed = Feed()
         self.revision = unix_ms(environment.now()) or 0
@@ -83,7 +87,9 @@ class LiveCatalog:
         self._require_folder = store.session_files.require_folder
         self._environment = environment
         self._actors = actors
-        self._scanner = FolderScanner(store, environment.monotonic, has_open)
+        self._roots = store.roots
+        self._notices = notices
+        self._scanner = FolderScanner(store, environment.monotonic, has_open, notices)
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
@@ -128,11 +134,44 @@ class LiveCatalog:
         await self._reporting_bugs(self._look_around)
         self.complete.set()
         while True:
-            await self._wake.wait()
+            await self._changed_or_polled()
             await anyio.sleep(CATALOG_FLUSH_SECONDS)
             self._wake = anyio.Event()
             self._is_woken = False
             await self._reporting_bugs(self._flush)
+
+    async def _changed_or_polled(self) -> None:
+        """Wait for a change; in folders of roots whose changes no system tells, for a while only."""
+        while not self._wake.is_set():
+            is_polled = len(self.feed) and self._scanner.root_folders.must_be_polled
+            with anyio.move_on_after(ROOT_POLL_SECONDS if is_polled else None):
+                await self._wake.wait()
+            if is_polled:
+                return
+
+    def wake(self) -> None:
+        """Look for changes about a second later, if a connection watches the catalog."""
+        if len(self.feed):
+            self._wake.set()
+
+    def watch(self, listener: Listener) -> None:
+        """Tell a connection of changes from now on."""
+        self.feed.add(listener)
+        if self._scanner.root_folders.must_be_polled:
+            self._wake.set()
+
+    def roots_changed(self, before: Sequence[Root]) -> None:
+        """Record that there are other roots now: open sessions may come into lists, or leave them."""
+        for actor in self._actors():
+            opened = actor.opened
+            if opened.elsewhere and opened.path is not None:
+                if self._roots.holds(opened.path):
+                    opened.hidden = False
+                    self.touch(actor)
+                elif is_in(before, opened.path):
+                    opened.hidden = True
+                    self._dirty.discard(actor)
+        self._wake.set()
 
     def scan_now(self) -> None:
         """Start the first scan without delay."""
@@ -153,7 +192,8 @@ class LiveCatalog:
 
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)
-        if self._words or len(self.feed) or self._scanner.is_behind:
+        is_watched = len(self.feed) > 0
+        if self._words or is_watched or self._scanner.is_behind or self._scanner.has_other_roots:
             await self._look_around()
 
     async def let_go(self, actor: SessionActor) -> None:
@@ -170,6 +210,7 @@ class LiveCatalog:
         """Drop all records of a session that no client has open."""
         async with self._turn:
             forgotten = [session_id]
+            self._scanner.forget(session_id)
             await self._store([], forgotten, lambda: self._catalog.forget(forgotten))
 
     # -- questions ---------------------------------------------------------------------
@@ -240,6 +281,7 @@ class LiveCatalog:
             rows = [self._records.row(one) for one in seen]
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
+                self._scanner.meet(rows)
                 self._raise_revision(changes)
             return then()
 
@@ -252,6 +294,8 @@ class LiveCatalog:
         async with self._scanning:
             changes = Changes(self._words)
             rebuilt = False
+            if self._roots.current:
+                self._notices.begin()
 
             def work() -> None:
                 nonlocal rebuilt

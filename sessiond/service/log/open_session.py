@@ -48,7 +48,7 @@ class OpenSession(Struct, eq=False):
     elsewhere: bool = False
     """True if the file lies in no folder of the profile: it is another program's or the user's."""
     hidden: bool = False
-    """True if the file lies elsewhere and was only read: lists show it after its first change."""
+    """True if the file lies elsewhere, in no root, and was only read: lists show it after its first change."""
     unwritable: ReadOnlyReason | None = None
     """Reason why sessiond never writes to the file, however whole the file is."""
     archived: bool = False
@@ -108,6 +108,7 @@ class OpenSession(Struct, eq=False):
             persisted=self.journal.blocking and not self.pending,
             persist=self.persist,
             dialect=self.dialect.name,
+            agent_program=self.dialect.name,
             archived=self.archived,
             read_only=self.read_only,
             read_only_reason=self.read_only_reason,

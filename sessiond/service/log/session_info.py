@@ -76,6 +76,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     persisted: bool
     persist: Persist
     dialect: str
+    agent_program: str
     archived: bool
     read_only: bool
     read_only_reason: ReadOnlyReason | None = None

@@ -40,6 +40,7 @@ from sessiond_client.generated.options import (
     RepairOptions,
     ResolveScopeOptions,
     RetentionOptions,
+    RootsOptions,
     SearchOptions,
     SignalOptions,
     SwitchOptions,
@@ -76,6 +77,8 @@ from sessiond_client.generated.results import (
     Repaired,
     Retired,
     Rewound,
+    RootPage,
+    Roots,
     SearchAnswer,
     SeqAnswer,
     SessionAnswer,
@@ -187,6 +190,11 @@ class BlockingMethods(ABC):
         """Save and release the sessions of one project, and load those of another."""
         answer = self._ask("scope/switch", options)
         return read(Switched, answer)
+
+    def catalog_roots(self, **options: Unpack[RootsOptions]) -> Roots:
+        """List, add or remove folders of other programs, listed beside the profile's own."""
+        answer = self._ask("catalog/roots", options)
+        return read(RootPage, answer).roots
 
     def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
         """Store one entry, or several entries as one atom.

@@ -27,6 +27,7 @@ ALIASES: Final[dict[str, str]] = {
 READS: Final = frozenset(
     {
         "catalog/forest",
+        "catalog/roots",
         "rpc.discover",
         "server/info",
         "server/ping",

@@ -41,6 +41,7 @@ __all__ = [
     "RepairOptions",
     "ResolveScopeOptions",
     "RetentionOptions",
+    "RootsOptions",
     "SearchOptions",
     "SignalOptions",
     "SubscribeOptions",
@@ -135,6 +136,7 @@ class ListOptions(Timed, total=False):
     updated_after: str
     updated_before: str
     root: str
+    program: str
     profile: str
     drafts: bool
     sort: Literal["created_at", "message_count", "title", "updated_at"]
@@ -190,6 +192,17 @@ class SwitchOptions(Timed, total=False):
     agent: str
     project: str
     from_project: str
+
+
+class RootsOptions(Timed, total=False):
+    """Optional parameters of catalog/roots.
+
+    Action, and the folder that is added or removed; `kind` is the dialect of its program.
+    """
+
+    action: Literal["add", "list", "remove"]
+    path: str
+    kind: str
 
 
 class AppendOptions(_Move, total=False):

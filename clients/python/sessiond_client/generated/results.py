@@ -56,6 +56,9 @@ __all__ = [
     "Repaired",
     "Retired",
     "Rewound",
+    "Root",
+    "RootPage",
+    "Roots",
     "Scope",
     "SearchAnswer",
     "SeqAnswer",
@@ -133,6 +136,7 @@ class SessionInfo(Struct, frozen=True):
     metadata: Any = None
     read_only_reason: str | None = None
     scope: Scope | None = None
+    agent_program: str | None = None
 
 
 class Scope(Struct, frozen=True):
@@ -673,6 +677,25 @@ class Forest(Struct, frozen=True):
     text: str | None = None
 
 
+class Root(Struct, frozen=True):
+    """A folder of session files: a root, or a folder that could be one (`added` false)."""
+
+    path: str
+    kind: str
+    sessions: int = 0
+    bytes: int = 0
+    added: bool = False
+    configured: bool = False
+    reason: str | None = None
+
+
+class RootPage(Struct, frozen=True):
+    """Roots, then the folders of known programs on this machine that are no roots."""
+
+    roots: list[Root]
+
+
 Heads = list[Head]
 Everybody = list[Present]
 Hits = list[Hit]
+Roots = list[Root]

@@ -1,0 +1,175 @@
+"""Looks at the folders of the roots, as far as a folder may have changed.
+
+Rule 1: a folder whose changes the system tells is not looked at until a change is told. Then only
+the names that were told are looked at. Once in ROOT_SCAN_SECONDS all names are, for changes that no
+system tells, as on a network disk.
+
+Rule 2: another folder is treated as the profile's own: a list looks at the folder's time, and at
+every file at most once per SCAN_SECONDS.
+
+Rule 3: a root that is gone or cannot be read is reported and has no files. Other roots, and the
+profile, do not notice.
+
+Blocking, for worker threads, one look at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Set
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond.journal.disk.files import Files, FileStat
+from sessiond.limits import ROOT_SCAN_SECONDS
+from sessiond.service.external.folder_notices import FolderNotices, Told
+from sessiond.service.files.roots import Root, Roots
+from sessiond.service.listing.mtime_cache import MtimeCache
+
+__all__ = ["Look", "RootFolders"]
+
+
+class Look(Struct, frozen=True):
+    """The files that a look at a folder found.
+
+    `asked` has the names that were looked for; None if all names were. `found` has None for a file
+    of which only the name was looked at.
+    """
+
+    folder: Path
+    found: Mapping[str, FileStat | None]
+    asked: Set[str] | None = None
+
+
+class _Found(Struct, frozen=True):
+    """The files and folders that a look found under the names."""
+
+    found: dict[str, FileStat]
+    asked: Set[str] | None = None
+
+    def files(self, folder: Path) -> Look:
+        """Return the files alone."""
+        found = {name: one for name, one in self.found.items() if not stat.S_ISDIR(one.st_mode)}
+        return Look(folder, found, self.asked)
+
+
+class RootFolders:
+    """The folders of the roots as they were looked at last."""
+
+    def __init__(
+        self,
+        files: Files,
+        roots: Roots,
+        notices: FolderNotices,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.troubles: dict[str, str] = {}
+        """Reasons why folders could not be read, by path."""
+        self.folders: set[Path] = set()
+        self._files = files
+        self._roots = roots
+        self._notices = notices
+        self._monotonic = monotonic
+        self._mtimes = MtimeCache(files)
+        self._current: tuple[Root, ...] = ()
+        # The folders directly below each root, by the name that leads there.
+        self._below: dict[Path, dict[str, Path]] = {}
+        self._next_full = float("-inf")
+
+    def has_changed(self) -> bool:
+        """Return whether a folder may have changed, or the roots have.
+
+        Costs one call of the system for all folders whose changes are told.
+        """
+        return (
+            self._roots.current is not self._current
+            or self._notices.has_any()
+            or any(self._mtimes.has_changed(folder) for folder in self._untold())
+        )
+
+    @property
+    def must_be_polled(self) -> bool:
+        """True if the changes of some folder are not told."""
+        return any(True for _ in self._untold())
+
+    def _untold(self) -> Iterator[Path]:
+        return (folder for folder in self.folders if not self._notices.covers(folder))
+
+    def look(self, *, full: bool) -> Iterator[Look]:
+        """Look at what may have changed; `full` also at the files of folders that are not told."""
+        self._current, told = self._roots.current, self._notices.take()
+        now = self._monotonic()
+        if now >= self._next_full:
+            self._next_full = now + ROOT_SCAN_SECONDS
+            told |= dict.fromkeys(self.folders)
+        tops = [Path(root.path) for root in self._current]
+        wanted: dict[Path, None] = {}
+        for top in tops:
+            wanted[top] = None
+            found = self._look(top, told, full=full)
+            if found is not None:
+                yield self._without_folders(top, found)
+            for below in self._below.get(top, {}).values():
+                wanted[below] = None
+        for folder in [one for one in wanted if one not in tops]:
+            found = self._look(folder, told, full=full)
+            if found is not None:
+                yield found.files(folder)
+        for folder in self.folders - wanted.keys():
+            self._leave(folder)
+            yield Look(folder, {})
+        self.folders = set(wanted)
+        self._roots.linked = frozenset(
+            folder for folder in wanted if folder not in tops and folder.parent not in tops
+        )
+
+    def _look(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
+        is_new = folder not in self.folders
+        covered = self._notices.covers(folder)
+        names = told.get(folder, set())
+        if covered and not is_new and names is not None:
+            return self._look_at(folder, names) if names else None
+        if not (is_new or names is None or full or self._mtimes.has_changed(folder)):
+            return None
+        if not covered:
+            # Before the names are read, so that no change is missed.
+            self._notices.watch(folder)
+        mark = self._mtimes.look(folder)
+        try:
+            found = self._files.stats(folder)
+            self.troubles.pop(str(folder), None)
+        except OSError as error:
+            found = {}
+            self.troubles[str(folder)] = f"cannot be read: {error.strerror}"
+            self._notices.end(folder)
+        self._mtimes.looked(mark)
+        return _Found(found)
+
+    def _look_at(self, folder: Path, names: Set[str]) -> _Found:
+        found: dict[str, FileStat] = {}
+        for name in names:
+            try:
+                found[name] = self._files.stat(folder / name)
+            except OSError:
+                continue
+        return _Found(found, names)
+
+    def _without_folders(self, top: Path, look: _Found) -> Look:
+        """Return the look's files, and set the folders below a root."""
+        below = self._below.setdefault(top, {})
+        for name in list(below) if look.asked is None else look.asked & below.keys():
+            if name not in look.found or not stat.S_ISDIR(look.found[name].st_mode):
+                del below[name]
+        for name, found in look.found.items():
+            if stat.S_ISDIR(found.st_mode) and name not in below and not name.startswith("."):
+                real = Path(os.path.realpath(top / name))
+                if not self._roots.is_own(str(real)):
+                    below[name] = real
+        return look.files(top)
+
+    def _leave(self, folder: Path) -> None:
+        self._notices.end(folder)
+        self._below.pop(folder, None)
+        self.troubles.pop(str(folder), None)

@@ -1,0 +1,211 @@
+"""The roots, for people: what is on this machine, what is a root, add and remove.
+
+Law: a list looks at names and sizes when it is called, and opens no file. A root that is removed
+leaves catalog and search; its files stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import CancelScope, to_thread
+from msgspec import Struct
+
+from sessiond.dialects import DIALECTS
+from sessiond.errors import InvalidParams, SessiondError
+from sessiond.journal.disk.failures import printable
+from sessiond.journal.disk.files import FileStat
+from sessiond.service.environment import Environment
+from sessiond.service.files.roots import OWN, Root
+from sessiond.service.files.store import Store
+from sessiond.service.listing.file_index import is_session_name
+from sessiond.service.listing.live_catalog import LiveCatalog
+
+__all__ = ["RootInfo", "RootList"]
+
+_FILES_TRIED: Final = 20
+
+
+class RootInfo(Struct, frozen=True, kw_only=True):
+    """A folder of session files: a root, or a folder that could be one (`added` false)."""
+
+    path: str
+    kind: str
+    sessions: int
+    bytes: int
+    added: bool
+    configured: bool
+    reason: str | None
+
+
+class RootList:
+    """The roots of one profile, one change at a time."""
+
+    def __init__(self, store: Store, environment: Environment, live_catalog: LiveCatalog) -> None:
+        self._store = store
+        self._environment = environment
+        self._live_catalog = live_catalog
+        self._turn = anyio.Lock()
+
+    async def look(self) -> list[RootInfo]:
+        """Return the roots, and the folders of known programs that are none."""
+        return await to_thread.run_sync(self._look)
+
+    async def add(self, path: str, kind: str | None) -> list[RootInfo]:
+        """Add a folder; return what `look` returns. Raises InvalidParams, StorageError."""
+        return await self._change(lambda: self._add(path, kind))
+
+    async def remove(self, path: str) -> list[RootInfo]:
+        """Remove a root; return what `look` returns. Raises InvalidParams, StorageError."""
+        return await self._change(lambda: self._remove(path))
+
+    async def configure(self, folders: Mapping[str, Sequence[str]]) -> None:
+        """Take over the roots of another configuration, by kind."""
+        await self._change(lambda: self._store.roots.configure(folders))
+
+    async def _change(self, change: Callable[[], object]) -> list[RootInfo]:
+        """Change the roots in a worker thread, to the end even if the caller is cancelled."""
+        async with self._turn:
+            before = self._store.roots.current
+            with CancelScope(shield=True):
+                await to_thread.run_sync(change)
+            self._live_catalog.roots_changed(before)
+        return await self.look()
+
+    async def require(self, path: str) -> Root:
+        """Return the root at a path. Raises InvalidParams."""
+        return await to_thread.run_sync(self._require, path)
+
+    def _require(self, path: str) -> Root:
+        root = self._store.roots.find(path)
+        if root is None:
+            there = ", ".join(one.path for one in self._store.roots.current) or "none"
+            raise InvalidParams(
+                f"the folder is no root: catalog/roots adds it; the roots are: {there}", path="root"
+            )
+        return root
+
+    # -- changes -----------------------------------------------------------------------
+
+    def _add(self, path: str, kind: str | None) -> None:
+        real = os.path.realpath(path)
+        if printable(real) != real:
+            raise InvalidParams("the path is not UTF-8: rename the folder", path="path")
+        if self._store.roots.is_own(real):
+            raise InvalidParams(OWN, path="path")
+        kinds = [dialect.name for dialect in DIALECTS]
+        if kind is not None and kind not in kinds:
+            text = f"no kind of this name is known; the kinds are {', '.join(kinds)}"
+            raise InvalidParams(text, path="kind")
+        found = self._store.roots.find(real)
+        if found is not None:
+            if kind not in {None, found.kind}:
+                text = f"the folder is a root of kind {found.kind} already: remove that root first"
+                raise InvalidParams(text, path="kind")
+            return
+        try:
+            self._store.files.listdir(Path(real))
+        except OSError as error:
+            text = f"the folder cannot be listed: {error.strerror}"
+            raise InvalidParams(text, path="path") from error
+        self._store.roots.add(Root(real, kind or self._kind_of(real)))
+
+    def _kind_of(self, path: str) -> str:
+        """Return the dialect of a folder's files: by the folder, else by the newest file that tells."""
+        for kind, home in self._homes():
+            if home == path:
+                return kind
+        files = sorted((found.st_mtime_ns, str(file)) for file, found in self._files_in(path))
+        for _, file in files[: -_FILES_TRIED - 1 : -1]:
+            with suppress(SessiondError):
+                return self._store.rows.dialect(Path(file)).name
+        raise InvalidParams(
+            "no file in the folder tells its program: name it with kind"
+            f" ({', '.join(dialect.name for dialect in DIALECTS)})",
+            path="kind",
+        )
+
+    def _remove(self, path: str) -> None:
+        root = self._store.roots.find(path)
+        if root is None:
+            text = "the folder is no root: catalog/roots lists the roots"
+            raise InvalidParams(text, path="path")
+        if root.configured:
+            text = (
+                f"the root stands in the configuration: take it out of roots.{root.kind} there,"
+                " then let the daemon read the configuration again (SIGHUP, or a restart)"
+            )
+            raise InvalidParams(text, path="path")
+        self._store.roots.remove(root)
+
+    # -- the look ------------------------------------------------------------------------
+
+    def _look(self) -> list[RootInfo]:
+        roots = self._store.roots.current
+        found = [self._info(root, added=True) for root in roots]
+        there = {root.path for root in roots}
+        for kind, home in self._homes():
+            if home not in there:
+                there.add(home)
+                info = self._info(Root(home, kind), added=False)
+                found += [info] if info.reason is None else []
+        return found
+
+    def _homes(self) -> Iterator[tuple[str, str]]:
+        """Yield the folders in which programs keep their files, each with the program's dialect."""
+        for kind, home in self._environment.homes():
+            before, star, behind = home.folder.partition("/*/")
+            names = [""]
+            if star:
+                try:
+                    names = sorted(self._store.files.listdir(Path(before)))
+                except OSError:
+                    continue
+            for name in names:
+                real = os.path.realpath(f"{before}/{name}/{behind}" if star else home.folder)
+                if self._store.files.exists(real) and printable(real) == real:
+                    yield kind, real
+
+    def _info(self, root: Root, *, added: bool) -> RootInfo:
+        count = size = 0
+        reason: str | None = None
+        try:
+            for _, found in self._files_in(root.path):
+                count += 1
+                size += found.st_size
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        return RootInfo(
+            path=printable(root.path),
+            kind=root.kind,
+            sessions=count,
+            bytes=size,
+            added=added,
+            configured=root.configured,
+            reason=reason,
+        )
+
+    def _files_in(self, folder: str) -> Iterator[tuple[Path, FileStat]]:
+        """Yield the session files in a folder and in the folders directly below, by their names.
+
+        Raises OSError for the folder itself; a folder below that cannot be read has no files.
+        """
+        top = Path(folder)
+        for name, found in self._store.files.stats(top).items():
+            if not stat.S_ISDIR(found.st_mode):
+                if is_session_name(name):
+                    yield top / name, found
+            elif not name.startswith(".") and not self._is_own(top / name):
+                with suppress(OSError):
+                    for inner, one in self._store.files.stats(top / name).items():
+                        if is_session_name(inner) and not stat.S_ISDIR(one.st_mode):
+                            yield top / name / inner, one
+
+    def _is_own(self, folder: Path) -> bool:
+        return self._store.roots.is_own(os.path.realpath(folder))
