@@ -197,7 +197,7 @@ def elided(drawn: str) -> list[str]:
 
 def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
     blocks = shell_blocks("docs/commands.md")
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         check(shell.run(block))
 
