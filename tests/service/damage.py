@@ -10,10 +10,12 @@ from sessiond.limits import NESTING_MAX
 from sessiond.model.problems import ProblemKind
 
 __all__ = [
+    "FOREIGN",
     "GOOD",
     "HEADER",
     "NATIVE",
     "ONE",
+    "OPERATOR",
     "PI",
     "PI_GOOD",
     "PI_HEADER",
@@ -43,6 +45,19 @@ def pi_line(entry_id: bytes, parent: bytes) -> bytes:
         parent,
         TIME,
         message,
+    )
+
+
+def operator_line(entry_id: bytes, parent: bytes = b"null", more: bytes = b"") -> bytes:
+    """Return a message line of an Operator file."""
+    above = b"" if parent == b"null" else b'"parent_id":%s,' % parent
+    block = b'{"type":"text","content":"1.50"}'
+    message = b'{"contents":[%s],"id":"m","timestamp":1784000000.25,"role":"user"}' % block
+    return b'{"id":"%s","timestamp":1784000000.25,%s"type":"message","message":%s%s}\n' % (
+        entry_id,
+        above,
+        message,
+        more,
     )
 
 
@@ -266,3 +281,87 @@ PI: dict[str, Damage] = {
     "a newer version": refused(PI_GOOD.replace(b'"version":3', b'"version":4')),
     "an older version": Damage(PI_GOOD.replace(b'"version":3', b'"version":2'), opens="older"),
 }
+
+OPERATOR_HEADER = (
+    b'{"type":"session","version":3,"id":"session-a","timestamp":1784000000.25,"cwd":"/p"}\n'
+)
+OPERATOR_ONE = operator_line(b"00000001")
+OPERATOR_GOOD = OPERATOR_HEADER + OPERATOR_ONE
+OPERATORS_LIST = (
+    b'{"type":"metadata","id":"session-a","created_at":"2026-01-15T10:30:00"}\n'
+    b'{"role":"user","content":"1.50"}\n'
+)
+
+OPERATOR: dict[str, Damage] = {
+    "nothing": Damage(OPERATOR_GOOD),
+    "windows lines": Damage(OPERATOR_GOOD.replace(b"\n", b"\r\n")),
+    "the documented header": Damage(OPERATOR_GOOD.replace(b'"session"', b'"session_header"')),
+    "a parent that is null": Damage(OPERATOR_GOOD + operator_line(b"00000002", b" null")),
+    "garbage": told(OPERATOR_GOOD + b"garbage\n", "bad_line", 3),
+    "a second header": told(OPERATOR_GOOD + OPERATOR_HEADER, "bad_line", 3),
+    "an entry before the header": refused(OPERATOR_ONE + OPERATOR_HEADER),
+    "zero bytes": told(OPERATOR_GOOD + b"\0" * 64 + b"\n", "bad_line", 3),
+    "no UTF-8": told(OPERATOR_GOOD + OPERATOR_ONE.replace(b"1.50", b"\xff"), "bad_line", 3),
+    "half a line at the end": told(OPERATOR_GOOD + b'{"id":"mess', "torn_tail", 3),
+    "no newline at the end": Damage(OPERATOR_GOOD[:-1]),
+    "no id": told(OPERATOR_GOOD + OPERATOR_ONE.replace(b'"id":"00000001",', b""), "bad_line", 3),
+    "no type": told(OPERATOR_GOOD + OPERATOR_ONE.replace(b'"type":"message",', b""), "bad_line", 3),
+    "a line of 1 MB": Damage(
+        OPERATOR_GOOD + operator_line(b"00000002").replace(b"1.50", b"x" * 10**6)
+    ),
+    "an id that is a path": Damage(OPERATOR_GOOD + operator_line(b"../../x", b'"00000001"')),
+    "an orphan": told(OPERATOR_GOOD + operator_line(b"00000002", b'"nowhere"'), "orphan", 3),
+    "its own parent": told(OPERATOR_GOOD + operator_line(b"00000002", b'"00000002"'), "orphan", 3),
+    "a circle": told(
+        OPERATOR_HEADER
+        + operator_line(b"00000001", b'"00000002"')
+        + operator_line(b"00000002", b'"00000001"'),
+        "orphan",
+        2,
+    ),
+    "a parent that is no text": told(OPERATOR_GOOD + operator_line(b"00000002", b"7"), "orphan", 3),
+    "the same id twice": told(OPERATOR_GOOD + OPERATOR_ONE, "duplicate_id", 3),
+    "a line of pi's": told(
+        OPERATOR_GOOD + pi_line(b"00000002", b'"00000001"'), "other_spelling", 3
+    ),
+    "a native line": Damage(OPERATOR_GOOD + ONE),
+    "native marks of an append": Damage(
+        OPERATOR_GOOD + operator_line(b"00000002", b'"00000001"', b',"atom":[1,3],"head":"side"')
+    ),
+    "a time that is none": told(
+        OPERATOR_GOOD + operator_line(b"00000002").replace(b"1784000000.25", b'"now"', 1),
+        "bad_time",
+        3,
+    ),
+    "a time of no year": told(
+        OPERATOR_GOOD + operator_line(b"00000002").replace(b"1784000000.25", b"1e300", 1),
+        "bad_time",
+        3,
+    ),
+    "a leaf that leads nowhere": told(
+        OPERATOR_GOOD + b'{"id":"l1","timestamp":1.5,"type":"leaf","target_id":"x"}\n',
+        "unknown_target",
+        3,
+    ),
+    "a label of nothing": told(
+        OPERATOR_GOOD + b'{"id":"l1","timestamp":1.5,"type":"label","target_id":"x"}\n',
+        "unknown_target",
+        3,
+    ),
+    "a compaction that keeps nothing": told(
+        OPERATOR_GOOD
+        + b'{"id":"c1","timestamp":1.5,"parent_id":"00000001","type":"compaction","summary":"S",'
+        b'"first_kept_entry_id":"x"}\n',
+        "first_kept_off_path",
+        3,
+    ),
+    "the header of another session": told(
+        OPERATOR_GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
+    ),
+    "a newer version": refused(OPERATOR_GOOD.replace(b'"version":3', b'"version":4')),
+    "a header without an id": refused(OPERATOR_GOOD.replace(b'"id":"session-a",', b"")),
+    "an older version": Damage(OPERATORS_LIST, opens="older"),
+}
+
+FOREIGN: dict[str, dict[str, Damage]] = {"pi": PI, "operator": OPERATOR}
+"""The files of each other program."""

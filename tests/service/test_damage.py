@@ -18,7 +18,7 @@ from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
-from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI, Damage, line
+from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
 PAGE = Path(__file__).parents[2] / "protocol.md"
 # Only verify looks for these.
@@ -26,6 +26,10 @@ ONLY_VERIFIED = {"long_line", "bad_time", "other_spelling", "other_id"}
 # To an opening, half an append may still go on.
 HALF_APPENDS = {"broken_atom", "incomplete_atom"}
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
+SAID = {
+    "pi": HI,
+    "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "user"},
+}
 
 
 async def look(wire: Wire, damage: Damage, dialect: str) -> None:
@@ -108,14 +112,16 @@ async def unopened(wire: Wire) -> None:
         assert refusal.value.data["repairable"] is False
 
 
-@pytest.mark.parametrize("case", PI)
-async def test_in_a_file_of_pis_nothing_is_shortened_and_damage_keeps_nobody_from_writing(
-    house: House, case: str
+@pytest.mark.parametrize(
+    ("dialect", "case"), [(dialect, case) for dialect, cases in FOREIGN.items() for case in cases]
+)
+async def test_in_a_file_of_another_program_nothing_is_shortened_and_damage_keeps_nobody_from_writing(
+    house: House, dialect: str, case: str
 ) -> None:
-    damage = PI[case]
+    damage = FOREIGN[dialect][case]
     path = house.put(damage.content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await look(wire, damage, "pi")
+        await look(wire, damage, dialect)
         if damage.opens == "refused":
             await unopened(wire)
             assert house.disk.content(path) == damage.content
@@ -126,11 +132,11 @@ async def test_in_a_file_of_pis_nothing_is_shortened_and_damage_keeps_nobody_fro
         info = (await call(wire, "session/open"))["session"]
         check_opening(damage, info["problems"])
         if damage.opens == "older":
-            refused = await wire.refusal("append", session_id=SESSION, message=HI)
+            refused = await wire.refusal("append", session_id=SESSION, message=SAID[dialect])
             assert refused.data["kind"] == "session_read_only"
             assert house.disk.content(path) == damage.content
             return
-        assert (await call(wire, "append", message=HI))["durability"] == "disk"
+        assert (await call(wire, "append", message=SAID[dialect]))["durability"] == "disk"
         assert house.disk.content(path).startswith(damage.content)
 
 

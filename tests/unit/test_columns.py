@@ -15,12 +15,15 @@ from sessiond.model.row import Kind, Row
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.columns import Columns, columns_of, restore
 from sessiond.session.index import Session
-from tests.service.damage import NATIVE, PI
+from tests.service.damage import NATIVE, OPERATOR, PI
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").rglob("*.jsonl"))
 
+OPERATORS = {f"of Operator: {name}": damage for name, damage in OPERATOR.items()}
 DAMAGED = {
-    name: damage.content for name, damage in {**NATIVE, **PI}.items() if damage.opens != "refused"
+    name: damage.content
+    for name, damage in {**NATIVE, **PI, **OPERATORS}.items()
+    if damage.opens != "refused"
 }
 
 

@@ -25,10 +25,15 @@ from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
 from tests.service.damage import NATIVE as NATIVE_DAMAGE
+from tests.service.damage import OPERATOR as OPERATOR_DAMAGE
 from tests.service.damage import PI as PI_DAMAGE
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").rglob("*.jsonl"))
-DAMAGED = {name: damage.content for name, damage in {**NATIVE_DAMAGE, **PI_DAMAGE}.items()}
+OPERATORS_DAMAGE = {f"of Operator: {name}": damage for name, damage in OPERATOR_DAMAGE.items()}
+DAMAGED = {
+    name: damage.content
+    for name, damage in {**NATIVE_DAMAGE, **PI_DAMAGE, **OPERATORS_DAMAGE}.items()
+}
 DEEP = "[" * (NESTING_MAX + 1) + "]" * (NESTING_MAX + 1)
 LONG = "long " * 500
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from sessiond.dialects import recognise, sniff
-from sessiond.dialects.base import BadHeader, CopyPlace
+from sessiond.dialects.base import BadHeader, BadLine, CopyPlace
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.errors import EntryInvalid
@@ -386,6 +386,17 @@ def test_a_reset_survives_a_restart() -> None:
         b'{"id":"a2","parent_id":"a1","type":"leaf"}',
     ]
     assert leaf_of(replay(lines)) is None
+
+
+@pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
+def test_no_line_that_is_cut_is_an_entry_or_a_header(name: str) -> None:
+    header, *lines = sample(name)
+    for cut in range(len(header)):
+        assert sniff(header[:cut]) is None
+    for line in lines:
+        for cut in range(len(line)):
+            with pytest.raises(BadLine):
+                OPERATOR.row(line[:cut])
 
 
 # -- copies ------------------------------------------------------------------
