@@ -30,6 +30,7 @@ _SUMMARY: Final = frozenset(
 )
 _STOP: Final = ("stopReason", "stop_reason", "finish_reason")
 _DATA_URL: Final = r"(?s)data:([\w.+/-]+);base64,(.*)"
+_ADDRESS: Final = r"[A-Za-z][A-Za-z0-9+.-]*:"
 _WHOLE: Final = rb"-?\d{1,18}"
 
 
@@ -99,11 +100,29 @@ def _blocks(content: Raw | None) -> list[Block]:
     whole = text(content)
     if whole is not None:
         return [Block("text", text=whole)]
-    return [_block(raw) for raw in items(content) or []]
+    return [block for raw in items(content) or [] for block in _blocks_in(raw)]
 
 
-def _block(raw: Raw) -> Block:
+def _blocks_in(raw: Raw) -> list[Block]:
+    """Return the block, or a block for each image of one of Operator's image blocks."""
     found = lenient(raw)
+    images = items(found["images"]) if "images" in found else None
+    if images is None or text(found.get("type")) != "image":
+        return [_block(raw, found)]
+    return [_operators_image(image) for image in images]
+
+
+def _operators_image(raw: Raw) -> Block:
+    """Return the image that an address, a data URL, bytes in base64 or an object gives."""
+    given = text(raw)
+    if given is None:
+        return _image(lenient(raw))
+    if re.match(_ADDRESS, given):
+        return _image({"url": raw})
+    return Block("image", data=given, size=len(raw))
+
+
+def _block(raw: Raw, found: dict[str, Raw]) -> Block:
     word = text(found.get("type")) or _untold(found)
     if word in _TEXT:
         return Block("text", text=text(found.get("text")) or text(found.get("content")) or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from sessiond.dialects.base import BadHeader, BadLine, CopyPlace
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.errors import EntryInvalid
-from sessiond.model.entries import ENTRY_TYPES, Entry, Header, Opaque
+from sessiond.model.entries import ENTRY_TYPES, Entry, Header, Message, Opaque
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind
+from sessiond.model.usage import Usage
 from sessiond.testing.dialects import check_dialect
+from tests.kit.readers.operator import OperatorReader
 from tests.unit.operator_lines import SAMPLES, context_at, leaf_of, replay, sample
 
 ROOM = SAMPLES.parent
@@ -397,6 +401,97 @@ def test_no_line_that_is_cut_is_an_entry_or_a_header(name: str) -> None:
         for cut in range(len(line)):
             with pytest.raises(BadLine):
                 OPERATOR.row(line[:cut])
+
+
+# -- messages of other dialects ------------------------------------------------
+
+
+def read(message: Any) -> ParsedMessage:
+    found = OPERATOR.read(json.dumps(message).encode())
+    assert found is not None
+    return found
+
+
+def test_images_of_one_block_are_images() -> None:
+    given = ["data:image/png;base64,AAAA", "https://x/a.png", "BBBB", {"url": "https://x/b.png"}]
+    blocks = read(SAID | {"contents": [{"type": "image", "images": given}, TEXT]}).blocks
+    found = [(one.kind, one.mime_type, one.data, one.url) for one in blocks]
+    assert found == [
+        ("image", "image/png", "AAAA", ""),
+        ("image", "", "", "https://x/a.png"),
+        ("image", "", "BBBB", ""),
+        ("image", "", "", "https://x/b.png"),
+        ("text", "", "", ""),
+    ]
+
+
+TEXTS = st.text(max_size=5)
+SAYING = st.one_of(
+    st.builds(lambda words: Block("text", text=words), TEXTS),
+    st.builds(lambda words, sign: Block("thinking", text=words, signature=sign), TEXTS, TEXTS),
+    st.builds(lambda data: Block("image", data=data, mime_type="image/png"), st.just("AAAA")),
+    st.builds(lambda url: Block("image", url=url), st.just("https://x/a.png")),
+)
+CALLS = st.builds(
+    lambda name, call_id: Block("tool_call", id=call_id, name=name, arguments=Raw(b'{"a":1.50}')),
+    TEXTS,
+    TEXTS,
+)
+RESULTS = st.builds(
+    lambda words, call_id, failed: Block(
+        "tool_result",
+        text=words,
+        id=call_id,
+        is_error=failed,
+        parts=(Block("text", text=words),),
+    ),
+    TEXTS,
+    TEXTS,
+    st.booleans(),
+)
+
+
+def bare(blocks: Iterable[Block]) -> list[Any]:
+    """Return what the blocks say, without the spelling and sizes of their writer."""
+    return [
+        (one.kind, one.text, one.id, one.is_error, one.arguments, one.signature, one.data, one.url)
+        for one in blocks
+    ]
+
+
+@given(
+    st.sampled_from(["user", "assistant", "system", "custom"]),
+    st.lists(SAYING | CALLS, max_size=3) | st.lists(RESULTS, min_size=1, max_size=3),
+    st.sampled_from(["", "stop", "toolUse", "aborted", "error", "strange"]),
+)
+def test_a_composed_message_says_the_same_and_may_be_stored(
+    role: str, blocks: list[Block], reason: str
+) -> None:
+    message = ParsedMessage(
+        role, tuple(blocks), usage=Usage(1, 2, 3, 4, 10, 0.5), stop_reason=reason
+    )
+    (made,) = OPERATOR.compose(message, TIME)
+    assert OPERATOR.compose(message, TIME) == [made]
+    OPERATOR.check(Message(message=made))
+    again = OPERATOR.read(bytes(made))
+    assert again is not None
+    assert bare(again.blocks) == bare(message.blocks)
+    assert again.role == ("tool" if message.is_result else role)
+    if again.role == "assistant":
+        assert again.usage == message.usage
+    line = OPERATOR.encode(Message(id="b1", timestamp=TIME, message=made))
+    assert OperatorReader(HEADER + b"\n" + line).leaf_id == "b1"
+
+
+def test_a_block_that_operator_does_not_read_becomes_text() -> None:
+    raw = Raw(b'{"type":"video","data":"x"}')
+    strange = ParsedMessage("user", (Block("other", spelling="video", raw=raw),))
+    (made,) = OPERATOR.compose(strange, TIME)
+    assert read(json.loads(bytes(made))).text == bytes(raw).decode()
+    result = Block("tool_result", id="t", parts=(Block("image", url="https://x/a.png"),))
+    (made,) = OPERATOR.compose(ParsedMessage("toolResult", (result,)), TIME)
+    assert [one["type"] for one in json.loads(bytes(made))["contents"]] == ["tool_result", "image"]
+    assert OPERATOR.compose(ParsedMessage("bashExecution", ()), TIME) == []
 
 
 # -- copies ------------------------------------------------------------------
