@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.usage import Usage
@@ -60,10 +60,12 @@ class _Counts(Struct, gc=False):
     totalTokens: int = 0  # noqa: N815
     input_tokens: int = 0
     output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     total_tokens: int = 0
     cost: _Cost | float | None = None
+    total: Raw | UnsetType = UNSET
+    prompt_tokens_details: Raw | UnsetType = UNSET
 
 
 _Members = Mapping[str, Raw]
@@ -88,9 +90,11 @@ def _counted(counts: _Counts) -> Usage | None:
     cost = counts.cost.total if isinstance(counts.cost, _Cost) else counts.cost or 0.0
     sent = counts.input or counts.input_tokens
     got = counts.output or counts.output_tokens
-    read = counts.cacheRead or counts.cache_read_tokens
-    written = counts.cacheWrite or counts.cache_write_tokens
+    read = counts.cacheRead or counts.cache_read_tokens or 0
+    written = counts.cacheWrite or counts.cache_write_tokens or 0
     total = counts.totalTokens or counts.total_tokens
+    if not total and _states_parts(counts):
+        total = sent + got + read + written
     if (
         0 < sent <= _TOKENS_MAX
         and 0 < got <= _TOKENS_MAX
@@ -101,6 +105,12 @@ def _counted(counts: _Counts) -> Usage | None:
     ):
         return Usage(sent, got, read, written, total, cost)
     return None
+
+
+def _states_parts(counts: _Counts) -> bool:
+    """Return whether the members are Operator's, which state every part and no sum."""
+    parts = (counts.cache_read_tokens, counts.cache_write_tokens)
+    return None not in parts and counts.total is counts.prompt_tokens_details is UNSET
 
 
 def _usage(found: _Members) -> Usage:

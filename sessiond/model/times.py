@@ -61,7 +61,7 @@ def newest(times: Sequence[str | float | None]) -> str:
     """Return the newest of some times in the daemon's own spelling; "" if none is a time."""
     distinct = set(times)
     if len(distinct) > 1:
-        latest = _newest_text(distinct)
+        latest = _newest_text(distinct) or _newest_number(distinct)
         if latest:
             return latest
     return max(map(rfc3339, distinct))
@@ -77,6 +77,14 @@ def _newest_text(times: Collection[str | float | None]) -> str:
         return ""
     latest = max(texts)
     return latest if rfc3339(latest) == latest else ""
+
+
+def _newest_number(times: Collection[str | float | None]) -> str:
+    """Return the newest of times that are seconds since 1970; "" if each must be examined."""
+    numbers = [one for one in times if isinstance(one, float)]
+    if len(numbers) < len(times) or not (0 <= min(numbers) <= max(numbers) < _SECONDS_MAX):
+        return ""
+    return rfc3339(max(numbers))
 
 
 def _shape(count: int) -> bytes:

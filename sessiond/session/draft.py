@@ -37,6 +37,7 @@ from sessiond.model.row import (
     MessageRun,
     Row,
 )
+from sessiond.model.times import rfc3339
 from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
@@ -149,8 +150,10 @@ class Draft:
         """Return id, parent id, seq and time of a staged entry for its receipt."""
         index = seq - self.base_seq - 1
         row = self.rows[index]
-        assert isinstance(row.timestamp, str), "the writer gives every entry a time"
-        return row.id, row.parent_id, seq, row.timestamp
+        assert row.timestamp is not None, "the writer gives every entry a time"
+        # A dialect may keep times as numbers.
+        time = row.timestamp if isinstance(row.timestamp, str) else rfc3339(row.timestamp)
+        return row.id, row.parent_id, seq, time
 
     def parent(self, seq: int) -> int:
         """Return the resolved parent of the entry at `seq`, 0 for a root."""

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiond.dialects import recognise
-from sessiond.dialects.base import BadHeader, Dialect
+from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.dialects.pi.dialect import PI
@@ -256,9 +256,25 @@ def test_a_run_of_usual_lines_is_indexed_as_each_line_by_itself(
     assert in_runs(dialect, content, [], 1) == one_by_one(dialect, content)
 
 
+@given(st.lists(LINES | RAW, min_size=1, max_size=5))
+def test_a_usual_line_of_operator_has_the_row_of_its_translation(items: list[Line | bytes]) -> None:
+    for line in spelled(items, OPERATOR).split(b"\n")[:-1]:
+        try:
+            translated = OPERATOR.unusual_row(line)
+        except BadLine:
+            with pytest.raises(BadLine):
+                OPERATOR.row(line)
+        else:
+            assert OPERATOR.row(line) == translated
+
+
 @given(st.lists(TIMES.filter(lambda one: one is None or isinstance(one, str | float)), min_size=1))
 @example(["2026-01-15T10:30:00.001Z", "2026-01-15T10:30:00-02:00"])
 @example(["2026-06-30T23:59:60.500Z", "2026-07-01T00:00:00.100Z"])
+@example([1784000000.25, 1784000001.0])
+@example([1784000000.25, 1784000001000.0])
+@example([1784000000.25, -1.0, 1e30])
+@example([1784000000.25, "2026-06-30T23:59:59.500Z"])
 @example(["2026-01-15T10:30:00.000Z\n", "2026-01-15T10:30:00.000Z", None])
 def test_the_newest_of_some_times_is_the_newest_of_each_by_itself(times: list[Any]) -> None:
     assert newest(times) == max(map(rfc3339, times))

@@ -20,6 +20,14 @@ SPELLINGS: dict[str, tuple[str, Usage]] = {
         '{"input_tokens":10,"output_tokens":5,"cache_read_tokens":3,"cache_write_tokens":2,"cost":0.5}',
         Usage(10, 5, 3, 2, 20, 0.5),
     ),
+    "operator": (
+        '{"input_tokens":10,"output_tokens":5,"cache_read_tokens":3,"cache_write_tokens":0,"cost":{"cache_read":0.0,"total":0.5}}',
+        Usage(10, 5, 3, 0, 18, 0.5),
+    ),
+    "parts beside another sum": (
+        '{"input_tokens":10,"output_tokens":5,"cache_read_tokens":3,"cache_write_tokens":2,"total":7}',
+        Usage(10, 5, 3, 2, 7, 0.0),
+    ),
     "anthropic": (
         '{"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":3,"cache_creation_input_tokens":2}',
         Usage(10, 5, 3, 2, 20, 0.0),

@@ -19,6 +19,7 @@ from msgspec import Meta, Raw
 from msgspec.structs import replace
 
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace, Upgrade
+from sessiond.dialects.lenient_json import fields
 from sessiond.dialects.member_names import MemberNames
 from sessiond.dialects.message_lines import Said, UsualLine, UsualLines
 from sessiond.dialects.native.checks import RESULT_ROLES
@@ -28,6 +29,7 @@ from sessiond.dialects.operator.checks import check
 from sessiond.dialects.operator.compose import compose
 from sessiond.dialects.operator.context import messages_of
 from sessiond.dialects.operator.migrate import upgrade_of
+from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.message_lines import MessageLines
@@ -41,7 +43,6 @@ from sessiond.model.row import (
     Row,
     Rules,
 )
-from sessiond.model.times import rfc3339
 
 __all__ = ["OPERATOR", "Operator"]
 
@@ -120,15 +121,19 @@ class Operator(Translated):
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
+        usual = _usual.read([line])
+        return _usual.columns(usual).row(0) if usual else self.unusual_row(line)
+
+    def unusual_row(self, line: bytes) -> Row:
+        """Return the row of any entry by its translation. Raises BadLine."""
         found = super().row(line)
         found.effect = _effect(found.effect)
+        found.timestamp = raw_time(fields(line).get("timestamp"))
         return found
 
     def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
         """Return the columns of the usual messages up to the first line that needs a closer look."""
-        made = _usual.columns(_usual.read(lines))
-        made.times = list(map(rfc3339, made.times))
-        return made
+        return _usual.columns(_usual.read(lines))
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in another Operator file."""

@@ -57,7 +57,7 @@ class OperatorReader:
     """The entries of one file, their index, and the leaf."""
 
     def __init__(self, content: bytes) -> None:
-        header, *entries = [json.loads(line) for line in content.decode().splitlines()]
+        header, *entries = [json.loads(line) for line in content.decode().rstrip("\n").split("\n")]
         assert header["type"] in {"session", "session_header"}
         assert isinstance(header["timestamp"], _NUMBER)
         assert isinstance(header["id"], str)
