@@ -255,3 +255,87 @@ async def test_after_any_changes_operator_reads_what_sessiond_reads(
                 await walk(file, chance)
                 await file.check()
     assert house.disk.content(path).startswith(sample(name))
+
+
+# -- copies ------------------------------------------------------------------
+
+
+async def texts(wire: Wire, session: Json) -> list[tuple[str, Json]]:
+    """Return source and contents of each message of a context."""
+    built = await wire.call("build_context", session_id=session["id"])
+    found = zip(built["sources"], built["messages"], strict=True)
+    return [(source, one["contents"]) for source, one in found]
+
+
+@pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
+async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> None:
+    """D1: every message, id, parent and branch; the header only has another id."""
+    content = sample(name).decode()
+    path = put(house, sample(name))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found = await wire.call("session/import", path=str(path))
+        assert (found["report"]["format"], found["report"]["problems"]) == ("operator", [])
+        made = found["session"]
+        assert made["id"] != json.loads(content.splitlines()[0])["id"]
+        there = await wire.call("session/export", session_id=made["id"], format="operator")
+        assert there["content"].split("\n")[1:] == content.split("\n")[1:]
+        header, old = (json.loads(one.split("\n")[0]) for one in (there["content"], content))
+        assert header == old | {"id": made["id"]}
+        file = await opened(house, wire, path)
+        assert await texts(wire, made) == await texts(wire, file.session)
+        copy = Path(made["path"])
+        assert OperatorReader(house.disk.content(copy)).leaf_id == made["leaf_id"]
+    assert house.disk.content(path) == sample(name)
+
+
+async def test_a_path_over_a_label_keeps_the_whole_context(house: House) -> None:
+    """D8: Operator leaves out the labels of a path, and what stood below them hangs in the air."""
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        fork = await file.call("session/fork", entries="path", at="aa00000d")
+        made = fork["session"]
+        assert made["dialect"] == "operator"
+        copy = OperatorReader(house.disk.content(Path(made["path"])))
+        assert copy.header["parent_session"] == str(path)
+        sources = [source[-2:] for source, _, _ in copy.context()]
+        assert sources == ["0b", "09", "0a", "0c", "0d"]
+        chain = copy.branch("aa00000d")
+        assert chain[0]["id"] == "aa000001"
+        assert "aa000008" not in {one["id"] for one in chain}
+        above = await file.call("build_context", entry_id="aa00000d")
+        below = await wire.call("build_context", session_id=made["id"], entry_id="aa00000d")
+        assert below["messages"] == above["messages"]
+
+
+@pytest.mark.parametrize("more", [{"entries": "all"}, {"entries": "path"}, {"entries": "context"}])
+async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        made = (await file.call("session/fork", cwd="/other", **more))["session"]
+        assert (made["dialect"], made["cwd"], made["problems"]) == ("operator", "/other", 0)
+        copy = await opened(house, wire, Path(made["path"]))
+        await copy.check()
+        contents = [one for _, one in await texts(wire, file.session)]
+        assert [one for _, one in await texts(wire, made)] == contents
+        await copy.call("append", message=said())
+        await copy.check()
+    assert house.disk.content(path) == sample("operator")
+
+
+async def test_what_operator_appends_meanwhile_is_an_event(house: House) -> None:
+    path = put(house, sample("operator"))
+    more = {"id": "aa000017", "timestamp": 1784000050.5, "parent_id": "aa000013", "type": "message"}
+    line = json.dumps(more | {"message": said()}).encode() + b"\n"
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        await file.call("subscribe")
+        house.disk.put(path, sample("operator") + line)
+        answer = await file.call("append", message=said())
+        told = (await wire.next_notification())["params"]
+        assert (told["entry"]["id"], told["entry"]["timestamp"]) == (
+            "aa000017",
+            "2026-07-14T03:34:10.500Z",
+        )
+        assert answer["entries"][0]["seq"] == told["seq"] + 1
