@@ -91,6 +91,10 @@ WRITER_THREADS_MAX: Final = 32
 HALF_LINE_SECONDS: Final = 1.0
 HALF_LINE_WAIT_SECONDS: Final = 3.0
 HALF_LINE_LOOK_SECONDS: Final = 0.02
+# journal/disk/sidecar: how long a write waits for the lock that other writers of the file take, before
+# the write is refused; the second is the time between two tries.
+SIDECAR_WAIT_SECONDS: Final = 5.0
+SIDECAR_LOOK_SECONDS: Final = 0.02
 # journal: foreign bytes that are read, synced and published at a time; one longer line goes alone.
 INTAKE_BYTES: Final = 1024 * 1024
 # service: how often a batch is staged again because a foreign writer wrote first. Then the foreign

@@ -17,6 +17,7 @@ from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import explained, storage_error, telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import open_regular
+from sessiond.journal.disk.sidecar import SidecarLock
 from sessiond.journal.doubt import Doubt
 from sessiond.journal.profile.lock import FileLock, own_session
 from sessiond.journal.profile.making import make_file, move, remove_own
@@ -184,6 +185,10 @@ class Journal:
     @truncates.setter
     def truncates(self, truncates: bool) -> None:
         self._writer.truncates = truncates
+
+    def lock_beside(self) -> None:
+        """Take the lock beside the file for each write, as other writers of the file do."""
+        self._writer.sidecar = SidecarLock(self._files)
 
     @property
     def line_count(self) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import Enum
 from typing import Final, NoReturn
 
@@ -22,6 +22,7 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.descriptor import Descriptor
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.sidecar import SidecarLock
 from sessiond.journal.doubt import Doubt
 from sessiond.journal.failed_batch import FailedBatch
 from sessiond.journal.interleaved import InterleavedWrite, blank_out, lines_between
@@ -35,6 +36,8 @@ __all__ = ["CLOSING", "JournalWriter"]
 
 # Ends a half line. The blank marks for good that sessiond ended the line and nothing is damaged.
 CLOSING: Final = b" \n"
+
+_FREE: Final = nullcontext()
 
 
 class _State(Enum):
@@ -61,6 +64,8 @@ class JournalWriter:
         """True if a later owner may trust a sync: no write failed, or the repair succeeded."""
         self.torn_bytes = 0
         """Number of bytes that a crash left behind the last line; the first write cuts them."""
+        self.sidecar: SidecarLock | None = None
+        """Lock to hold for each write; None for a file whose other writers take no such lock."""
         self.out = Descriptor(files, files.fstat(reader.fd))
         self._files = files
         self._reader = reader
@@ -145,8 +150,9 @@ class JournalWriter:
         if self._state is not _State.READY:
             self._repair()
         try:
-            # If the half line was finished just now, these bytes are a blank line.
-            self.out.write(CLOSING)
+            with self._alone():
+                # If the half line was finished just now, these bytes are a blank line.
+                self.out.write(CLOSING)
             self._take_in()
         except OSError as error:
             raise self._refuse(error, "close half a line of") from error
@@ -205,6 +211,20 @@ class JournalWriter:
         data = b"\n".join([*lines, b""])
         assert lines, "a batch has a line"
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
+        try:
+            with self._alone():
+                self._append(lines, data, size, sync=sync, late=late)
+        except OSError as error:
+            # Nothing was written: the lock of the other writers was not to be had.
+            raise storage_error(error, "append to", self._reader.path) from error
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Return the context in which no other writer that takes the lock writes. Raises OSError."""
+        return _FREE if self.sidecar is None else self.sidecar.held(self._reader.path)
+
+    def _append(
+        self, lines: Sequence[bytes], data: bytes, size: int, *, sync: bool, late: bool
+    ) -> None:
         self.look(size)
         if self.half_bytes and late:
             self.close_half()
@@ -329,18 +349,23 @@ class JournalWriter:
         with telling("repair", reader.path):
             if self._state is _State.CLOSED:
                 raise OSError(errno.EBADF, "it is not open for writing")
-            self.out.reopen(reader.path)
-            self._searched = 0
-            is_all_behind = refused.is_all_behind(reader, self.out.size())
-            if self.truncates and is_all_behind:
-                cut_back(self._files, reader, self.out, self.durable_bytes)
-            else:
-                among_others = not is_all_behind and (self.truncates or refused.is_torn)
-                if among_others or refused.again:
-                    blank_out(self._files, reader, refused.data, refused.pieces)
-                # If no write of ours failed, a half line stays open for its foreign writer.
-                closing = CLOSING if refused.data else b""
-                keep_all(self._files, reader, self.out, self.durable_bytes, closing)
-            self.durable_bytes = reader.file_end
-            self._take_in()
+            with self._alone():
+                self._restore(reader, refused)
         self._state, self.is_settled = _State.READY, True
+
+    def _restore(self, reader: LineReader, refused: FailedBatch) -> None:
+        """Bring file and offsets to agree after a failure. Raises OSError, StorageError."""
+        self.out.reopen(reader.path)
+        self._searched = 0
+        is_all_behind = refused.is_all_behind(reader, self.out.size())
+        if self.truncates and is_all_behind:
+            cut_back(self._files, reader, self.out, self.durable_bytes)
+        else:
+            among_others = not is_all_behind and (self.truncates or refused.is_torn)
+            if among_others or refused.again:
+                blank_out(self._files, reader, refused.data, refused.pieces)
+            # If no write of ours failed, a half line stays open for its foreign writer.
+            closing = CLOSING if refused.data else b""
+            keep_all(self._files, reader, self.out, self.durable_bytes, closing)
+        self.durable_bytes = reader.file_end
+        self._take_in()

@@ -215,6 +215,8 @@ class Store:
             if (upgrade := indexer.upgrade) is not None:
                 journal.translate(upgrade.again, upgrade.take)
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
+            if opened.elsewhere and opened.dialect.rules.sidecar_lock:
+                journal.lock_beside()
             if opened.pending and opened.session.has_assistant:
                 opened.promote()
             self.records.note(opened)
