@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from sessiond.model.parsed_message import Block
+from sessiond.dialects.base import Dialect
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["NO_ARGUMENTS", "tagged", "tagged_usage"]
+__all__ = ["NO_ARGUMENTS", "said_by_user", "tagged", "tagged_usage"]
 
 NO_ARGUMENTS: Final = Raw(b"{}")
 
@@ -36,6 +37,12 @@ def tagged_usage(usage: Usage | None) -> dict[str, Any]:
         "totalTokens": found.total_tokens,
         "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": found.cost},
     }
+
+
+def said_by_user(dialect: Dialect, text: str, timestamp: str) -> Raw:
+    """Return the message of the user that says a text."""
+    (message,) = dialect.compose(ParsedMessage("user", (Block("text", text=text),)), timestamp)
+    return message
 
 
 def _tagged(block: Block) -> Any:

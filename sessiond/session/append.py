@@ -104,7 +104,7 @@ def _place(draft: Draft, request: AppendRequest) -> tuple[str, int | None]:
         raise HeadNotFound("labels and facts create no head; name a head that exists", head=head)
     if request.parent_id is None:
         return head, 0
-    return head, draft.entry(request.parent_id, "parent_id")
+    return head, draft.parent_named(request.parent_id)
 
 
 def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
@@ -114,7 +114,7 @@ def _branch_point(draft: Draft, request: AppendRequest) -> int | None:
     """
     assert request.expected is not None, "only an expectation can fail"
     if isinstance(request.parent_id, str):
-        return draft.entry(request.parent_id, "parent_id")
+        return draft.parent_named(request.parent_id)
     target = request.expected.leaf_id if request.parent_id is UNSET else request.parent_id
     if isinstance(target, UnsetType):
         return None

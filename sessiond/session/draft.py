@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+import msgspec
 from msgspec import UNSET, Raw
 
 from sessiond.errors import (
@@ -24,12 +25,13 @@ from sessiond.errors import (
     TooLarge,
 )
 from sessiond.limits import HEADS_MAX
-from sessiond.model.entries import BranchSummary, Entry, Opaque
+from sessiond.model.entries import BranchSummary, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
 from sessiond.model.row import (
     MESSAGE_KINDS,
     CompactionEffect,
+    InfoEffect,
     Kind,
     LabelEffect,
     LeafEffect,
@@ -54,6 +56,7 @@ _UNWRITABLE: Final[Mapping[ReadOnlyReason, str]] = {
     "other_agent": "the session file belongs to another program: it is read where it is and never"
     " written to; session/import or session/fork makes a copy that can be changed",
 }
+_FACT_OF_FIELD: Final = {"name": "title"}
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 _USER: Final = int(Kind.USER)
 
@@ -202,6 +205,27 @@ class Draft:
     def _head_count(self) -> int:
         staged = {name for name, at in self._heads.items() if at is not None}
         return len(staged | self.session.heads.keys())
+
+    def parent_named(self, entry_id: str, path: str = "parent_id") -> int:
+        """Return the seq of an entry that an append names as its parent. Raises EntryNotFound.
+
+        A record may be named, unless the file has no id for the record.
+        """
+        nameless = self.session.rules.whole_info
+        return self.node(entry_id, path) if nameless else self.entry(entry_id, path)
+
+    def states(self, name: str) -> bool:
+        """Return whether a `session_info` states a fact, staged ones included."""
+        return name in self.session.facts or any(
+            isinstance(row.effect, InfoEffect) and name in row.effect.facts for row in self.rows
+        )
+
+    def fact(self, name: str) -> Any:
+        """Return a fact that a `session_info` states, staged ones included; None without one."""
+        for row in reversed(self.rows):
+            if isinstance(row.effect, InfoEffect) and name in row.effect.facts:
+                return row.effect.facts[name]
+        return self.session.facts.get(name)
 
     def is_above(self, ancestor: int, seq: int) -> bool:
         """Return whether `ancestor` is on the path of `seq`. The walk stops at `ancestor`."""
@@ -356,20 +380,16 @@ class Draft:
         then unchanged.
         """
         rules = self.session.rules
-        if head != MAIN and not rules.named_heads:
-            raise HeadNotFound("files of this dialect have one head, main", head=head)
-        if parent is None:
-            parent = self.leaf(head)
-        elif self.head(head) is None and self._head_count() >= HEADS_MAX:
-            raise TooLarge(
-                "the session has as many heads as it may have; drop a head first", limit=HEADS_MAX
-            )
+        if parent is None or head != MAIN:
+            parent = self._parent_for(head, parent)
         if entry.id is UNSET:
             self.give_id(entry)
         if entry.timestamp is UNSET:
             entry.timestamp = self.now
         entry.parent_id = self.id_of(parent)
         entry.head = UNSET if head == MAIN else head
+        if rules.whole_info and isinstance(entry, SessionInfoEntry):
+            entry = self._whole(entry, rules.whole_info)
         parent = parent if self.is_node(parent) else self.parent(parent)
         try:
             row = self.codec.row_of(entry)
@@ -388,6 +408,32 @@ class Draft:
         elif isinstance(row.effect, LeafEffect):
             self._move(head, row.effect, seq)
         return seq
+
+    def _parent_for(self, head: str, parent: int | None) -> int:
+        """Return the parent of a new entry, the head's leaf unless there is another one.
+
+        Raises HeadNotFound, TooLarge.
+        """
+        if head != MAIN and not self.session.rules.named_heads:
+            raise HeadNotFound("files of this dialect have one head, main", head=head)
+        if parent is None:
+            return self.leaf(head)
+        if self.head(head) is None and self._head_count() >= HEADS_MAX:
+            raise TooLarge(
+                "the session has as many heads as it may have; drop a head first", limit=HEADS_MAX
+            )
+        return parent
+
+    def _whole(self, entry: SessionInfoEntry, names: Sequence[str]) -> SessionInfoEntry:
+        """Return the entry with the facts that it leaves as they are."""
+        same: dict[str, Any] = {}
+        for name in names:
+            fact = _FACT_OF_FIELD.get(name, name)
+            if getattr(entry, name) is UNSET and self.states(fact):
+                same[name] = self.fact(fact)
+        if same.get("metadata", UNSET) is None:
+            same["metadata"] = Raw(b"null")
+        return msgspec.structs.replace(entry, **same)
 
     def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
         """Move a head to the target of a `leaf` record, or drop the head.

@@ -8,14 +8,14 @@ one name takes a generated title only if the session has no name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET, Struct
 
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import Entry, SessionInfoEntry
 from sessiond.model.ids import MAIN
-from sessiond.model.row import InfoEffect, Kind
+from sessiond.model.row import Kind
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
@@ -71,7 +71,7 @@ def _made_title(draft: Draft, make_title: Callable[[bytes], str]) -> str:
 
 def _keep_as_name(draft: Draft, entry: SessionInfoEntry) -> None:
     made, entry.auto_title = entry.auto_title, UNSET
-    chosen = _title(draft) if entry.name is UNSET else entry.name
+    chosen = draft.fact("title") if entry.name is UNSET else entry.name
     if isinstance(made, str) and made and not chosen:
         entry.name = made
 
@@ -84,11 +84,3 @@ def _prompt(draft: Draft) -> int:
         seq for seq, row in enumerate(draft.rows, draft.base_seq + 1) if row.kind == Kind.USER
     )
     return next(staged, 0)
-
-
-def _title(draft: Draft) -> Any:
-    """Return the title with staged entries in view; None without one."""
-    for row in reversed(draft.rows):
-        if isinstance(row.effect, InfoEffect) and "title" in row.effect.facts:
-            return row.effect.facts["title"]
-    return draft.session.facts.get("title")

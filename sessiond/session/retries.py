@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict
+from sessiond.model.entries import SessionInfoEntry
 from sessiond.model.ids import MAIN
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft, Staged
@@ -114,8 +117,21 @@ def _same_content(draft: Draft, entry: Staged, envelope: _Envelope, wire: bytes)
         atom_of=envelope.atom_of,
     )
     try:
+        if isinstance(twin, SessionInfoEntry):
+            twin = _as_whole(twin, wire, draft.session.rules.whole_info)
         again = draft.codec.wire(draft.codec.encode(twin))
         return msgspec.json.format(again, indent=-1) == msgspec.json.format(wire, indent=-1)
     except (EntryInvalid, msgspec.DecodeError):
         # This dialect cannot express the entry, or a foreign writer made the line: no match.
         return False
+
+
+def _as_whole(twin: SessionInfoEntry, wire: bytes, names: Sequence[str]) -> SessionInfoEntry:
+    """Return the entry with the facts that the stored one repeats because no call changed them."""
+    if not names:
+        return twin
+    stored = msgspec.json.decode(wire, type=SessionInfoEntry)
+    same = {name: getattr(stored, name) for name in names if getattr(twin, name) is UNSET}
+    if same.get("metadata", UNSET) is None:
+        same["metadata"] = UNSET
+    return msgspec.structs.replace(twin, **same)

@@ -94,7 +94,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
             if not labels:
                 places = list(map(partial(without_labels, copying.source), some, chunk, places))
             chunk = list(map(dialect.placed, chunk, places))
-        yield chunk
+        yield [dialect.restated(line, copying.header) for line in chunk]
         done += len(some)
         copying.deps.progress.report(done, len(kept), "lines")
     writer = _Chain(copying, ids, session.id_of(source.leaf))

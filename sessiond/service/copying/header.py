@@ -107,11 +107,15 @@ def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]
 def title_of(source: Source, birth: Birth, *, whole: bool) -> list[Entry]:
     """Return the title as an entry, where the header cannot set the copy's title.
 
-    That is the case in other dialects than the native one, and in a whole copy.
+    That is the case in a whole copy, and in a dialect whose headers have no titles.
     """
-    if birth.title is None or not (whole or source.opened.dialect is not NATIVE):
+    rules = source.session.rules
+    if birth.title is None or (rules.titled_header and not whole):
         return []
-    return [SessionInfoEntry(name=birth.title)]
+    titled = SessionInfoEntry(name=birth.title)
+    if "model" in rules.whole_info:
+        titled.model = source.stated.values["model"]
+    return [titled]
 
 
 def _text(value: str | UnsetType | None) -> str | None:

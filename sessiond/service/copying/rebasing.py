@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sessiond.dialects.compose import said_by_user
 from sessiond.errors import EntryNotFound, InvalidParams
 from sessiond.model.entries import Compaction
 from sessiond.model.row import MESSAGE_KINDS, Kind
@@ -65,7 +66,7 @@ def rebase(
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
     if squashed is not None and source.session.rules.strict_kept:
         return _in_a_new_trunk(source, seqs, f"{squashed.summary}", lineage, birth)
-    summed = [] if squashed is None else [squashed]
+    summed = [] if squashed is None else [_stored_form(source, squashed, birth.deps.now)]
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=False, whole=False),
@@ -95,3 +96,11 @@ def _in_a_new_trunk(
         last=spoken(source, asked, summary, birth.deps.now),
     )
     return chunks_of_chosen(copying)
+
+
+def _stored_form(source: Source, squashed: Compaction, now: str) -> Compaction:
+    """Return the compaction by its summary, or by the message that says the summary."""
+    if source.session.rules.pointer or not isinstance(squashed.summary, str):
+        return squashed
+    said = said_by_user(source.opened.dialect, squashed.summary, now)
+    return Compaction(messages=[said], details=squashed.details)
