@@ -1,6 +1,6 @@
 """The messages that piglet would send for the entries of a context.
 
-A branch summary gives no message, whatever its text. An extension's message is a message of the user
+A branch summary gives no message, with a text or without. An extension's message is a message of the user
 or of the assistant.
 """
 

@@ -1,7 +1,7 @@
 """The piglet dialect: files that piglet writes and can still read afterwards.
 
 Law: a piglet file stays a piglet file. Entries are written with piglet's names and rules, and no
-line is ever rewritten. The last entry is the leaf, whatever it is, so a move is a branch summary
+line is ever rewritten. The last entry of any type is the leaf, so a move is a branch summary
 below the target, and this node becomes the leaf. A label is a node, too. A `meta` line is none and
 moves nothing: it states all facts of the session again, so the dialect of a file knows the header.
 

@@ -32,7 +32,7 @@ class _Block(Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """What piglet takes the block for."""
+        """Kind of block that piglet reads."""
         if self.id or self.name:
             return "toolCall"
         if self.thinking:

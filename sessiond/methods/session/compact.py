@@ -29,13 +29,13 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.compaction.division import files_before
 from sessiond.service.compaction.figures import figures_in, lines_to_count
+from sessiond.service.compaction.rendering import lines_to_read, renderer
 from sessiond.service.compaction.result import CompactResult, EntryRef, result_with_figures
 from sessiond.service.compaction.run import CompactionRequest
 from sessiond.session.append_request import Expected
 from sessiond.session.compaction.compaction import (
     CompactRequest,
     compact,
-    line_to_keep,
     require_may_run,
 )
 from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id
@@ -199,7 +199,7 @@ def _submit(
         if files is not None:
             request.details = actor.opened.dialect.file_details(files.read, files.modified)
         request.figures = figures_in(actor, draft, request)
-        return compact(draft, request, is_result)
+        return compact(draft, request, is_result, renderer(actor.opened))
 
     return actor.submit(
         Command(
@@ -208,7 +208,7 @@ def _submit(
             stage,
             ids=(derive_entry_id(request.session_id, key, 0),) if key is not None else (),
             reads=lambda session: {
-                *line_to_keep(session, request),
+                *lines_to_read(actor, request)(session),
                 *lines_to_count(session, request.head),
             },
             size=0 if isinstance(messages, UnsetType) else sum(map(len, messages)),

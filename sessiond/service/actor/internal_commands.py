@@ -6,7 +6,7 @@ the writer has taken it, it completes, and the waiting task gets the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import anyio
@@ -18,6 +18,7 @@ from sessiond.model.requests import Reply
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.session.draft import Draft
+from sessiond.session.index import Session
 
 __all__ = ["SystemClient", "submit_and_wait"]
 
@@ -93,13 +94,14 @@ async def submit_and_wait(
     stage: Callable[[Draft], Any],
     client: Any,
     origin_id: Raw | UnsetType = UNSET,
+    reads: Callable[[Session], Iterable[int]] | None = None,
 ) -> Any:
     """Return the receipt of a mutation made in the name of a client (or `SystemClient`).
 
     Raises the error that refused the mutation.
     """
     ticket = _Awaited(client, origin_id)
-    actor.submit(Command(ticket, lambda receipt, _durability: receipt, stage))
+    actor.submit(Command(ticket, lambda receipt, _durability: receipt, stage, reads=reads))
     if actor.in_memory:
         # No connection's chunk ends here, which would serve a session in memory.
         actor.run_ready()

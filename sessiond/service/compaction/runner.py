@@ -20,6 +20,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
 from sessiond.service.compaction.figures import figures_at
 from sessiond.service.compaction.plan import PlanRequest, make_plan
+from sessiond.service.compaction.rendering import lines_to_read, renderer
 from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
 from sessiond.service.compaction.run import CompactionRequest, CompactionRun
 from sessiond.service.hooks import Hooks
@@ -31,7 +32,6 @@ from sessiond.session.compaction.compaction import CompactRequest, Figures, comp
 from sessiond.session.compaction.plan_id import decode_plan_id
 from sessiond.session.compaction.policy import stored_summary
 from sessiond.session.compaction.touched_files import TouchedFiles
-from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
 
 __all__ = ["CompactionRunner"]
@@ -123,11 +123,13 @@ class CompactionRunner:
             kept = plan.first_kept_entry_id
             figures = await self._all.read(figures_at, actor, head.leaf, kept, summary)
         await run.begin_write()
+        commit = _commit(run, plan, (summary, figures))
         receipt: Receipt = await submit_and_wait(
             actor,
-            lambda draft: _stage(draft, run, plan, (summary, figures)),
+            lambda draft: compact(draft, commit, render=renderer(actor.opened)),
             run.asker,
             run.origin_id,
+            lines_to_read(actor, commit),
         )
         (stored,) = receipt.entries
         entry = EntryRef(stored.id, stored.seq)
@@ -148,16 +150,15 @@ def _tell_end(run: CompactionRun) -> None:
         _tell(run, CompactionTold(session_id, head, "failed", before, reason=reason))
 
 
-def _stage(
-    draft: Draft, run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures]
-) -> Receipt:
+def _commit(run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures]) -> CompactRequest:
+    """Return the call that stores the compaction."""
     opened = run.actor.opened
     summary, figures = made
     details = opened.dialect.file_details(plan.files.read, plan.files.modified)
     preset = run.actor.environment.policies.of(opened).preset
     files = TouchedFiles(tuple(plan.files.read), tuple(plan.files.modified))
     summary = stored_summary(summary, files, opened.dialect.rules, preset)
-    request = CompactRequest(
+    return CompactRequest(
         session_id=run.actor.session_id,
         summary=summary,
         details=details,
@@ -167,7 +168,6 @@ def _stage(
         plan=decode_plan_id(plan.plan_id),
         figures=figures,
     )
-    return compact(draft, request)
 
 
 def _tell(run: CompactionRun, told: CompactionTold) -> None:

@@ -9,7 +9,7 @@ context require a head that did not move at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -26,12 +26,22 @@ from sessiond.session.index import Session
 from sessiond.session.preconditions import require_expected
 from sessiond.session.receipts import Receipt
 
-__all__ = ["CompactRequest", "Figures", "compact", "line_to_keep", "require_may_run"]
+__all__ = [
+    "CompactRequest",
+    "Figures",
+    "Render",
+    "compact",
+    "kept_seqs",
+    "line_to_keep",
+    "require_may_run",
+]
 
 _SAID: Final = CONTEXT_KINDS - {Kind.CONTEXT_EDIT}
 """Kinds of entries that give a context a message of their own."""
 IsResult = Callable[[bytes], bool]
 """Function that tells whether the message of a line answers a tool call, in any spelling."""
+Render = Callable[[Draft, str, list[int]], list[Raw]]
+"""Function that makes messages of a summary and of kept entries, for a file that holds messages."""
 
 
 class Figures(Struct, frozen=True):
@@ -63,6 +73,30 @@ class CompactRequest(Struct):
     plan: PlanRef | None = None
     figures: Figures = Figures()
 
+    @property
+    def first_kept(self) -> str | None:
+        """Id of the first kept entry, which a plan names; None for none."""
+        if self.plan is not None:
+            return self.plan.first_kept_entry_id
+        return self.first_kept_entry_id if isinstance(self.first_kept_entry_id, str) else None
+
+
+def kept_seqs(
+    parent: Callable[[int], int], kind: Callable[[int], int], leaf: int, kept: int
+) -> list[int]:
+    """Return the entries from `kept` down to `leaf` that give a context messages, in order.
+
+    None if there is no such entry on the path. An earlier compaction gives none.
+    """
+    found: list[int] = []
+    at = leaf
+    while kept and at >= kept:
+        if kind(at) in CONTEXT_KINDS:
+            found.append(at)
+        at = parent(at)
+    found.reverse()
+    return found
+
 
 def line_to_keep(session: Session, request: CompactRequest) -> Iterable[int]:
     """Yield the first kept entry with a message; staging reads its line if it is a user message."""
@@ -75,7 +109,12 @@ def line_to_keep(session: Session, request: CompactRequest) -> Iterable[int]:
         yield first
 
 
-def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = None) -> Receipt:
+def compact(
+    draft: Draft,
+    request: CompactRequest,
+    is_result: IsResult | None = None,
+    render: Render | None = None,
+) -> Receipt:
     """Stage the compaction below the head's leaf and return the receipt of an append."""
     stored = _stored(draft, request)
     if isinstance(request.messages, UnsetType):
@@ -96,6 +135,11 @@ def compact(draft: Draft, request: CompactRequest, is_result: IsResult | None = 
     if entry.messages is not UNSET and request.plan is not None:
         # The plan names the leaf, and the plan was just checked against the head.
         expected = expected or Expected(leaf_id=request.plan.leaf_id)
+    if entry.messages is UNSET and not draft.session.rules.pointer:
+        assert render is not None, "a file without pointers needs the messages"
+        entry = _rendered(draft, entry, request, render)
+        # The messages are those of the head at this moment.
+        expected = Expected(leaf_id=draft.id_of(draft.leaf(request.head)))
     return append(
         draft,
         AppendRequest(
@@ -167,6 +211,47 @@ def _replacement(request: CompactRequest, messages: Sequence[Raw]) -> Compaction
     return Compaction(
         messages=list(messages), tokens_before=request.tokens_before, details=request.details
     )
+
+
+def _rendered(
+    draft: Draft, entry: Compaction, request: CompactRequest, render: Render
+) -> Compaction:
+    """Return the compaction by the messages of its summary and its kept entries.
+
+    For a retry these are the stored messages, if they begin with the same summary. Raises
+    EntryNotFound, EntryInvalid.
+    """
+    assert isinstance(entry.summary, str), "a compaction without messages has a summary"
+    stored = _stored(draft, request)
+    if stored:
+        messages = _stored_messages(draft, stored, render(draft, entry.summary, []))
+    else:
+        kept = draft.node(request.first_kept, "first_kept_entry_id") if request.first_kept else 0
+        leaf = draft.leaf(request.head)
+        if kept and not draft.is_above(kept, leaf):
+            raise EntryInvalid(
+                "first_kept_entry_id is not on the path of the head",
+                entry_id=request.first_kept,
+                path="first_kept_entry_id",
+            )
+        messages = render(draft, entry.summary, kept_seqs(draft.parent, draft.kind, leaf, kept))
+    return Compaction(messages=messages, tokens_before=entry.tokens_before, details=entry.details)
+
+
+def _stored_messages(draft: Draft, stored: int, said: list[Raw]) -> list[Raw]:
+    """Return the messages of a stored compaction if they begin with this summary, at any time."""
+    try:
+        found = msgspec.json.decode(draft.wire_of(stored), type=Compaction).messages
+    except msgspec.DecodeError:
+        return said
+    if isinstance(found, UnsetType) or not found or _untimed(found[0]) != _untimed(said[0]):
+        return said
+    return found
+
+
+def _untimed(message: Raw) -> dict[str, Any]:
+    found = msgspec.json.decode(message, type=dict[str, Any])
+    return found | {"timestamp": None}
 
 
 def _stored(draft: Draft, request: CompactRequest) -> int:
