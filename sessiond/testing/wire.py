@@ -24,7 +24,7 @@ from sessiond.transports.base import SocketPort
 
 __all__ = ["RawWire", "Refusal", "Wire"]
 
-_PATIENCE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 120.0
 _HEADER: Final = re.compile(rb"Content-Length: ([1-9][0-9]*)\r\n\r\n")
 
 

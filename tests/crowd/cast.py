@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 __all__ = ["Broken", "Watcher", "Writer", "drive", "open_socket", "stored_digest"]
 
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 _RECEIVE_BYTES: Final = 1 << 18
 
 

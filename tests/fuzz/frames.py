@@ -21,7 +21,7 @@ from tests.fuzz.streams import debts
 
 __all__ = ["Attack", "attacks", "besiege"]
 
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 120.0
 _BODIES_MAX: Final = 30
 _CHANGED_FRAMING_PART: Final = 0.05
 _READ_BYTES: Final = 1 << 16

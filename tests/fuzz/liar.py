@@ -26,7 +26,7 @@ __all__ = ["ask_anyio", "ask_blocking", "lying"]
 
 _TRANSCRIPTS: Final = Path(__file__).parent.parent / "protocol" / "transcripts"
 _CALL_SECONDS: Final = 0.05
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 120.0
 _EVENTS: Final = 20
 _TOLD: Final = re.compile(r"^[a-z]*< (.*(?:\n    .*)*)", re.MULTILINE)
 

@@ -17,7 +17,7 @@ from tests.kit.link import Link
 
 __all__ = ["Answer", "Plain"]
 
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 120.0
 
 
 def _integer(text: str) -> int | str:

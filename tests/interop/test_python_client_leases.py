@@ -24,7 +24,7 @@ from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 MESSAGE = {"role": "user", "content": "hi"}
 

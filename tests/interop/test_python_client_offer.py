@@ -34,7 +34,7 @@ from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 README = Path(__file__).resolve().parents[2] / "clients" / "python" / "README.md"
 HOOKS: tuple[Hook, ...] = ("before_compact", "before_fork", "before_branch")

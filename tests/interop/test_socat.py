@@ -17,7 +17,7 @@ from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 120
 SCRIPT = """
 {"id":1,"method":"session/create","params":{"cwd":"/my/project","session_id":"my-session"}}
 {"id":2,"method":"append","params":{"session_id":"my-session","message":{"role":"user","content":"hi"}}}

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 STUBS: Final = Path(__file__).resolve().parents[2] / "clients" / "stubs"
 ADAPTER: Final = Path(__file__).with_name("conformance_stubs.py")
 KINDS: Final = ["py", "mjs", "sh"]
-PATIENCE_SECONDS: Final = 60
+PATIENCE_SECONDS: Final = 120
 SESSION: Final = "session-of-stubs"
 TEXT: Final = 'She said "why?" \\ and\ttwo lines:\n日本 \u2028 é 😀 $HOME `id` %s\n'
 # The cases about what a stub does.

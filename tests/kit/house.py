@@ -20,7 +20,7 @@ from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
 from tests.kit.sessions import SESSION, native_file
 
-_PATIENCE_SECONDS: Final = 20.0
+_PATIENCE_SECONDS: Final = 120.0
 
 
 class House:

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 __all__ = ["Link", "Refused", "request"]
 
-PATIENCE_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 120.0
 _TRY_AGAIN_SECONDS: Final = 0.01
 _STUCK_SECONDS: Final = 0.5
 

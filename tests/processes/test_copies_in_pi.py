@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 SAMPLE = REPOSITORY / "tests" / "samples" / "pi" / "pi.jsonl"
 OTHER = "session-b"
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 COPIES: list[tuple[str, dict[str, Any]]] = [
     *(
         ("session/fork", {"entries": entries, "ids": ids})

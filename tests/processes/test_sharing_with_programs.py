@@ -27,7 +27,7 @@ from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
 
 

@@ -17,7 +17,7 @@ from tests.kit.link import Link, Refused
 from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 SECRET = "a word of the conversation"
 
 # Each is given the folder for its traces.

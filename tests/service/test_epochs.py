@@ -19,7 +19,7 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 
 
 async def epoch(wire: Wire) -> str:

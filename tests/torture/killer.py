@@ -23,7 +23,7 @@ PAUSE_SECONDS: Final = (0.1, 1.2)
 STOP_SECONDS: Final = (0.2, 3.0)
 ANSWERS: Final = 20
 """The minimum of answers between two misfortunes."""
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 MISSED_SECONDS: Final = 2.0
 """The time for a client to start a daemon, before the killer starts one."""
 

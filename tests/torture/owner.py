@@ -19,7 +19,7 @@ from tests.processes.harness.daemon import Daemon
 
 __all__ = ["Owner"]
 
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 
 
 class Owner:

@@ -37,7 +37,7 @@ from tests.torture.wires import Wire
 
 __all__ = ["Outcome", "RawPort", "Watch"]
 
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 _NAP_SECONDS: Final = 0.05
 Outcome = Answered | Refused | Lost
 

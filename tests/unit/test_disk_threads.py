@@ -12,8 +12,7 @@ import pytest
 import sniffio
 
 from sessiond.service.actor.disk_threads import DiskThreads, Outcome
-
-PATIENCE_SECONDS = 30
+from tests.kit.patience import HANG_SECONDS
 
 
 class Log:
@@ -28,7 +27,7 @@ class Log:
         self._more.set()
 
     async def wait(self, count: int) -> None:
-        with anyio.fail_after(PATIENCE_SECONDS):
+        with anyio.fail_after(HANG_SECONDS):
             while len(self.told) < count:
                 self._more = anyio.Event()
                 await self._more.wait()
@@ -88,7 +87,7 @@ async def test_there_are_no_more_threads_than_allowed_and_the_rest_waits() -> No
     gate = threading.Event()
     async with threads_of(2) as (threads, log):
         for number in range(5):
-            threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, str(number)))
+            threads.start(partial(gate.wait, HANG_SECONDS), partial(log.note, str(number)))
         assert len(disk_threads() - before) == 2
         assert log.told == []
         gate.set()
@@ -104,7 +103,7 @@ async def test_the_threads_end_with_the_loop() -> None:
         running = disk_threads() - before
         assert len(running) == 1
     for one in running:
-        await anyio.to_thread.run_sync(one.join, PATIENCE_SECONDS)
+        await anyio.to_thread.run_sync(one.join, HANG_SECONDS)
     assert not disk_threads() & running
 
 
@@ -120,7 +119,7 @@ async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
             patch.setattr(threading.Thread, "start", start)
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.start(lambda: None, partial(log.note, "refused"))
-        threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, "first"))
+        threads.start(partial(gate.wait, HANG_SECONDS), partial(log.note, "first"))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", start)
             threads.start(lambda: None, partial(log.note, "second"))

@@ -30,7 +30,7 @@ from tests.kit.house import House
 __all__ = ["Act", "Shown", "found_after", "refusal_of", "refused_by_each_call"]
 
 CALLS_MAX: Final = 150
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 # How much of what was under way a power cut keeps: bytes of each file, changes of names.
 POWER_CUTS: Final = ((0, 0), (60, 1), (100_000, 100))
 

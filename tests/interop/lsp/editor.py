@@ -20,7 +20,7 @@ from tests.processes.harness.daemon import SESSIOND, Daemon
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 NATIVE = SAMPLES / "native" / "every-type.jsonl"
 PI = SAMPLES / "pi" / "pi.jsonl"
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 class Editor(LanguageClient):

@@ -20,7 +20,7 @@ from tests.kit.link import Link
 __all__ = ["SESSIOND", "Daemon", "running"]
 
 SESSIOND: Final = str(Path(sys.executable).with_name("sessiond"))
-PATIENCE_SECONDS: Final = 30
+PATIENCE_SECONDS: Final = 120
 
 
 class Daemon:

@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["can_attach", "failing"]
 
-PATIENCE_SECONDS: Final = 60
+PATIENCE_SECONDS: Final = 120
 
 
 def can_attach(strace: str) -> bool:

@@ -24,7 +24,7 @@ from tests.torture.wires import socket_wire
 
 __all__ = ["Appender", "Watcher", "at_work", "what_is_wrong"]
 
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 END: Final = "the-end"
 _TRY_AGAIN_SECONDS: Final = 0.02
 _LISTEN_SECONDS: Final = 1.0

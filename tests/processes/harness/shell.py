@@ -22,7 +22,7 @@ from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["Shell", "user_shell"]
 
-PATIENCE_SECONDS: Final = 60
+PATIENCE_SECONDS: Final = 120
 SESSION_ID: Final = "my-session-id"
 
 
