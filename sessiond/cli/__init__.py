@@ -59,6 +59,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Tree", "usage", "usage", "Print how full the model's window is."),
     Listed("Tree", "plan", "plan", "Print the prompt for a compaction's summary."),
     Listed("Tree", "compact", "compact", "Replace earlier entries by a summary."),
+    Listed("Files", "roots", "roots", "List the folders of other programs; add, remove."),
     Listed("Files", "import", "import_sessions", "Copy session files into the profile."),
     Listed("Files", "export", "export", "Write a session to a file of its own."),
     Listed("Files", "verify", "verify", "Check a session file for damage."),

@@ -70,6 +70,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "trash": ("sessiond trash --json", {"sessions", "next_cursor"}),
     "restore": ("sessiond restore my-session-id --json", {"sessions"}),
     "forget": ("sessiond forget ./session.jsonl --json", {"sessions"}),
+    "roots": ("sessiond roots --json", {"roots"}),
     "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
     "tree": ("sessiond tree my-session --json", {"text"}),
     "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),
@@ -197,7 +198,7 @@ def elided(drawn: str) -> list[str]:
 
 def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
     blocks = shell_blocks("docs/commands.md")
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     for block in blocks:
         check(shell.run(block))
 

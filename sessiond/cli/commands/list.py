@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from sessiond.cli.arguments import MOMENT, archived_option, project_options
+from sessiond.cli.arguments import FOLDER, MOMENT, archived_option, project_options
 from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
@@ -48,6 +48,8 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
 @click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; may be repeated.")
 @click.option("--agent", help="Only sessions of this agent.")
 @click.option("--status", help="Only sessions with this status.")
+@click.option("--root", type=FOLDER, help="Only sessions whose files lie below this folder.")
+@click.option("--program", metavar="NAME", help="Only sessions of this program, as pi.")
 @archived_option
 @click.option("--created-after", type=MOMENT, help="Time, date, or span before now: 30m 12h 7d.")
 @click.option("--created-before", type=MOMENT)

@@ -1,0 +1,88 @@
+"""`sessiond roots`: list, add and remove folders of other programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from sessiond.cli.arguments import FOLDER
+from sessiond.cli.connect.conversation import answer, ask, connected
+from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.output import say, table
+
+__all__ = ["COMMAND"]
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@click.command(
+    "roots",
+    cls=Command,
+    examples=(
+        "sessiond roots",
+        "sessiond roots --json",
+        "sessiond roots add --kind pi .",
+        "sessiond list --root .",
+        "sessiond roots remove .",
+    ),
+)
+@shared_options
+@click.option(
+    "--kind",
+    metavar="NAME",
+    help="Program whose files are in the folder, as pi.  [default: what the folder or its files tell]",
+)
+@click.argument("action", type=click.Choice(["list", "add", "remove"]), default="list")
+@click.argument("folder", type=FOLDER, required=False)
+def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) -> None:
+    """List the folders with session files of other programs, add one, or remove one.
+
+    A root is a folder whose sessions are listed, searched and watched beside your own. They are
+    read and changed where they lie, in the format of their program, which can go on with them.
+    Nothing is copied, and a folder that is removed stays as it is.
+
+    The list shows the roots, then what is on this machine and no root, with the number of files
+    and their size. It looks at names and sizes and opens no file.
+    """
+    if action == "list" and folder is not None:
+        raise click.UsageError("a folder is to add or to remove: sessiond roots add FOLDER")
+    if action != "list" and folder is None:
+        raise click.UsageError(f"name the folder: sessiond roots {action} FOLDER")
+    if action != "add" and kind is not None:
+        raise click.UsageError("--kind is for add")
+    with connected(shared) as client:
+        found = ask(client, "catalog/roots", action=action, path=folder, kind=kind)
+    answer(shared, found, _show)
+
+
+def _show(found: dict[str, Any]) -> None:
+    if not found["roots"]:
+        say("no roots, and no folder of a known program on this machine")
+        return
+    rows = [
+        (one["kind"], one["path"], str(one["sessions"]), _size(one["bytes"]), _state(one))
+        for one in found["roots"]
+    ]
+    table(("PROGRAM", "FOLDER", "SESSIONS", "SIZE", "STATE"), rows)
+
+
+def _state(root: dict[str, Any]) -> str:
+    if root["reason"] is not None:
+        return str(root["reason"])
+    if root["configured"]:
+        return "in the configuration"
+    return "added" if root["added"] else "found"
+
+
+def _size(count: float) -> str:
+    unit = 0
+    while count >= 1000 and unit < len(_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return (
+        f"{count:.0f} {_UNITS[unit]}" if unit == 0 or count >= 10 else f"{count:.1f} {_UNITS[unit]}"
+    )
+
+
+COMMAND = roots
