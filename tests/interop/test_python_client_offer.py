@@ -24,6 +24,7 @@ from sessiond_client import (
     Client,
     ClientClosed,
     ConnectionLost,
+    Offer,
     RpcError,
     Summarize,
     connect,
@@ -409,6 +410,39 @@ async def test_what_nobody_waits_for_any_more_is_withdrawn(lasting: Daemon) -> N
             await client.ping()
             await stopped.wait()
         assert await compactions(client, session_id) == 0
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_merge_and_a_squash_are_written_by_the_client_that_offered_them(
+    lasting: Daemon,
+) -> None:
+    asked_for: list[str] = []
+
+    async def serve(offer: Offer) -> None:
+        async for asked in offer:
+            assert isinstance(asked.about, Summarize)
+            asked_for.append(asked.about.purpose)
+            assert asked.about.plan is None
+            asked.answer(f"{SAID} {asked.about.purpose}")
+
+    async with (
+        connect(lasting.socket_path, client_id="writer", **PATIENT) as client,
+        client.offer(summarize=["merge", "squash"]) as offer,
+        anyio.create_task_group() as tasks,
+    ):
+        one, other = await grown(client), await grown(client)
+        tasks.start_soon(serve, offer)
+        merged = await client.merge(one, other)
+        assert merged.entry is not None
+        context = await client.build_context(one)
+        assert context.messages[-1]["content"][0]["text"] == f"{SAID} merge"
+        assert context.sources[-1] == merged.entry.id
+        made = await client.rebase(one, indices=[1, 0], squash={})
+        assert (await client.build_context(made.id)).messages[0]["summary"] == f"{SAID} squash"
+        # Nobody offered compactions.
+        with pytest.raises(RpcError, match="summarizer_unavailable"):
+            await client.compact(one)
+        assert asked_for == ["merge", "squash"]
         tasks.cancel_scope.cancel()
 
 
