@@ -9,7 +9,13 @@ from sessiond.limits import MISSED_IDS_MAX
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 
-__all__ = ["has_left", "is_of_this_log", "require_expected", "require_grown"]
+__all__ = [
+    "has_left",
+    "is_of_this_log",
+    "require_expected",
+    "require_grown",
+    "require_may_append",
+]
 
 
 def require_expected(
@@ -35,6 +41,16 @@ def require_expected(
         actual={"leaf_id": leaf_id, "seq": draft.seq},
         missed=_missed(draft, leaf, expected),
     )
+
+
+def require_may_append(
+    draft: Draft, head: str, lease_id: str | None, expected: Expected | None
+) -> None:
+    """Raise if an append below the head would be refused, so that no text is written in vain."""
+    draft.require_writable()
+    draft.require_lease(head, lease_id)
+    require_expected(draft, head, expected)
+    draft.leaf(head)
 
 
 def require_grown(draft: Draft, head: str, leaf_id: str | None) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -162,6 +165,25 @@ def test_the_configured_command_writes_what_the_command_line_leaves_out(shell: S
         made = said(shell, "sessiond rebase my-session entry-1 --squash")
         (message,) = context(shell, made)["messages"]
         assert message["summary"] == "written for a squash"
+    finally:
+        said(shell, "sessiond restart")
+
+
+def test_ctrl_c_while_a_text_is_written_ends_the_writer_and_stores_nothing(shell: Shell) -> None:
+    begun = shell.folder / "begun"
+    os.mkfifo(begun)
+    # Its end is the end of the writer: nobody else has the pipe open for writing.
+    writer = json.dumps(["sh", "-c", f"exec >>{begun}; echo begun; sleep 600"])
+    said(shell, f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
+    try:
+        said(shell, "sessiond fork my-session --id other-one")
+        process = shell.start("merge", "my-session", "other-one", stderr=subprocess.DEVNULL)
+        with begun.open() as pipe:
+            assert pipe.readline() == "begun\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert pipe.read() == ""
+        assert len(context(shell, "my-session")["messages"]) == 2
     finally:
         said(shell, "sessiond restart")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from anyio import to_thread
@@ -42,7 +41,7 @@ from sessiond.service.summaries.runs import Planned
 from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
-from sessiond.session.preconditions import require_expected, require_grown
+from sessiond.session.preconditions import require_grown, require_may_append
 from sessiond.session.receipts import Receipt, StoredEntry
 
 __all__ = ["METHOD"]
@@ -82,6 +81,11 @@ class _Merge(NamedTuple):
     def text(self) -> str:
         """Text that the caller sent, or what stands for the text in a dry run."""
         return self.params.text or NOT_WRITTEN
+
+    def check(self, draft: Draft) -> None:
+        """Raise if the turn would be refused."""
+        params = self.params
+        require_may_append(draft, params.head, params.lease_id, params.expected)
 
 
 def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
@@ -177,15 +181,7 @@ def _rehearse(merge: _Merge, actor: SessionActor, other: SessionActor) -> Any:
 
         return actor.later(call, lambda: to_thread.run_sync(work))
 
-    return actor.submit(Command(call, look, partial(_require_may_merge, params), entries=0))
-
-
-def _require_may_merge(params: MergeParams, draft: Draft) -> None:
-    """Raise if a merge would be refused here, so that no text is written in vain."""
-    draft.require_writable()
-    draft.require_lease(params.head, params.lease_id)
-    draft.leaf(params.head)
-    require_expected(draft, params.head, params.expected)
+    return actor.submit(Command(call, look, merge.check, entries=0))
 
 
 def _have_written(merge: _Merge, actor: SessionActor) -> Any:
@@ -217,7 +213,7 @@ def _have_written(merge: _Merge, actor: SessionActor) -> Any:
 
     if params.into == "new":
         return begin()
-    return actor.submit(Command(call, begin, partial(_require_may_merge, params), entries=0))
+    return actor.submit(Command(call, begin, merge.check, entries=0))
 
 
 def _now(merge: _Merge) -> str:
@@ -233,8 +229,7 @@ async def _append(merge: _Merge, actor: SessionActor, both: _Both, text: str) ->
         require_grown(draft, request.head, here.session.id_of(here.leaf))
         return append(draft, request)
 
-    receipt = await submit_and_wait(actor, stage, merge.client, merge.call.origin_id)
-    return _merged(receipt, None)
+    return _merged(await submit_and_wait(actor, stage, merge.client, merge.call.origin_id), None)
 
 
 async def _make(merge: _Merge, both: _Both, text: str) -> CopyResult:

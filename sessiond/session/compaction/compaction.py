@@ -23,7 +23,7 @@ from sessiond.session.append_request import AppendRequest, Expected
 from sessiond.session.compaction.plan_id import PlanRef
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
-from sessiond.session.preconditions import require_expected
+from sessiond.session.preconditions import require_expected, require_may_append
 from sessiond.session.receipts import Receipt
 
 __all__ = [
@@ -163,10 +163,7 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
     compactions = [seq for seq in known if draft.kind(seq) == Kind.COMPACTION]
     stored = (compactions or known or [0])[0]
     if not stored:
-        draft.require_writable()
-        draft.require_lease(request.head, request.lease_id)
-        require_expected(draft, request.head, request.expected)
-        draft.leaf(request.head)
+        require_may_append(draft, request.head, request.lease_id, request.expected)
     elif not compactions:
         raise IdempotencyConflict(
             "the key was used for an entry that is no compaction; use another key",
