@@ -19,6 +19,7 @@ __all__ = [
     "PI",
     "PI_GOOD",
     "PI_HEADER",
+    "SHARUR",
     "TIME",
     "Damage",
     "line",
@@ -45,6 +46,18 @@ def pi_line(entry_id: bytes, parent: bytes) -> bytes:
         parent,
         TIME,
         message,
+    )
+
+
+def sharur_line(entry_id: bytes, parent: bytes = b"session-a", more: bytes = b"") -> bytes:
+    """Return a message line of a sharur file."""
+    message = b'{"role":"user","content":"1.50","timestamp":"0001-01-01T00:00:00Z"}'
+    return b'{"type":"message","id":"%s","parentId":"%s",%s,"message":%s%s}\n' % (
+        entry_id,
+        parent,
+        TIME,
+        message,
+        more,
     )
 
 
@@ -363,5 +376,67 @@ OPERATOR: dict[str, Damage] = {
     "an older version": Damage(OPERATORS_LIST, opens="older"),
 }
 
-FOREIGN: dict[str, dict[str, Damage]] = {"pi": PI, "operator": OPERATOR}
+SHARUR_HEADER = b'{"type":"session","id":"session-a",%s,"version":3}\n' % TIME
+SHARUR_GOOD = SHARUR_HEADER + sharur_line(b"00000001")
+
+SHARUR: dict[str, Damage] = {
+    "nothing": Damage(SHARUR_GOOD),
+    "windows lines": Damage(SHARUR_GOOD.replace(b"\n", b"\r\n")),
+    "garbage": told(SHARUR_GOOD + b"garbage\n", "bad_line", 3),
+    "zero bytes": told(SHARUR_GOOD + b"\0" * 64 + b"\n", "bad_line", 3),
+    "no UTF-8": told(SHARUR_GOOD + sharur_line(b"2", more=b',"x":"\xff"'), "bad_line", 3),
+    "half a line at the end": told(SHARUR_GOOD + b'{"type":"mess', "torn_tail", 3),
+    "no newline at the end": Damage(SHARUR_GOOD[:-1]),
+    # sharur's own branches have the header of their source as a second one.
+    "the header of another session inside": Damage(
+        SHARUR_GOOD + SHARUR_HEADER.replace(b"-a", b"-b") + sharur_line(b"2", b"session-b")
+    ),
+    "its own header twice": Damage(SHARUR_GOOD + SHARUR_HEADER + sharur_line(b"2")),
+    "an entry without an id": told(
+        SHARUR_GOOD + sharur_line(b"2").replace(b'"id":"2",', b""), "bad_line", 3
+    ),
+    "an orphan": told(SHARUR_GOOD + sharur_line(b"2", b"nowhere"), "orphan", 3),
+    "a circle": told(
+        SHARUR_HEADER + sharur_line(b"1", b"2") + sharur_line(b"2", b"1"), "orphan", 2
+    ),
+    "its own parent": told(SHARUR_GOOD + sharur_line(b"2", b"2"), "orphan", 3),
+    "the same id twice": told(SHARUR_GOOD + sharur_line(b"00000001"), "duplicate_id", 3),
+    "an id that is a path": Damage(SHARUR_GOOD + sharur_line(b"../../x", b"00000001")),
+    "a native line": told(SHARUR_GOOD + ONE, "other_spelling", 3),
+    "a line of pi's": Damage(SHARUR_GOOD + pi_line(b"00000002", b'"00000001"')),
+    "a time that is none": told(
+        SHARUR_GOOD + sharur_line(b"2").replace(b"2026-01-15T10:30:00.000Z", b"now"), "bad_time", 3
+    ),
+    "a compaction that keeps what is not there": told(
+        SHARUR_GOOD
+        + sharur_line(b"2", more=b',"summary":"s","firstKeptEntryId":"x"').replace(
+            b"message", b"compaction", 1
+        ),
+        "first_kept_off_path",
+        3,
+    ),
+    "the header of another session": told(
+        SHARUR_GOOD.replace(b'"id":"session-a"', b'"id":"session-b"').replace(
+            b'"parentId":"session-a"', b'"parentId":"session-b"'
+        ),
+        "other_id",
+        1,
+    ),
+    "entries before the header": refused(sharur_line(b"1") + SHARUR_GOOD),
+    "half a header": refused(SHARUR_HEADER[:-20]),
+    "a newer version": refused(SHARUR_GOOD.replace(b'"version":3', b'"version":4')),
+    "an export": Damage(SHARUR_GOOD.replace(b'"id":"00000001",', b""), opens="older"),
+    "an export with garbage": Damage(
+        SHARUR_HEADER + b"garbage\n" + sharur_line(b"1").replace(b'"id":"1",', b""),
+        [(2, "bad_line")],
+        opens="older",
+    ),
+    "a file from before the tree": Damage(
+        b'{"kind":"header","id":"session-a","createdAt":1776928014000}\n'
+        b'{"kind":"message","role":"user","content":"hi","raw":{"role":"user","content":"hi"}}\n',
+        opens="older",
+    ),
+}
+
+FOREIGN: dict[str, dict[str, Damage]] = {"pi": PI, "operator": OPERATOR, "sharur": SHARUR}
 """The files of each other program."""

@@ -29,6 +29,7 @@ HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 SAID = {
     "pi": HI,
     "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "user"},
+    "sharur": HI | {"timestamp": "2026-01-15T10:30:00Z"},
 }
 
 
