@@ -94,6 +94,15 @@ ATTACKERS: Final = (
         ("tests/service/test_operator_files.py", "tests/service/test_older_versions.py", *_ONCE),
     ),
     Attacker(
+        "sharur-files",
+        "files of sharur's, changed in every way and read by a reader of sharur's format",
+        (
+            "tests/service/test_sharur_in_place.py",
+            "tests/service/test_sharur_files.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),
