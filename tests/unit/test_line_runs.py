@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.dialects.operator.dialect import OPERATOR
+from sessiond.dialects.operator.dialect import OPERATOR, Operator
 from sessiond.dialects.pi.dialect import PI
+from sessiond.dialects.sharur.dialect import SHARUR, Sharur
 from sessiond.journal.splitter import Splitter, without_end
 from sessiond.limits import NESTING_MAX
+from sessiond.model.entries import Header
 from sessiond.model.times import newest, rfc3339
 from sessiond.service.log import line_indexer
 from sessiond.service.log.line_indexer import LineIndexer
@@ -36,6 +38,10 @@ DAMAGED = {
 }
 DEEP = "[" * (NESTING_MAX + 1) + "]" * (NESTING_MAX + 1)
 LONG = "long " * 500
+
+# An entry of sharur that names this header as its parent is a root.
+SHARURS_FILE = SHARUR.for_file(Header(id="missing"))
+USUAL_DIALECTS = [NATIVE, PI, OPERATOR, SHARURS_FILE]
 
 BEFORE = object()
 """Stands for the id of the line before."""
@@ -184,7 +190,7 @@ def spelled(items: Sequence[Line | bytes], dialect: Dialect) -> bytes:
     """Return the bytes of the lines."""
     before: str | None = None
     content = b""
-    named = "parentId" if dialect is PI else "parent_id"
+    named = dialect.parent_member
     for number, item in enumerate(items):
         if isinstance(item, bytes):
             content += item + b"\n"
@@ -236,7 +242,7 @@ def in_runs(dialect: Dialect, content: bytes, cuts: Sequence[int], apart: int) -
     st.lists(LINES.map(lambda one: [one]) | RAW.map(lambda one: [one]) | USUAL, max_size=15),
     st.lists(st.integers(0, 20_000), max_size=4),
     st.sampled_from([1, 1, 3, 16]),
-    st.sampled_from([NATIVE, PI, OPERATOR]),
+    st.sampled_from(USUAL_DIALECTS),
 )
 @example(
     [[Line({"type": "message", "message": {"role": "assistant", "model": "m"}})] * 9], [], 1, PI
@@ -248,7 +254,7 @@ def test_a_run_of_lines_is_indexed_as_each_line_by_itself(
     assert in_runs(dialect, content, cuts, apart) == one_by_one(dialect, content)
 
 
-@given(st.lists(USUAL, min_size=1, max_size=4), st.sampled_from([NATIVE, PI, OPERATOR]))
+@given(st.lists(USUAL, min_size=1, max_size=4), st.sampled_from(USUAL_DIALECTS))
 def test_a_run_of_usual_lines_is_indexed_as_each_line_by_itself(
     items: list[list[Line | bytes]], dialect: Dialect
 ) -> None:
@@ -256,16 +262,20 @@ def test_a_run_of_usual_lines_is_indexed_as_each_line_by_itself(
     assert in_runs(dialect, content, [], 1) == one_by_one(dialect, content)
 
 
-@given(st.lists(LINES | RAW, min_size=1, max_size=5))
-def test_a_usual_line_of_operator_has_the_row_of_its_translation(items: list[Line | bytes]) -> None:
-    for line in spelled(items, OPERATOR).split(b"\n")[:-1]:
+@given(st.lists(LINES | RAW, min_size=1, max_size=5), st.sampled_from([OPERATOR, SHARURS_FILE]))
+@example([Line({"type": "message", "message": {"role": "user"}}, parent="missing")], SHARURS_FILE)
+@example([Line({"type": "message", "message": {"role": "user"}}, parent="")], SHARURS_FILE)
+def test_a_usual_line_has_the_row_of_its_translation(
+    items: list[Line | bytes], dialect: Operator | Sharur
+) -> None:
+    for line in spelled(items, dialect).split(b"\n")[:-1]:
         try:
-            translated = OPERATOR.unusual_row(line)
+            translated = dialect.unusual_row(line)
         except BadLine:
             with pytest.raises(BadLine):
-                OPERATOR.row(line)
+                dialect.row(line)
         else:
-            assert OPERATOR.row(line) == translated
+            assert dialect.row(line) == translated
 
 
 @given(st.lists(TIMES.filter(lambda one: one is None or isinstance(one, str | float)), min_size=1))
@@ -299,7 +309,7 @@ def check(content: bytes) -> None:
     assert in_runs(dialect, rest, range(0, len(rest), 777), 1) == one_by_one(dialect, rest)
 
 
-@pytest.mark.parametrize("dialect", [NATIVE, PI, OPERATOR])
+@pytest.mark.parametrize("dialect", USUAL_DIALECTS)
 def test_usual_lines_are_indexed_without_a_row_each(
     dialect: Dialect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,21 +27,22 @@ from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.row import KIND_OF_TYPE, Kind, MessageFacts, ModelName, Row
 from sessiond.model.usage import Usage
 
-__all__ = ["message_lines", "plain", "row", "row_of"]
+__all__ = ["KIND_OF_ROLE", "message_lines", "plain", "row", "row_of"]
 
 # Plain ints: an IntEnum member costs an attribute look-up a line.
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _OTHER_ROLE: Final = int(Kind.OTHER_ROLE)
 _OPAQUE: Final = int(Kind.OPAQUE)
-_KIND_OF_ROLE: Final[dict[str, int]] = {
+KIND_OF_ROLE: Final[dict[str, int]] = {
     "user": int(Kind.USER),
     "assistant": _ASSISTANT,
     **dict.fromkeys(RESULT_ROLES, int(Kind.TOOL)),
 }
+"""Kind of a message by its role; every other role has one kind."""
 
 
 _FACTS_OF_ROLE: Final = {
-    role: MessageFacts(kind) for role, kind in _KIND_OF_ROLE.items() if kind != _ASSISTANT
+    role: MessageFacts(kind) for role, kind in KIND_OF_ROLE.items() if kind != _ASSISTANT
 }
 _NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
@@ -77,7 +78,7 @@ class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
 _line: Final = msgspec.json.Decoder(_Line)
 _said: Final = msgspec.json.Decoder(_Said)
 _numbers: Final = msgspec.json.Decoder(tuple[int, int])
-_usual: Final = UsualLines(_UsualLine, _KIND_OF_ROLE)
+_usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
 
 
 def row(line: bytes) -> Row:
@@ -92,7 +93,7 @@ def row(line: bytes) -> Row:
     said = found.message
     if found.type != "message" or said is None:
         return _unusual_row(line)
-    kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+    kind = KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
     made = Row(kind, found.id, found.parent_id, found.head)
     if kind == _ASSISTANT:
         if said.model:
@@ -223,7 +224,7 @@ def _message_facts(message: Raw | None) -> MessageFacts:
     facts = _FACTS_OF_ROLE.get(said.role)
     if facts is not None:
         return facts
-    kind = _KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
+    kind = KIND_OF_ROLE.get(said.role, _OTHER_ROLE)
     if kind != _ASSISTANT:
         return MessageFacts(kind)
     return MessageFacts(

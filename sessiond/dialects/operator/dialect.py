@@ -22,7 +22,7 @@ from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace, Upgra
 from sessiond.dialects.lenient_json import fields
 from sessiond.dialects.member_names import MemberNames
 from sessiond.dialects.message_lines import Said, UsualLine, UsualLines
-from sessiond.dialects.native.checks import RESULT_ROLES
+from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.operator import header as operators_header
 from sessiond.dialects.operator import names as operators_names
 from sessiond.dialects.operator.checks import check
@@ -57,11 +57,6 @@ _RULES: Final = Rules(
     shows_files=False,
     truncates=False,
 )
-_KIND_OF_ROLE: Final[dict[str, int]] = {
-    "user": int(Kind.USER),
-    "assistant": int(Kind.ASSISTANT),
-    **dict.fromkeys(RESULT_ROLES, int(Kind.TOOL)),
-}
 
 
 class _Said(Said, gc=False):
@@ -76,7 +71,7 @@ class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
     message: _Said
 
 
-_usual: Final = UsualLines(_UsualLine, _KIND_OF_ROLE)
+_usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
 
 
 class Operator(Translated):

@@ -12,15 +12,17 @@ A second `session` line, which sharur's branches have, is an entry without a mea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Meta, Raw, UnsetType
 
 from sessiond.dialects.base import BadLine, ContextLine, ContextMessage, CopyPlace, Upgrade
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, reference, require_readable, text
 from sessiond.dialects.member_names import MemberNames
+from sessiond.dialects.message_lines import Said, UsualLine, UsualLines
+from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.sharur import header as sharur_header
 from sessiond.dialects.sharur import names as sharur_names
 from sessiond.dialects.sharur.checks import check, check_size
@@ -30,8 +32,10 @@ from sessiond.dialects.sharur.migrate import migrate, upgrade_of
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
+from sessiond.model.times import rfc3339
 
 __all__ = ["SHARUR", "Sharur"]
 
@@ -55,6 +59,22 @@ _RULES: Final = Rules(
     id_chars_min=8,
 )
 _NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
+
+
+class _Said(Said, gc=False):
+    """The members of a payload that the index reads."""
+
+    role: Annotated[str, Meta(min_length=1)]
+
+
+class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
+    """The members of a usual message line that the index reads."""
+
+    message: _Said
+    parent_id: str | None = msgspec.field(default=None, name="parentId")
+
+
+_usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
 
 
 class Sharur(Translated):
@@ -115,6 +135,21 @@ class Sharur(Translated):
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
+        usual = self.message_lines([line])
+        return usual.row(0) if usual.ids else self.unusual_row(line)
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look."""
+        made = _usual.columns(_usual.read(lines))
+        # The header is the root of sharur's tree, and is no entry here.
+        is_none = ("", *self._header_ids)
+        made.parent_ids = [None if one in is_none else one for one in made.parent_ids]
+        # sharur writes nanoseconds; an index, like the wire, knows milliseconds.
+        made.times = list(map(rfc3339, made.times))
+        return made
+
+    def unusual_row(self, line: bytes) -> Row:
+        """Return the row of any entry by its translation. Raises BadLine."""
         native = self.wire(line)
         found = fields(native)
         if text(found.get("type")) == "session":
