@@ -29,7 +29,11 @@ from tests.kit.limits import set_limits
 from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 
 Json = dict[str, Any]
-HEADERS = {"native": NATIVE_HEADER, "pi": HEADER}
+HEADERS = {
+    "native": NATIVE_HEADER,
+    "pi": HEADER,
+    "operator": {**HEADER, "timestamp": 1784000000.25},
+}
 DIALECTS = pytest.mark.parametrize("dialect", HEADERS)
 # The members that describe the place of an entry, in either dialect.
 PLACE = {
@@ -45,6 +49,7 @@ TO_PI = {
     "model_id": "modelId",
     "thinking_level": "thinkingLevel",
 }
+RECORDS = {"native": {"label", "session_info", "leaf"}, "pi": set[str](), "operator": {"leaf"}}
 WORDS = ("user", "assistant", "toolResult", "custom", "state", "note", "level", "model")
 OTHERS = ("left", "label", "info", "facts", "facts", "leaf", "short", "short", "instead", "instead")
 few = settings(max_examples=25)
@@ -73,13 +78,14 @@ class Written:
     def write(self, word: str, parent_id: str | None, head: str, **own: Any) -> None:
         entry_id = f"n{len(self.entries)}"
         entry = {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": TIME, **own}
-        native = self.dialect == "native"
-        if native and head != "main":
+        if self.dialect == "native" and head != "main":
             entry["head"] = head
-        if not native:
+        if self.dialect == "pi":
             entry = {TO_PI.get(name, name): value for name, value in entry.items()}
+        if self.dialect == "operator":
+            entry["timestamp"] = 1784000000.25
         self.entries.append(entry)
-        if not native or word not in {"label", "session_info", "leaf"}:
+        if word not in RECORDS[self.dialect]:
             self.nodes.append(entry_id)
             self.parents[entry_id] = parent_id
 
@@ -115,7 +121,7 @@ def _write(draw: st.DrawFn, written: Written, kind: str, parent_id: str | None, 
     elif kind == "facts" and written.dialect == "native":
         names = draw(st.sets(st.sampled_from(SETTINGS), min_size=1))
         own = {name: draw(st.sampled_from([None, f"{name}-{number}"])) for name in sorted(names)}
-    elif kind == "leaf" and written.dialect == "native":
+    elif kind == "leaf" and written.dialect != "pi":
         word, own = "leaf", {"target_id": target}
     elif kind == "instead" and written.dialect == "native":
         messages = [{"role": "user", "content": f"{number}.{n}"} for n in range(3)]

@@ -506,9 +506,6 @@ def test_a_copied_entry_keeps_operators_order_of_members() -> None:
     below = root.replace(b'"type"', b'"parent_id":"z1","type"')
     assert OPERATOR.placed(root, CopyPlace("a2", "z1")) == below
     assert OPERATOR.placed(root, CopyPlace("a2", None)) is root
-    summary = b'{"id":"a2","timestamp":1.5,"parent_id":"a1","type":"branch_summary","from_id":"a1","summary":"S"}'
-    assert OPERATOR.placed(summary, CopyPlace("a2", "z1")) == summary.replace(b'"a1"', b'"z1"')
-    assert b'"from_id":"root"' in OPERATOR.placed(summary, CopyPlace("a2", None))
     compaction = b'{"id":"a2","timestamp":1.5,"type":"compaction","first_kept_entry_id":"a1"}'
     assert b'"first_kept_entry_id":"a2"' in OPERATOR.placed(
         compaction, CopyPlace("a2", first_kept_id=None)

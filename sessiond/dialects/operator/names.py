@@ -120,8 +120,6 @@ def placed(line: bytes, place: CopyPlace) -> bytes:
     if made == found:
         return line
     parent_id = made.pop("parent_id", _NULL)
-    if text(found.get("type")) == "branch_summary" and not isinstance(place.parent_id, UnsetType):
-        made["from_id"] = Raw(_encoder.encode(_ROOT)) if is_null(parent_id) else parent_id
     return join(_with_parent(made, parent_id))
 
 
