@@ -172,6 +172,19 @@ async def test_each_change_is_written_as_operator_writes_it(house: House) -> Non
         await file.check()
 
 
+async def test_who_goes_to_what_was_said_may_say_it_anew(house: House) -> None:
+    path = put(house, sample("operator"))
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        file = await opened(house, wire, path)
+        moved = await file.call("session/navigate", entry_id="aa000012")
+        assert (moved["leaf_id"], moved["editor_text"]) == ("aa000011", "Plan B please")
+        await file.check()
+        moved = await file.call("session/navigate", entry_id="aa000011")
+        told = (moved["leaf_id"], moved["editor_text"])
+        assert told == ("aa000010", "Reminder: freeze on Thursday")
+        await file.check()
+
+
 async def test_a_reset_and_a_rewind_survive_a_restart(house: House) -> None:
     """D6, D7: Operator keeps the first in memory alone, and the lines of the second in the file."""
     path = put(house, sample("operator"))
@@ -217,7 +230,7 @@ async def walk(file: Opened, chance: random.Random) -> None:
     """Make one change of any kind."""
     nodes = [one["id"] for one in file.reader.entries if one["type"] != "leaf"]
     path = [one["id"] for one in file.reader.branch(file.reader.leaf_id)]
-    match chance.randrange(10):
+    match chance.randrange(11):
         case 0 | 1 | 2:
             await file.call("append", message=chance.choice([said(), ASSISTANT, RESULTS]))
         case 3:
@@ -234,6 +247,8 @@ async def walk(file: Opened, chance: random.Random) -> None:
             await file.call("session/label", entry_id=chance.choice(nodes), label=label)
         case 8:
             await file.call("session/update", title=chance.choice(["A", "B", None]))
+        case 9:
+            await file.call("session/navigate", entry_id=chance.choice([None, *nodes]))
         case _ if path and file.reader.by_id[path[-1]]["type"] != "compaction":
             users = [source for source, role, _ in file.reader.context() if role == "user"]
             kept = chance.choice([None, *users])
