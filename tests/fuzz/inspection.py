@@ -19,6 +19,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.service.files.verifying import VerifyScope, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain
+from tests.fuzz.samples import SAID
 
 __all__ = ["inspected"]
 
@@ -39,7 +40,6 @@ _MOVES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("session/rewind", {"to": None}),
     ("session/reset", {}),
 )
-_TEXT: Final = {"role": "user", "content": [{"type": "text", "text": "new"}], "timestamp": 1}
 _DAMAGE: Final = frozenset({"bad_header", "bad_line", "torn_tail", "incomplete_atom"})
 _ENTRIES_ASKED: Final = 20
 # The error of an append by the reason for which a session is read-only.
@@ -151,7 +151,7 @@ class _Inspection:
                 yield f"a second entry is called {entry_id!a}"
 
     def _written(self, alone: dict[str, Any]) -> Iterator[str]:
-        answer = self._ask("session/append", message=_TEXT)
+        answer = self._ask("session/append", message=SAID)
         wanted = _REFUSED[self._ask("session/get").result["session"]["read_only_reason"]]
         if (wanted is not None) != alone["read_only"]:
             yield f"an append should come to {wanted}, and verify says {alone}"
@@ -207,7 +207,7 @@ class _Inspection:
         # Half an append goes as a whole; all else that is an entry stays, in its order.
         if any(b'"atom"' not in line for line in lost):
             yield f"a repair lost {lost[0][:200]!a}: {answer!r}"
-        if self._ask("session/append", message=_TEXT).error is not None:
+        if self._ask("session/append", message=SAID).error is not None:
             yield "what was repaired cannot be written"
 
     def _imported(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tests.fuzz.mutations import mutated_body, noise
 from tests.fuzz.plain import Answer, Plain
-from tests.fuzz.samples import samples
+from tests.fuzz.samples import SAID, samples
 
 __all__ = ["intruded"]
 
@@ -101,8 +101,7 @@ class _Intrusion:
         yield from self._append_beside("the rest of half a line")
 
     def _append_beside(self, what: str) -> Iterator[str]:
-        message = {"role": "user", "content": "own", "timestamp": 1}
-        answer = self._writer.call("session/append", session_id=self._id, message=message)
+        answer = self._writer.call("session/append", session_id=self._id, message=SAID)
         if answer.error is not None:
             yield f"behind {what} an append came to {answer!r}"
 
@@ -144,11 +143,11 @@ class _Intrusion:
 
     def _part(self, number: int, count: int) -> bytes:
         """Return a line of an append with several entries, as another session has it."""
-        native = self._base.startswith(b'{"type":"session_header"')
+        parent = "parentId" if b'"parentId"' in self._base else "parent_id"
         fields: dict[str, Any] = {
             "type": "message",
             "id": f"part-{number}",
-            "parent_id" if native else "parentId": None,
+            parent: None,
             "timestamp": "2026-01-15T10:30:00.000Z",
             "atom": [number, count],
             "message": {"role": "user", "content": "elsewhere", "timestamp": 1},
@@ -178,9 +177,7 @@ class _Intrusion:
         self._foreign.append(data)
 
     def _append(self, entry_id: str) -> Iterator[str]:
-        text = {"type": "text", "text": "own"}
-        message = {"role": "user", "content": [text], "timestamp": 1}
-        entry = {"type": "message", "id": entry_id, "message": message}
+        entry = {"type": "message", "id": entry_id, "message": SAID}
         answer = self._writer.call("session/append", session_id=self._id, entry=entry)
         if answer.error is None:
             self._acknowledged[entry_id] = answer.result["seq"]
