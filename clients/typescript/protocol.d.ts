@@ -356,6 +356,8 @@ export interface CreateParams {
   metadata?: unknown;
   /** Default: "on_assistant". */
   persist?: "immediate" | "never" | "on_assistant";
+  /** Default: null. */
+  root?: string | null;
   /** Default: "fail". */
   if_exists?: "fail" | "open";
   _meta?: RequestMeta | null;

@@ -427,6 +427,10 @@ class FaultDisk(Files):
         self._names.change(NameChange(path, target=True))
         return True
 
+    def make_shared_folder(self, path: Path, mode: int) -> bool:  # noqa: ARG002 - no permissions here
+        """Make a folder; return False if it exists. Counted and failed as a `make_folder`."""
+        return self.make_folder(path)
+
     def fsync_folder(self, folder: Path) -> None:
         """Bring the names in a folder to the platter."""
         self.faults.arrive("fsync_folder")

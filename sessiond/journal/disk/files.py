@@ -217,6 +217,16 @@ class Files:
         path.chmod(0o700)
         return made
 
+    def make_shared_folder(self, path: Path, mode: int) -> bool:
+        """Make a folder with these permissions, less the umask; return False if it existed."""
+        try:
+            path.mkdir(mode=mode)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            return False
+        return True
+
     def fsync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on disk."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _COMMON)

@@ -8,6 +8,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         sessions/2026-01-15T10-30-00-000000_<session id>.jsonl
         archive/                          archived sessions, named as in sessions/
         pending/<session id>.jsonl        drafts: no assistant message yet
+        pending/<session id>.place        where the file of a draft for a root belongs
         trash/                            deleted sessions until they are purged
         catalog.sqlite                    the index of files; may be thrown away
         search.sqlite                     the full-text index; made by the first search
@@ -19,7 +20,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,8 @@ from sessiond.journal.profile.names import (
     is_copy_in_trash,
     is_torn_end,
     is_unfinished,
+    note_id_in,
+    note_name,
     trashed_id,
 )
 from sessiond.model.ids import is_session_id
@@ -130,6 +133,18 @@ class Layout:
         """Return the path of a draft."""
         assert is_session_id(session_id), "ids are checked at the edge"
         return self.pending / f"{session_id}{SUFFIX}"
+
+    def note_path(self, session_id: str) -> Path:
+        """Return the path of the note that says where the file of a draft belongs."""
+        assert is_session_id(session_id), "ids are checked at the edge"
+        return self.pending / note_name(session_id)
+
+    def draft_notes(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the notes among the names in `pending`, each with the id of its draft."""
+        for name in names:
+            draft_id = note_id_in(name)
+            if draft_id is not None:
+                yield draft_id, name
 
     def is_pending(self, path: Path) -> bool:
         """Return whether the file is a draft of this profile."""

@@ -5,6 +5,7 @@ forms. A file whose name only begins like one of them belongs to the user.
 
     <stamp>_<session id>.jsonl            a session
     <session id>.jsonl                    a draft
+    <session id>.place                    where the file of a draft belongs, if not in the profile
     <file>.torn-<stamp>                   what an opening cut from the end of a file
     <file>.torn-<stamp>-2                 a second such copy with that stamp
     .sessiond-<32 hex digits>.new         a file that is not finished
@@ -35,6 +36,8 @@ __all__ = [
     "is_session_in_trash",
     "is_torn_end",
     "is_unfinished",
+    "note_id_in",
+    "note_name",
     "torn_end_name",
     "torn_ending",
     "trashed_id",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 SUFFIX: Final = ".jsonl"
+_PLACE: Final = ".place"
 
 _STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
 # A number is added only to a name that is taken, so the first number is 2.
@@ -68,6 +72,17 @@ def draft_id_in(name: str) -> str | None:
     """Return the session id in the name of a draft's file; None for any other name."""
     session_id = name.removesuffix(SUFFIX)
     return session_id if session_id != name and is_session_id(session_id) else None
+
+
+def note_name(draft_id: str) -> str:
+    """Return the name of the note that says where the file of a draft belongs."""
+    return f"{draft_id}{_PLACE}"
+
+
+def note_id_in(name: str) -> str | None:
+    """Return the id of the draft that a note is about; None for any other name."""
+    draft_id = name.removesuffix(_PLACE)
+    return draft_id if draft_id != name and is_session_id(draft_id) else None
 
 
 def torn_end_name(path: Path, stamp: str, number: int) -> Path:

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.errors import SessionExists
-from sessiond.methods._shared.common import Call, Client, Method, Params, ask
+from sessiond.errors import InvalidParams, SessionExists
+from sessiond.methods._shared.common import Call, Client, Method, Params, ask, require_path
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
@@ -30,6 +30,7 @@ class CreateParams(Params):
     dry_run: bool | None = None
     metadata: Raw | UnsetType = UNSET
     persist: Persist = "on_assistant"
+    root: str | None = None
     if_exists: Literal["fail", "open"] = "fail"
 
 
@@ -49,7 +50,12 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     service.environment.policies.require_known(params.compaction)
     session_id = params.session_id or service.environment.new_session_id()
     header = new_header(params, session_id, service.environment.now())
-    first = service.registry.create(header, params.persist)
+    if params.root is not None:
+        require_path(params.root, "root")
+        if params.persist == "never":
+            text = "a session in memory has no file in a root: choose another persist"
+            raise InvalidParams(text, path="persist")
+    first = service.registry.create(header, params.persist, params.root)
 
     def answer(actor: Any) -> CreateResult:
         created = first and actor.opened.created

@@ -169,9 +169,9 @@ class SessionWriter:
         Raises Overtaken, Replaced.
         """
         if batch.act is None:
-            return self._opened.store(
-                batch.lines, sync=batch.sync, has_assistant=batch.has_assistant, late=late
-            )
+            opened = self._opened
+            is_due = batch.has_assistant or opened.is_due_with(batch.draft.rows)
+            return opened.store(batch.lines, sync=batch.sync, has_assistant=is_due, late=late)
         try:
             batch.act(batch.lines, late=late)
         except SessiondError as refusal:

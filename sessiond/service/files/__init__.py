@@ -9,6 +9,7 @@ Blocking, for worker threads.
     indexer.py          lines to an index
     kept_index.py       indexes of large sessions that are closed
     headers.py          whether a first line makes a session
+    root_places.py      places of new files in roots
     roots.py            folders of other programs
     rows.py             rows of files that are not open
     promotion.py        from memory or a draft towards the disk

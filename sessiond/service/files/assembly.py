@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.catalog.rows import Known
+from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.root_places import read_note
 from sessiond.service.files.roots import Roots
 from sessiond.service.log.open_session import OpenSession
 
@@ -21,9 +23,16 @@ class Assembly:
     """Builder of open sessions: adds to a file's lines what the profile knows of the file."""
 
     def __init__(
-        self, layout: Layout, records: CatalogRecords, environment: Environment, roots: Roots
+        self,
+        layout: Layout,
+        files: Files,
+        records: CatalogRecords,
+        environment: Environment,
+        *,
+        roots: Roots,
     ) -> None:
         self._layout = layout
+        self._files = files
         self._roots = roots
         self._records = records
         self._environment = environment
@@ -37,10 +46,12 @@ class Assembly:
         indexer: Indexer,
     ) -> OpenSession:
         """Return the open session of a file whose lines were indexed."""
-        place = None
+        place, note = None, None
         if self._layout.is_pending(path):
+            note = read_note(self._files, self._layout.note_path(session_id))
             place = self._layout.session_path(session_id, self._environment.file_stamp())
-        elsewhere = path.parent not in self._layout.folders
+            place = place if note is None else Path(note.path)
+        elsewhere = (place or path).parent not in self._layout.folders
         is_listed = self._roots.holds(path) or (known is not None and known.listed)
         return OpenSession(
             session_id,
@@ -56,5 +67,6 @@ class Assembly:
             unwritable="older_version" if indexer.upgrade is not None else None,
             archived=self._layout.is_archived(path),
             elsewhere=elsewhere,
-            hidden=elsewhere and not is_listed,
+            hidden=elsewhere and place is None and not is_listed,
+            appears="answered" if note is None else note.appears,
         )

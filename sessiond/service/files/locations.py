@@ -132,9 +132,8 @@ class SessionFiles:
                 "the session is in memory only, so there is no file to archive",
                 path="session_id",
             )
-        if opened.place is not None:
-            path = opened.place
-        elif path.parent not in self._layout.folders:
+        path = opened.place or path
+        if path.parent not in self._layout.folders:
             raise InvalidParams(
                 "its file lies outside the profile, where its program looks for it;"
                 " session/import makes a copy that can be archived",

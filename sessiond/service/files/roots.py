@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from sessiond.errors import StorageError
+from sessiond.errors import InvalidParams, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files
@@ -82,6 +82,15 @@ class Roots:
         """Return the root at this path, in any spelling; None if there is no such root."""
         real = os.path.realpath(path)
         return next((root for root in self.current if root.path == real), None)
+
+    def require(self, path: str) -> Root:
+        """Return the root at this path. Raises InvalidParams."""
+        root = self.find(path)
+        if root is None:
+            there = ", ".join(one.path for one in self.current) or "none"
+            text = f"the folder is no root: catalog/roots adds it; the roots are: {there}"
+            raise InvalidParams(printable(text), path="root")
+        return root
 
     def configure(self, folders: Mapping[str, Sequence[str]]) -> bool:
         """Set the roots of the configuration, by kind; return whether the roots changed."""

@@ -10,6 +10,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import FileStat
 from sessiond.limits import DRAFT_SECONDS
 from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.root_places import remove_notes
 from sessiond.service.files.store import Store
 
 __all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts"]
@@ -24,6 +25,7 @@ def remove_half_made(store: Store) -> None:
         for path in store.layout.half_made(store.files):
             with suppress(OSError):
                 store.files.unlink(path)
+    remove_notes(store.layout, store.files)
 
 
 def remove_stray_indexes(store: Store) -> None:

@@ -36,6 +36,7 @@ from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.promotion import Promotion
+from sessiond.service.files.root_places import header_line, note_of, place_in_root
 from sessiond.service.files.roots import Roots
 from sessiond.service.files.rows import Rows
 from sessiond.service.log.line_indexer import LineIndexer
@@ -62,7 +63,7 @@ class Store:
         self.session_files = SessionFiles(
             layout, files, self.records, self.indexes, environment, roots=self.roots
         )
-        self._assembly = Assembly(layout, self.records, environment, self.roots)
+        self._assembly = Assembly(layout, files, self.records, environment, roots=self.roots)
         self.rows = Rows(layout, files, self.records, self._assembly)
         self.checks = Checks(self.session_files, layout, files)
         # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
@@ -106,6 +107,33 @@ class Store:
         journal = Journal.create(self.files, path, line, locks=self.layout.locks)
         opened = self._new(header, journal, persist, place if pending else None)
         self.records.note(opened)
+        return opened
+
+    def create_in_root(self, header: Header, persist: Persist, path: str) -> OpenSession:
+        """Return a new session in a root, in the root's dialect.
+
+        Raises InvalidParams, SessionExists, StorageError.
+        """
+        root = self.roots.require(path)
+        line = header_line(root, header)
+        self.require_free(header.id)
+        homes = self.environment.homes()
+        place = place_in_root(self.layout, self.files, root, header, homes)
+        target = place.path
+        if persist == "on_assistant" and place.appears != "created":
+            target = self.layout.pending_path(header.id)
+            note = self.layout.note_path(header.id)
+            # A note of an earlier draft that was deleted would send this one elsewhere.
+            with suppress(OSError):
+                self.files.unlink(note)
+            self.write_new(note, [note_of(place)])
+        self.write_new(target, [line + b"\n"])
+        try:
+            opened = self._open(target, header.id)
+        except BaseException:
+            self.session_files.take_back(target)
+            raise
+        opened.created = True
         return opened
 
     def _new(
@@ -217,7 +245,7 @@ class Store:
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
             if opened.elsewhere and opened.dialect.rules.sidecar_lock:
                 journal.lock_beside()
-            if opened.pending and opened.session.has_assistant:
+            if opened.pending and opened.is_due:
                 opened.promote()
             self.records.note(opened)
         except BaseException:
@@ -264,6 +292,10 @@ class Store:
         # A failure has no receiver here; every entry that a client was told of is durable.
         with suppress(StorageError):
             opened.journal.sync()
+        if opened.appears != "answered" and not opened.pending:
+            # The note of a draft for a root; what stays is removed at the next start.
+            with suppress(OSError):
+                self.files.unlink(self.layout.note_path(opened.session_id))
         self.indexes.keep(opened)
 
 

@@ -78,19 +78,6 @@ class RootList:
             self._live_catalog.roots_changed(before)
         return await self.look()
 
-    async def require(self, path: str) -> Root:
-        """Return the root at a path. Raises InvalidParams."""
-        return await to_thread.run_sync(self._require, path)
-
-    def _require(self, path: str) -> Root:
-        root = self._store.roots.find(path)
-        if root is None:
-            there = ", ".join(one.path for one in self._store.roots.current) or "none"
-            raise InvalidParams(
-                f"the folder is no root: catalog/roots adds it; the roots are: {there}", path="root"
-            )
-        return root
-
     # -- changes -----------------------------------------------------------------------
 
     def _add(self, path: str, kind: str | None) -> None:

@@ -10,12 +10,13 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import Dialect
+from sessiond.dialects.places import Appears
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Found, SessionLog
 from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
-from sessiond.model.row import InfoEffect, Kind, LeafEffect
+from sessiond.model.row import InfoEffect, Kind, LeafEffect, Row
 from sessiond.model.scopes import Scope, scope_in
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
@@ -26,6 +27,7 @@ from sessiond.session.settings import Stated
 __all__ = ["OpenSession"]
 
 EXTERNAL: Final = Origin(external=True)
+_SAID: Final = frozenset({int(Kind.USER), int(Kind.ASSISTANT)})
 
 
 class OpenSession(Struct, eq=False):
@@ -55,6 +57,26 @@ class OpenSession(Struct, eq=False):
     """True if the file lies in the archive: it can be read, not changed."""
     dirty: bool = False
     """True if the file has entries that no sync has covered yet."""
+
+    appears: Appears = "answered"
+    """Moment at which a draft comes to its place: in a root as the root's program has it."""
+
+    @property
+    def is_due(self) -> bool:
+        """True if the lines of a draft say that it is to come to its place."""
+        session = self.session
+        if self.appears == "entry" and session.seq:
+            return True
+        is_said = self.appears == "said" and session.first_message is not None
+        return session.has_assistant or is_said
+
+    def is_due_with(self, rows: Sequence[Row]) -> bool:
+        """Return whether a draft is to come to its place with these rows, for other drafts than our own."""
+        if self.place is None or self.appears == "answered":
+            return False
+        if self.appears == "entry":
+            return bool(rows)
+        return any(row.kind in _SAID for row in rows)
 
     @property
     def pending(self) -> bool:
@@ -181,7 +203,7 @@ class OpenSession(Struct, eq=False):
         except SessiondError as error:
             return error
         self.dirty = not sync
-        if self.pending and (has_assistant or self.session.has_assistant):
+        if self.pending and (has_assistant or self.is_due):
             self.promote()
         return None
 

@@ -123,16 +123,21 @@ class SessionRegistry:
         """Return whether the session's file has no owner and no actor waits for it."""
         return session_id not in self.by_id and session_id not in self._leaving
 
-    def create(self, header: Header, persist: Persist) -> bool:
+    def create(self, header: Header, persist: Persist, root: str | None = None) -> bool:
         """Let the session's actor create the session, or open it when the file is there.
 
         `actor.opened.created` will say which. Return False if the session is open already, or if
         another caller is about to create it.
         """
 
+        def make() -> OpenSession:
+            if root is None:
+                return self._store.create(header, persist)
+            return self._store.create_in_root(header, persist, root)
+
         return self.begin(
             header.id,
-            lambda: self._store.create(header, persist),
+            make,
             in_memory=persist == "never",
         )
 

@@ -75,6 +75,7 @@ class CreateOptions(Timed, total=False):
     dry_run: bool
     metadata: Json
     persist: Literal["immediate", "never", "on_assistant"]
+    root: str
     if_exists: Literal["fail", "open"]
 
 
