@@ -381,3 +381,21 @@ async def test_a_fork_of_an_older_file_is_one_of_today(house: House) -> None:
             theirs = load(house.disk.content(Path(made["path"])))
             await agrees(wire, made["id"], theirs)
             assert len(theirs.llm) == 2
+
+
+async def test_what_sharur_writes_meanwhile_is_taken_in(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        it = await shared(house, wire, "sharur-branch")
+        await watcher.call("subscribe", session_id=it.session["id"])
+        own = {"type": "message", "id": uid(91), "parentId": uid(90), "message": user("theirs")}
+        house.disk.write_as_another(it.path, json.dumps(own).encode() + b"\n")
+        answer = await it.call("append", message=user("ours"))
+        assert answer["entries"][0]["parent_id"] == uid(91)
+        told = (await watcher.next_notification())["params"]
+        assert (told["entry"]["id"], told["origin"]) == (uid(91), {"external": True})
+        # As sharur does when it could not load the session: a second trunk below the header.
+        trunk = own | {"id": uid(92), "parentId": it.session["id"]}
+        house.disk.write_as_another(it.path, json.dumps(trunk).encode() + b"\n")
+        await it.call("append", message=user("on the second trunk"))
+        texts = [one["content"] for one in load(it.content()).llm]
+        assert texts == ["theirs", "on the second trunk"]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from sessiond.dialects import recognise, sniff
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.sharur.dialect import SHARUR
+from sessiond.dialects.sharur.values import go_time
+from sessiond.model.entries import Message
+from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.usage import Usage
 from sessiond.testing.dialects import check_dialect, lines_of
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "sharur"
@@ -80,3 +88,87 @@ def test_an_upgrade_gives_each_line_again_as_it_was_taken() -> None:
         # Two equal lines are two entries, and each one is below the one before.
         assert len({row.id for row in rows}) == 3
         assert [row.parent_id for row in rows] == [None, rows[0].id, rows[1].id]
+
+
+# -- messages of other programs ----------------------------------------------
+
+
+STAMP = "2026-01-15T10:30:00.250Z"
+TEXT = Block("text", text="Looking.")
+CALL = Block("tool_call", id="c1", name="read", arguments=Raw(b'{"path":"a.go"}'))
+
+
+def composed(role: str, *blocks: Block, usage: Usage | None = None) -> list[Any]:
+    said = ParsedMessage(role, blocks, usage=usage)
+    messages = SHARUR.compose(said, STAMP)
+    for message in messages:
+        # What is composed may be stored, and is read as what was said.
+        SHARUR.check(Message(message=message))
+    return [msgspec.json.decode(message) for message in messages]
+
+
+def test_an_answer_has_its_parts_in_members_of_their_own() -> None:
+    (found,) = composed(
+        "assistant",
+        Block("thinking", text="hm"),
+        TEXT,
+        CALL,
+        Block("tool_call", id="c2", name="ls", arguments=Raw(b'"{\\"path\\":\\"/\\"}"')),
+        Block("tool_call", id="c3", name="now", arguments=Raw(b"[1]")),
+        usage=Usage(10, 5, 3, 2, 20),
+    )
+    assert found == {
+        "role": "assistant",
+        "content": "Looking.",
+        "thinking": "hm",
+        "toolCalls": [
+            {"id": "c1", "name": "read", "args": {"path": "a.go"}},
+            {"id": "c2", "name": "ls", "args": {"path": "/"}},
+            {"id": "c3", "name": "now", "args": {}},
+        ],
+        "usage": {"promptTokens": 15, "completionTokens": 5, "totalTokens": 20},
+        "timestamp": "2026-01-15T10:30:00.25Z",
+    }
+
+
+def test_each_result_is_a_message_and_says_that_it_failed() -> None:
+    image = Block("image", data="AA==", mime_type="image/png")
+    parts = (TEXT, image)
+    found = composed(
+        "tool",
+        Block("tool_result", id="c1", parts=parts),
+        Block("tool_result", id="c2", text="no match", is_error=True),
+        Block("tool_result", id="c3", text="Error: gone", is_error=True),
+    )
+    assert [one["content"] for one in found] == ["Looking.", "Error: no match", "Error: gone"]
+    assert [one["toolCallId"] for one in found] == ["c1", "c2", "c3"]
+    assert found[0]["images"] == [{"mimeType": "image/png", "data": "AA=="}]
+
+
+def test_an_image_that_is_only_an_address_becomes_a_line() -> None:
+    (found,) = composed("user", TEXT, Block("image", url="https://x.example/a.png"))
+    assert found["content"] == "Looking.\n[image: https://x.example/a.png]"
+    assert composed("custom", TEXT) == []
+
+
+def test_a_message_of_sharurs_is_composed_as_it_is() -> None:
+    for line in (SAMPLES / "sharur.jsonl").read_bytes().split(b"\n")[1:-1]:
+        reading = SHARUR.reading(line)
+        if reading is None:
+            continue
+        stored = json.loads(line)["message"]
+        (made,) = SHARUR.compose(reading, stored["timestamp"])
+        again = json.loads(bytes(made))
+        # `position` is where a call stood in the text, which a reading does not say.
+        for call in stored.get("toolCalls", ()):
+            call.pop("position", None)
+        for one in (stored, again):
+            one["timestamp"] = one["timestamp"][:19]
+        assert again == stored
+
+
+def test_times_are_written_as_go_writes_them() -> None:
+    assert go_time("2026-01-15T10:30:00.000Z") == "2026-01-15T10:30:00Z"
+    assert go_time("2026-01-15T12:30:00.250+02:00") == "2026-01-15T10:30:00.25Z"
+    assert go_time("2026-01-15T10:30:10.001Z") == "2026-01-15T10:30:10.001Z"
+    assert go_time("now") == ""
