@@ -71,20 +71,20 @@ class _Usage(Struct, gc=False, rename="camel"):
 
 
 # The members of a message besides role and content, and what each has to be.
-_MESSAGE: Final[Mapping[str, tuple[msgspec.json.Decoder[Any], str]]] = {
-    "id": (msgspec.json.Decoder(str), "a text"),
-    "thinking": (msgspec.json.Decoder(str), "a text"),
-    "toolCallId": (msgspec.json.Decoder(str), "a text"),
+_MESSAGE: Final[Mapping[str, tuple[Any, str]]] = {
+    "id": (str, "a text"),
+    "thinking": (str, "a text"),
+    "toolCallId": (str, "a text"),
     "toolCalls": (
-        msgspec.json.Decoder(list[_Call] | None),
+        list[_Call] | None,
         "a list of {id, name, args}, with texts and an object",
     ),
     "images": (
-        msgspec.json.Decoder(list[_Image] | None),
+        list[_Image] | None,
         "a list of {mimeType, data}, both of them texts",
     ),
     "usage": (
-        msgspec.json.Decoder(_Usage | None),
+        _Usage | None,
         "{promptTokens, completionTokens, totalTokens}, all of them whole numbers",
     ),
 }
@@ -132,11 +132,11 @@ def _message(entry: Message) -> None:
 
 
 def _message_members(found: Mapping[str, Raw], path: str) -> None:
-    for name, (decoder, what) in _MESSAGE.items():
+    for name, (kind, what) in _MESSAGE.items():
         if name not in found:
             continue
         try:
-            decoder.decode(found[name])
+            msgspec.json.decode(found[name], type=kind)
         except (msgspec.DecodeError, RecursionError):
             raise EntryInvalid(f"{name} must be {what}", path=f"{path}.{name}") from None
     stamp = found.get("timestamp")

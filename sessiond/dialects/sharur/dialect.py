@@ -29,13 +29,13 @@ from sessiond.dialects.sharur.checks import check, check_size
 from sessiond.dialects.sharur.compose import compose
 from sessiond.dialects.sharur.context import SUMMARY_ROLE, listed_files, messages_of
 from sessiond.dialects.sharur.migrate import migrate, upgrade_of
+from sessiond.dialects.sharur.values import line_time
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.translated import Translated
 from sessiond.model.entries import Entry, Header, Opaque
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage, Summary
 from sessiond.model.row import CompactionEffect, InfoEffect, Kind, Row, Rules
-from sessiond.model.times import rfc3339
 
 __all__ = ["SHARUR", "Sharur"]
 
@@ -145,7 +145,7 @@ class Sharur(Translated):
         is_none = ("", *self._header_ids)
         made.parent_ids = [None if one in is_none else one for one in made.parent_ids]
         # sharur writes nanoseconds; an index, like the wire, knows milliseconds.
-        made.times = list(map(rfc3339, made.times))
+        made.times = list(map(line_time, made.times))
         return made
 
     def unusual_row(self, line: bytes) -> Row:

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from sessiond.model.times import rfc3339
 
-__all__ = ["ZERO_TIME", "go_json", "go_time", "is_zero_time"]
+__all__ = ["ZERO_TIME", "go_json", "go_time", "is_zero_time", "line_time"]
 
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 """Go's time that was never set; sharur writes it into a message without a time."""
@@ -21,6 +21,7 @@ _ESCAPED: Final = {
     "\u2028".encode(): b"\\u2028",
     "\u2029".encode(): b"\\u2029",
 }
+_MILLIS_DIGITS: Final = 3
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -29,6 +30,18 @@ def go_time(value: str | float) -> str:
     whole, point, fraction = rfc3339(value).removesuffix("Z").partition(".")
     digits = fraction.rstrip("0")
     return f"{whole}{point if digits else ''}{digits}Z" if whole else ""
+
+
+def line_time(value: str | float | None) -> str:
+    """Return the time of a line in the daemon's own spelling; "" for a value that is no time.
+
+    Nanoseconds, which most lines of sharur have, are cut off before the text is parsed.
+    """
+    if isinstance(value, str) and value[19:20] == "." and value[-1] == "Z" and value.isascii():
+        digits = value[20:-1]
+        if len(digits) > _MILLIS_DIGITS and digits.isdigit():
+            value = f"{value[: 20 + _MILLIS_DIGITS]}Z"
+    return rfc3339(value)
 
 
 def is_zero_time(value: str | None) -> bool:

@@ -51,9 +51,6 @@ class Figures(Struct, frozen=True):
     tokens_after: int | UnsetType = UNSET
 
 
-_figures: Final = msgspec.json.Decoder(Figures)
-
-
 class CompactRequest(Struct):
     """A compact call: a summary and what to keep, or replacement messages.
 
@@ -176,7 +173,7 @@ def require_may_run(draft: Draft, request: CompactRequest) -> int:
 def _stored_figures(draft: Draft, stored: int) -> Figures:
     """Return the figures in a stored compaction: those that the first try stored."""
     try:
-        return _figures.decode(draft.wire_of(stored))
+        return msgspec.json.decode(draft.wire_of(stored), type=Figures)
     except msgspec.DecodeError:
         return Figures()
 
