@@ -99,6 +99,13 @@ class Upgrade(Protocol):
         """Facts of the session that the older header states and the current one cannot."""
         ...
 
+    def pass_over(self, lines: Sequence[bytes], start: int) -> int:
+        """Take the lines from `start` on, up to the first one that may change; return how many.
+
+        They are the same in each version. A line may have its newline.
+        """
+        ...
+
     def take(self, line: bytes) -> bytes:
         """Return the next line, in order, as the current version has it."""
         ...

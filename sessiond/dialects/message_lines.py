@@ -6,11 +6,11 @@ columns; `row` of the dialect takes that line, as every line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import compress
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -23,7 +23,7 @@ from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
 
-__all__ = ["DECODE_ERRORS", "Said", "UsualLine", "UsualLines"]
+__all__ = ["DECODE_ERRORS", "Said", "UsualLine", "UsualLines", "answers", "readable"]
 
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -50,7 +50,21 @@ class UsualLine(Struct, frozen=True, gc=False):
     timestamp: str | float | None = None
 
 
+class _Answer(Protocol):
+    """The members of an assistant's message that the index reads."""
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def provider(self) -> str | None: ...
+
+    @property
+    def usage(self) -> Raw | UnsetType: ...
+
+
 _Line = TypeVar("_Line", bound=UsualLine)
+_T = TypeVar("_T")
 
 
 class UsualLines(Generic[_Line]):
@@ -67,12 +81,7 @@ class UsualLines(Generic[_Line]):
 
     def read(self, lines: Sequence[bytes]) -> list[_Line]:
         """Return the lines up to the first one that is not usual."""
-        found: list[_Line] = []
-        with suppress(*DECODE_ERRORS):
-            # What was decoded before a failure stays in the list.
-            found.extend(map(self._decoder.decode, lines))
-        del found[_readable(lines[: len(found)]) :]
-        return found
+        return readable(self._decoder, lines)
 
     def columns(self, found: Sequence[_Line]) -> MessageLines:
         """Return the columns of decoded lines."""
@@ -85,8 +94,18 @@ class UsualLines(Generic[_Line]):
             [line.timestamp for line in found],
         )
         if _ASSISTANT in kinds:
-            made.models, made.usages = _answers([line.message for line in found], kinds)
+            made.models, made.usages = answers([line.message for line in found], kinds)
         return made
+
+
+def readable(decoder: msgspec.json.Decoder[_T], lines: Sequence[bytes]) -> list[_T]:
+    """Return the decoded lines up to the first one that the decoder, or a client, does not take."""
+    found: list[_T] = []
+    with suppress(*DECODE_ERRORS):
+        # What was decoded before a failure stays in the list.
+        found.extend(map(decoder.decode, lines))
+    del found[_readable(lines[: len(found)]) :]
+    return found
 
 
 def _readable(lines: Sequence[bytes]) -> int:
@@ -105,8 +124,8 @@ def _readable(lines: Sequence[bytes]) -> int:
     return len(lines)
 
 
-def _answers(
-    said: Sequence[Said], kinds: bytes
+def answers(
+    said: Sequence[_Answer], kinds: bytes, usage_of: Callable[[Raw], Usage | None] = usage_in
 ) -> tuple[list[ModelName | None], list[Usage | None]]:
     """Return the models and usages that assistants name; None for each message that names none."""
     models: list[ModelName | None] = [None] * len(said)
@@ -120,5 +139,5 @@ def _answers(
                 named = ModelName(model, provider or None)
             models[at] = named
         if isinstance(one.usage, Raw):
-            usages[at] = usage_in(one.usage)
+            usages[at] = usage_of(one.usage)
     return models, usages

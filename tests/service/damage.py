@@ -74,6 +74,12 @@ def operator_line(entry_id: bytes, parent: bytes = b"null", more: bytes = b"") -
     )
 
 
+def piglet_line(entry_id: bytes, parent: bytes = b"") -> bytes:
+    """Return a message line of a piglet file; "" for no parent."""
+    place = b'"id":"%s"' % entry_id + (b',"parentId":"%s"' % parent if parent else b"")
+    return b'{"type":"user",%s,"ts":"2026-01-15T10:30:00Z","data":{"content":"1.50"}}\n' % place
+
+
 def record(kind: bytes, more: bytes) -> bytes:
     """Return an entry about the session."""
     return b'{"type":"%s","id":"r1","parent_id":null,%s,%s}\n' % (kind, TIME, more)
@@ -438,5 +444,55 @@ SHARUR: dict[str, Damage] = {
     ),
 }
 
-FOREIGN: dict[str, dict[str, Damage]] = {"pi": PI, "operator": OPERATOR, "sharur": SHARUR}
+PIGLET_HEADER = (
+    b'{"type":"meta","ts":"2026-01-15T10:30:00Z","data":{"id":"session-a","cwd":"/p",'
+    b'"createdAt":"2026-01-15T10:30:00Z"}}\n'
+)
+PIGLET_GOOD = PIGLET_HEADER + piglet_line(b"00000001")
+
+PIGLET: dict[str, Damage] = {
+    "nothing": Damage(PIGLET_GOOD),
+    "windows lines": Damage(PIGLET_GOOD.replace(b"\n", b"\r\n")),
+    "garbage": told(PIGLET_GOOD + b"garbage\n", "bad_line", 3),
+    "a second header": Damage(PIGLET_GOOD + PIGLET_HEADER),
+    "a meta line without data": told(PIGLET_GOOD + b'{"type":"meta"}\n', "bad_line", 3),
+    "an entry before the header": refused(piglet_line(b"00000001") + PIGLET_HEADER),
+    "zero bytes": told(PIGLET_GOOD + b"\0" * 64 + b"\n", "bad_line", 3),
+    "no UTF-8": told(
+        PIGLET_GOOD + piglet_line(b"00000002").replace(b"1.50", b"\xff"), "bad_line", 3
+    ),
+    "half a line at the end": told(PIGLET_GOOD + b'{"type":"us', "torn_tail", 3),
+    "half a line in the middle": told(
+        PIGLET_GOOD + b'{"type":"us\n' + piglet_line(b"00000002", b"00000001"), "bad_line", 3
+    ),
+    "no newline at the end": Damage(PIGLET_GOOD[:-1]),
+    "an orphan": told(PIGLET_GOOD + piglet_line(b"00000002", b"nowhere"), "orphan", 3),
+    "its own parent": told(PIGLET_GOOD + piglet_line(b"00000002", b"00000002"), "orphan", 3),
+    "a circle": told(
+        PIGLET_GOOD + piglet_line(b"02", b"03") + piglet_line(b"03", b"02"), "orphan", 3
+    ),
+    "the same id twice": told(PIGLET_GOOD + piglet_line(b"00000001"), "duplicate_id", 3),
+    "an id that is a path": Damage(PIGLET_GOOD + piglet_line(b"../../x", b"00000001")),
+    "a line of a megabyte": Damage(
+        PIGLET_GOOD + piglet_line(b"00000002").replace(b"1.50", b"x" * (1 << 20))
+    ),
+    "a line of pi's": told(PIGLET_GOOD + pi_line(b"00000002", b'"00000001"'), "bad_time", 3),
+    "a time that is none": told(
+        PIGLET_GOOD + piglet_line(b"00000002").replace(b"2026-01-15T10:30:00Z", b"now"),
+        "bad_line",
+        3,
+    ),
+    "the header of another session": told(
+        PIGLET_GOOD.replace(b'"session-a"', b'"session-b"'), "other_id", 1
+    ),
+    "a header without an id": refused(PIGLET_GOOD.replace(b'"id":"session-a",', b"", 1)),
+    "an older version": Damage(PIGLET_GOOD.replace(b'"id":"00000001",', b""), opens="older"),
+}
+
+FOREIGN: dict[str, dict[str, Damage]] = {
+    "pi": PI,
+    "operator": OPERATOR,
+    "piglet": PIGLET,
+    "sharur": SHARUR,
+}
 """The files of each other program."""

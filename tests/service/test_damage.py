@@ -28,6 +28,7 @@ HALF_APPENDS = {"broken_atom", "incomplete_atom"}
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 SAID = {
     "pi": HI,
+    "piglet": {"role": "user", "content": "hi"},
     "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "user"},
     "sharur": HI | {"timestamp": "2026-01-15T10:30:00Z"},
 }

@@ -265,6 +265,46 @@ async def test_entries_of_extensions_and_settings_come_back(piglets: Piglets) ->
     assert (await piglets.agrees()).messages()[-1] == {"role": "user", "content": "note"}
 
 
+async def test_what_piglet_appends_meanwhile_is_taken_in(piglets: Piglets) -> None:
+    leaf = piglets.read().leaf
+    theirs = piglets.path.read_bytes().splitlines()[15].replace(b"4a4b4c4d", b"feed0001")
+    titled = piglets.path.read_bytes().splitlines()[16].replace(b"Auth refactor", b"By piglet")
+    with piglets.path.open("ab") as file:
+        file.write(theirs.replace(b"3a3b3c3d", leaf.encode()) + b"\n" + titled + b"\n")
+    await piglets.say("ours")
+    assert piglets.last()["parentId"] == "feed0001"
+    told = await piglets.agrees()
+    assert told.title == "By piglet"
+    assert told.path()[-2].id == "feed0001"
+
+
+async def test_an_orphan_is_shown_though_piglet_hides_it(piglets: Piglets) -> None:
+    orphan = piglets.path.read_bytes().splitlines()[15].replace(b"4a4b4c4d", b"feed0001")
+    with piglets.path.open("ab") as file:
+        file.write(orphan.replace(b"3a3b3c3d", b"00000000") + b"\n")
+    await piglets.say("below it")
+    nodes = (await piglets.call("session/tree"))["nodes"]
+    assert "feed0001" in [node["id"] for node in nodes]
+    assert "feed0001" not in [one for one, _ in piglets.read().tree()]
+    assert (await piglets.call("session/tree"))["nodes"] == nodes
+
+
+async def test_it_is_listed_and_searched(piglets: Piglets) -> None:
+    await piglets.say("a needle in it")
+    rows = (await piglets.wire.call("session/list"))["sessions"]
+    assert [(row["id"], row["title"], row["first_message"]) for row in rows] == [
+        (ID, "Auth refactor", "explain the auth flow & cookies")
+    ]
+    found = (await piglets.wire.call("session/search", query="needle"))["hits"]
+    assert [hit["session_id"] for hit in found] == [ID]
+
+
+async def test_an_export_in_its_own_format_has_equal_values(piglets: Piglets) -> None:
+    content = (await piglets.call("session/export", format="piglet"))["content"]
+    stored = piglets.path.read_bytes().splitlines()
+    assert [json.loads(line) for line in content.splitlines()] == [*map(json.loads, stored)]
+
+
 async def test_an_import_keeps_the_lines_under_a_new_id(piglets: Piglets) -> None:
     made = (await piglets.wire.call("session/import", path=str(piglets.path)))["session"]
     copy = PigletFile(Path(made["path"]).read_bytes())

@@ -241,7 +241,7 @@ def line_of(word: str, behind: str, *, parent: str = ',"parentId":"0a0b0c0d"') -
 
 
 WITHIN = '[{"type":"user","ts":"0001-01-01T00:00:00Z","data":{"content":"sum"}}]'
-WRITTEN: list[tuple[Entry, str]] = [
+WRITTEN: list[tuple[Entry | Opaque, str]] = [
     (
         Message(**PLACE, message=user(timestamp=TIME, content="a < b && c > d", zz=1)),
         line_of(
@@ -293,6 +293,10 @@ WRITTEN: list[tuple[Entry, str]] = [
         line_of("sessiond.thinking_level_change", '{"thinkingLevel":"high"}'),
     ),
     (
+        Opaque(**PLACE, type="zz", fields={"a": Raw(b"1.50"), "b": Raw(b"[]")}),
+        line_of("sessiond.entry.zz", '{"a":1.50,"b":[]}'),
+    ),
+    (
         SessionInfoEntry(**PLACE, name="T & T", model="m"),
         f'{{"type":"meta","ts":"{TIME}",'
         + HEADER.decode()[HEADER.index(b'"data"') :].replace(
@@ -304,14 +308,15 @@ WRITTEN: list[tuple[Entry, str]] = [
 
 
 @pytest.mark.parametrize(("entry", "line"), WRITTEN, ids=lambda one: type(one).__name__)
-def test_an_entry_is_written_as_piglet_writes_it(entry: Entry, line: str) -> None:
+def test_an_entry_is_written_as_piglet_writes_it(entry: Entry | Opaque, line: str) -> None:
     dialect = of_file()
     assert dialect.encode(entry).decode() == line
     row = dialect.row_of(entry)
     assert row == dialect.row(line.encode())
     assert row.id == "a1b2c3d4"
     wire = msgspec.json.decode(dialect.wire(line.encode()))
-    assert wire["type"] == type(entry).__struct_config__.tag
+    word = entry.type if isinstance(entry, Opaque) else type(entry).__struct_config__.tag
+    assert wire["type"] == word
 
 
 GOOD_CALL = {"id": "c", "name": "read", "arguments": {"path": "a"}}
@@ -342,7 +347,8 @@ REFUSED: list[tuple[Entry | Opaque, str]] = [
     ),
     (Custom(**PLACE, custom_type="meta"), "custom_type"),
     (Custom(**PLACE, custom_type="user"), "custom_type"),
-    (Opaque(**PLACE, type="zz", fields={}), "type"),
+    (Opaque(**PLACE, type="message", fields={}), "type"),
+    (Custom(**PLACE, custom_type="sessiond.entry.zz"), "custom_type"),
     (SessionInfoEntry(**PLACE, tags=["a"]), "tags"),
     (SessionInfoEntry(**PLACE, metadata=Raw(b'{"id":"x"}')), "metadata"),
     (SessionInfoEntry(**PLACE, metadata=Raw(b'{"forkPoint":"x"}')), "metadata"),
@@ -452,3 +458,77 @@ def test_a_line_cannot_bring_members_of_native_entries() -> None:
     assert json.loads(PIGLET.wire(line))["message"] == {"role": "user", "content": "a"}
     with pytest.raises(BadLine):
         PIGLET.row(b'{"type":"user","id":"","data":{"content":"a"}}')
+
+
+# -- columns of usual lines ------------------------------------------------------
+
+
+def fields_of_a_line(**more: Any) -> dict[str, Any]:
+    return {"type": "user", "id": "a1b2c3d4", "ts": "2026-04-24T10:00:02Z", "data": {}} | more
+
+
+USAGE = {
+    "inputTokens": 1,
+    "outputTokens": 0,
+    "cacheReadTokens": 3,
+    "cacheWriteTokens": 4,
+    "cost": 0.5,
+}
+ANSWER = {"content": [], "model": "m", "provider": "", "usage": USAGE}
+USUAL = [
+    fields_of_a_line(),
+    fields_of_a_line(parentId="0a0b0c0d", zz={"b": [1]}),
+    fields_of_a_line(parentId=""),
+    fields_of_a_line(type="tool_result"),
+    fields_of_a_line(type="assistant", data=ANSWER),
+    fields_of_a_line(type="assistant", data=ANSWER | {"usage": {"input": 5, "totalTokens": 9}}),
+    fields_of_a_line(type="assistant", data={"model": ""}),
+    fields_of_a_line(ts="2026-04-24T23:59:59.104233817-04:00"),
+    fields_of_a_line(ts="2026-01-01T00:00:00.1+14:00"),
+    fields_of_a_line(ts="0001-01-01T00:00:00Z"),
+    fields_of_a_line(data={"role": "no", "content": "\u00e9 \U0001f600"}),
+]
+UNUSUAL = [
+    fields_of_a_line(type="label"),
+    fields_of_a_line(type="meta"),
+    fields_of_a_line(id=""),
+    fields_of_a_line(id=7),
+    fields_of_a_line(ts="2026-04-24T10:00:02+05:30"),
+    fields_of_a_line(ts="2026-13-24T10:00:02Z"),
+    fields_of_a_line(ts="2026-04-24T23:59:60Z"),
+    fields_of_a_line(ts=None),
+    fields_of_a_line(data=[]),
+    fields_of_a_line(type="assistant", data={"model": 5}),
+]
+
+
+@pytest.mark.parametrize("members", USUAL)
+def test_the_columns_say_what_the_row_says(members: dict[str, Any]) -> None:
+    line = json.dumps(members, ensure_ascii=False).encode()
+    found = PIGLET.message_lines([line, b"{}"])
+    assert len(found.ids) == 1
+    assert found.row(0) == PIGLET.row(line)
+
+
+@pytest.mark.parametrize("members", UNUSUAL)
+def test_the_columns_end_at_a_line_that_needs_a_closer_look(members: dict[str, Any]) -> None:
+    usual = json.dumps(USUAL[0]).encode()
+    lines = [usual, json.dumps(members).encode(), usual]
+    assert PIGLET.message_lines(lines).ids == ["a1b2c3d4"]
+
+
+def test_ids_are_counted_alike_line_by_line_and_in_one_piece() -> None:
+    named = b'{"type":"user","id":"n%d","ts":"2026-04-24T10:00:02Z","data":{"content":"a"}}\n'
+    torn = named[: named.index(b'"data"')] % 3 + b"\n"
+    unnamed = b'{"type":"user","ts":"2026-04-24T10:00:02Z","data":{"content":"b"}}\n'
+    data = HEADER + b"\n" + named % 1 + named % 2 + torn + unnamed + named % 4 + unnamed
+    one_by_one, lines = indexed(data)
+    at_once = Indexer(Path("a.jsonl"), in_place=True)
+    at_once.visit_lines(0, data.splitlines(keepends=True))
+    for indexer in (one_by_one, at_once):
+        assert [name for name in indexer.session.names if name] == ["n1", "n2", "L0", "n4", "L1"]
+        assert leaf_of(indexer) == PigletFile(data).leaf == "L1"
+    assert json.loads(lines[4])["parentId"] == "n2"
+    assert at_once.upgrade is not None
+    assert at_once.upgrade.again(4, lines[4]) == lines[4]
+    assert list(at_once.session.parents) == list(one_by_one.session.parents)

@@ -5,6 +5,7 @@ header.py    its first line
 spelling.py  its JSON, as Go writes JSON
 meta.py      its lines with the facts of a session
 names.py     its entries in native ones
+usual.py     its usual message lines, as columns
 writing.py   native entries in its own ones
 checks.py    what may be written
 messages.py  the shape of its messages

@@ -13,7 +13,8 @@ from sessiond.dialects.lenient_json import fields, is_null, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message
 from sessiond.dialects.piglet.messages import require_shape
-from sessiond.dialects.piglet.names import KNOWN_TYPES
+from sessiond.dialects.piglet.meta import FACTS
+from sessiond.dialects.piglet.names import KNOWN_TYPES, OTHER
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     Compaction,
@@ -35,7 +36,7 @@ INFO_FIELDS: Final = ("name", "model", "metadata")
 """The fields of a `session_info` that a `meta` line states."""
 
 
-class _Link(Struct, forbid_unknown_fields=True):
+class _Link(Struct):
     """The facts of a session that piglet keeps besides its title and its model."""
 
     parentId: str | None = None  # noqa: N815 - as piglet spells it
@@ -46,12 +47,6 @@ def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
     if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
         raise EntryInvalid("a piglet file has only the head main", path="head")
-    if isinstance(entry, Opaque):
-        raise EntryInvalid(
-            "piglet takes the type of an entry that it does not know for the name of an"
-            " extension's entry: send a custom entry with this custom_type",
-            path="type",
-        )
     check_native(entry)
     checker = _CHECKS.get(type(entry))
     if checker is not None:
@@ -81,7 +76,7 @@ def _custom_message(entry: CustomMessage) -> None:
 
 
 def _custom(entry: Custom) -> None:
-    if entry.custom_type in KNOWN_TYPES:
+    if entry.custom_type in KNOWN_TYPES or entry.custom_type.startswith(OTHER):
         raise EntryInvalid(
             "in a piglet file this is the type of another entry; use another custom_type",
             path="custom_type",
@@ -126,12 +121,13 @@ def _require_metadata(metadata: Raw) -> None:
         found = fields(metadata)
         msgspec.json.decode(metadata, type=_Link)
     except (BadLine, msgspec.DecodeError, RecursionError):
+        found = {"id": metadata}
+    if not FACTS.isdisjoint(found):
         raise EntryInvalid(
-            "the metadata of a piglet file are parentId, a text, and forkPoint, a number",
+            "the metadata of a piglet file are an object with parentId, a text, and forkPoint, a"
+            f" number; {', '.join(sorted(FACTS))} are other facts",
             path="metadata",
-        ) from None
-    if any(map(is_null, found.values())):
-        raise EntryInvalid("leave out a member without a value", path="metadata")
+        )
 
 
 def _leaf(_: Leaf) -> None:

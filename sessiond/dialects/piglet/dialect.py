@@ -26,8 +26,10 @@ from sessiond.dialects.piglet.compose import compose
 from sessiond.dialects.piglet.context import messages_of
 from sessiond.dialects.piglet.legacy import PigletUpgrade
 from sessiond.dialects.piglet.meta import lineage_of_facts
+from sessiond.dialects.piglet.usual import message_lines
 from sessiond.dialects.translated import Translated
 from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import InfoEffect, Kind, Row, Rules
 
@@ -92,6 +94,10 @@ class Piglet(Translated):
     def upgrade(self, header: bytes) -> Upgrade | None:
         """Return the migration of a file, which is an older one if an entry has no id."""
         return PigletUpgrade(header)
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look."""
+        return message_lines(lines)
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""

@@ -9,7 +9,8 @@ counts that is no entry here but is JSON that piglet reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +31,8 @@ class _Line(Struct, gc=False):
     id: str = ""
 
 
+# A line that begins with the type of an entry and an id, as piglet writes each of them today.
+_usual: Final = re.compile(rb'\{"type":"(?!meta")[^"\\]+","id":"[^"\\]+"').match
 _line: Final = msgspec.json.Decoder(_Line)
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -46,12 +49,33 @@ class PigletUpgrade:
         self.facts: Mapping[str, Any] = {}
         self.is_older: bool | None = None
         self._leaf: str | None = None
+        self._behind: Sequence[bytes] = ()
         self._taken = 0
         # The number and the parent of each entry without an id, by its line.
         self._places: dict[int, tuple[int, str | None]] = {}
 
+    def pass_over(self, lines: Sequence[bytes], start: int) -> int:
+        """Take the lines that name their ids at the usual place; return how many there are."""
+        self._settle()
+        at = start
+        while at < len(lines) and _usual(lines[at]) is not None:
+            at += 1
+        self._behind, self._taken = lines[start:at], self._taken + at - start
+        return at - start
+
+    def _settle(self) -> None:
+        """Find the leaf behind the lines that were passed over: the last one that is whole."""
+        for line in reversed(self._behind):
+            try:
+                self._leaf = _line.decode(line).id
+            except _DECODE_ERRORS:
+                continue
+            break
+        self._behind = ()
+
     def take(self, line: bytes) -> bytes:
         """Return the next line, with an id if it lacks one."""
+        self._settle()
         self._taken += 1
         try:
             found = _line.decode(line)

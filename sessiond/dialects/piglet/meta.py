@@ -21,12 +21,12 @@ from sessiond.dialects.piglet.spelling import is_object
 from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Header, SessionInfoEntry
 
-__all__ = ["OWN_ID", "data_of_info", "facts_of", "id_of", "lineage_of_facts"]
+__all__ = ["FACTS", "OWN_ID", "data_of_info", "facts_of", "id_of", "lineage_of_facts"]
 
 OWN_ID: Final = "entryId"
 _ID_CHARS: Final = 16
-# The members that have a place of their own in a `session_info`, or repeat the header.
-_NAMED: Final = frozenset({"id", "cwd", "model", "createdAt", "title", "lineage"})
+FACTS: Final = frozenset({"id", "cwd", "model", "createdAt", "title", "lineage"})
+"""Members that have a place of their own in a `session_info`, or repeat the header."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -44,7 +44,7 @@ def facts_of(found: dict[str, Raw]) -> dict[str, bytes]:
     if not is_object(found.get("data")):
         raise BadLine("has no data of a session")
     data = fields(found["data"])
-    more = {name: value for name, value in data.items() if name not in _NAMED}
+    more = {name: value for name, value in data.items() if name not in FACTS}
     return {
         "type": b'"session_info"',
         "name": _text_or_null(data.get("title")),

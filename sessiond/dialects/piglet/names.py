@@ -26,6 +26,7 @@ from sessiond.dialects.lenient_json import (
     require_readable,
     text,
 )
+from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.piglet.header import META
 from sessiond.dialects.piglet.meta import OWN_ID, facts_of, id_of
 from sessiond.dialects.piglet.spelling import (
@@ -35,11 +36,13 @@ from sessiond.dialects.piglet.spelling import (
     require_time,
 )
 from sessiond.dialects.times import raw_rfc3339
+from sessiond.model.entries import ENTRY_TYPES
 
 __all__ = [
     "CUSTOM_MESSAGE",
     "KNOWN_TYPES",
     "MODEL",
+    "OTHER",
     "THINKING",
     "members_of",
     "replacement_in",
@@ -50,6 +53,9 @@ CUSTOM_MESSAGE: Final = "custom_message"
 """The custom type of a message that names none, as piglet writes no other."""
 MODEL: Final = "sessiond.model_change"
 THINKING: Final = "sessiond.thinking_level_change"
+
+OTHER: Final = "sessiond.entry."
+"""Beginning of the types of entries that no dialect knows; the rest is the type on the wire."""
 
 _ENVELOPE: Final = frozenset({"type", "id", "parentId", "ts", "data", "tokensBefore", OWN_ID})
 # Names of native members: a stray member of such a name means nothing to piglet.
@@ -80,7 +86,7 @@ def wire(line: bytes) -> bytes:
     found = members_of(line)
     word = text(found["type"]) or ""
     read = _READERS.get(word)
-    own = None if read is None else read(found)
+    own = _other(word, found) if read is None else read(found)
     if own is None:
         own = {"type": b'"custom"', "custom_type": bytes(found["type"])}
         if not is_null(found.get("data")):
@@ -177,6 +183,14 @@ def _thinking(found: dict[str, Raw]) -> _Members | None:
         return None
     own = {"thinking_level": bytes(data["thinkingLevel"])}
     return {"type": b'"thinking_level_change"', **own, **_others(data, "thinkingLevel")}
+
+
+def _other(word: str, found: dict[str, Raw]) -> _Members | None:
+    """Return the members of an entry of a type that no dialect knows; None for any other entry."""
+    kind, data = word.removeprefix(OTHER), found.get("data")
+    if kind in {word, "", *ENTRY_TYPES, *HEADER_TYPES} or data is None or not is_object(data):
+        return None
+    return {"type": _encode(kind), **_others(fields(data))}
 
 
 def _others(data: dict[str, Raw], *names: str) -> _Members:

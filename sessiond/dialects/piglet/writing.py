@@ -16,7 +16,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import one_line
 from sessiond.dialects.piglet.header import META
 from sessiond.dialects.piglet.meta import OWN_ID, data_of_info
-from sessiond.dialects.piglet.names import CUSTOM_MESSAGE, MODEL, THINKING
+from sessiond.dialects.piglet.names import CUSTOM_MESSAGE, MODEL, OTHER, THINKING
 from sessiond.dialects.piglet.spelling import ZERO_TIME, data_of_message, escaped
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -69,16 +69,14 @@ def _spelled(entry: Entry | Opaque, header: Header) -> tuple[str, _Members]:
             return "label", {"data": {"targetId": entry.target_id, "label": entry.label or ""}}
         case SessionInfoEntry():
             return META, {"data": data_of_info(entry, header), OWN_ID: entry.id}
-        case ModelChange():
-            named = {"modelId": entry.model_id}
-            given = not isinstance(entry.provider, UnsetType)
-            return MODEL, {"data": named | ({"provider": entry.provider} if given else {})}
-        case ThinkingLevelChange():
-            return THINKING, {"data": {"thinkingLevel": entry.thinking_level}}
+        case ModelChange() | ThinkingLevelChange():
+            return _setting(entry)
         case Custom():
             return entry.custom_type, {
                 "data": None if isinstance(entry.data, UnsetType) else entry.data
             }
+        case Opaque():
+            return OTHER + entry.type, {"data": entry.fields}
         case _:
             raise EntryInvalid("a piglet file has no entries of this type", path="type")
 
@@ -110,6 +108,15 @@ def _compaction(entry: Compaction) -> _Members:
     if entry.tokens_before:
         members["tokensBefore"] = entry.tokens_before
     return members | _details(entry.details)
+
+
+def _setting(entry: ModelChange | ThinkingLevelChange) -> tuple[str, _Members]:
+    if isinstance(entry, ThinkingLevelChange):
+        return THINKING, {"data": {"thinkingLevel": entry.thinking_level}}
+    named = {"modelId": entry.model_id}
+    if not isinstance(entry.provider, UnsetType):
+        named["provider"] = entry.provider
+    return MODEL, {"data": named}
 
 
 def _custom_message(entry: CustomMessage) -> _Members:

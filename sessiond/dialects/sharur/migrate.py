@@ -89,6 +89,10 @@ class SharurUpgrade:
                 self._above = entry_id
         return found
 
+    def pass_over(self, lines: Sequence[bytes], start: int) -> int:  # noqa: ARG002
+        """Return 0: each line is taken by itself."""
+        return 0
+
     def take(self, line: bytes) -> bytes:
         """Return the next line as version 3 has it."""
         found = lenient(line)

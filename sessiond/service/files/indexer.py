@@ -119,8 +119,13 @@ class Indexer:
             first, lines = 1, lines[1:]
         at = 0
         while self._upgrade is not None and at < len(lines):
-            self._take(first + at, without_end(lines[at]))
-            at += 1
+            same = self._upgrade.pass_over(lines, at)
+            if same:
+                self.intake.take_lines(first + at, lines[at : at + same])
+                at += same
+            else:
+                self._take(first + at, without_end(lines[at]))
+                at += 1
         if at < len(lines):
             self.intake.take_lines(first + at, lines[at:] if at else lines)
 
