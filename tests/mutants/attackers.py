@@ -103,6 +103,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "piglet-files",
+        "files of piglet's, changed in every way and read by a reader of piglet's format",
+        ("tests/service/test_piglet_files.py",),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),
