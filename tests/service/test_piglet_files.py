@@ -113,7 +113,7 @@ async def test_an_append_is_a_line_of_piglets(piglets: Piglets) -> None:
     await piglets.agrees()
 
 
-async def test_moves_are_branch_summaries_and_survive_a_restart(piglets: Piglets) -> None:
+async def test_moves_are_branch_summaries(piglets: Piglets) -> None:
     left = piglets.read().leaf
     moved = await piglets.call("session/branch", entry_id="4a5b6c7d", head="main")
     last = piglets.last()
@@ -133,6 +133,22 @@ async def test_moves_are_branch_summaries_and_survive_a_restart(piglets: Piglets
     assert piglets.last()["data"]["summary"] == "why & how"
     told = await piglets.agrees()
     assert all("why" not in json.dumps(message) for message in told.messages())
+
+
+async def test_a_rewind_and_a_reset_hold_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes((SAMPLES / "piglet.jsonl").read_bytes())
+    for method, params in (("session/rewind", {"to": "1a1b1c1d"}), ("session/reset", {})):
+        async with running_daemon(tmp_path / "home") as daemon, daemon.connect() as wire:
+            await wire.call("session/open", path=str(path))
+            await wire.call(method, session_id=ID, **params)
+        async with running_daemon(tmp_path / "home") as daemon, daemon.connect() as wire:
+            info = (await wire.call("session/open", path=str(path)))["session"]
+            told = PigletFile(path.read_bytes())
+            assert info["leaf_id"] == told.leaf
+            built = await wire.call("build_context", session_id=ID)
+            assert built["messages"] == told.messages()
+            assert bool(built["messages"]) is (method == "session/rewind")
 
 
 async def test_navigation_to_where_a_move_led_writes_nothing(piglets: Piglets) -> None:
