@@ -102,7 +102,7 @@ class Upgrade(Protocol):
     def pass_over(self, lines: Sequence[bytes], start: int) -> int:
         """Take the lines from `start` on, up to the first one that may change; return how many.
 
-        They are the same in each version. A line may have its newline.
+        Each version has these lines with these bytes. A line may have its newline.
         """
         ...
 

@@ -379,6 +379,31 @@ async def test_an_older_file_is_read_where_it_is_and_forked(tmp_path: Path) -> N
         assert PigletFile(Path(fork["path"]).read_bytes()).messages() == built["messages"]
 
 
+async def test_an_older_file_is_imported_with_its_ids_and_goes_on(piglets: Piglets) -> None:
+    old = (SAMPLES / "piglet-legacy.jsonl").read_text().splitlines(keepends=True)
+    content = "".join(line for line in old if "torn" not in line)
+    made = await piglets.wire.call("session/import", content=content)
+    assert made["report"]["migrated_from"] is not None
+    session_id, path = made["session"]["id"], Path(made["session"]["path"])
+    message = {"role": "user", "content": "on"}
+    await piglets.wire.call("append", session_id=session_id, message=message)
+    told = PigletFile(path.read_bytes())
+    assert [item.id for item in told.path()][:-1] == ["L0", "L1", "L2", "cafe0001"]
+    built = await piglets.wire.call("build_context", session_id=session_id)
+    assert built["messages"] == told.messages()
+
+
+async def test_a_merge_is_a_note_and_a_message_that_piglet_reads(piglets: Piglets) -> None:
+    other = (await piglets.call("session/fork"))["session"]
+    await piglets.call("session/merge", other_session_id=other["id"], text="Both & one")
+    told = await piglets.agrees()
+    assert "Both & one" in told.messages()[-1]["content"]
+    new = await piglets.call("session/merge", other_session_id=other["id"], text="Anew", into="new")
+    merged = PigletFile(Path(new["session"]["path"]).read_bytes())
+    assert merged.meta["parentId"] == ID
+    assert len(merged.messages()) == 1
+
+
 # -- the lock beside the file ----------------------------------------------------
 
 HOLDER = """
