@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,11 +18,13 @@ from sessiond.journal.disk import sidecar
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.wire import Wire
 from tests.kit.readers.piglet import PigletFile
+from tests.service.compacting import Command
 
 Json = Any
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "piglet"
 ID = "7c2f1a90-3b5e-4f0d-9a41-5be0c6d2e811"
 MODEL = "claude-opus-4-6"
+CALL = {"id": "c", "name": "read", "arguments": {"path": "src/a.py"}}
 
 pytestmark = [
     pytest.mark.anyio,
@@ -263,6 +266,61 @@ async def test_a_planned_compaction_is_stored_as_messages(piglets: Piglets) -> N
     assert told.messages()[0]["content"] == "By a plan"
     assert told.messages()[-1]["content"] == [{"text": "answer 3"}]
     assert len(told.messages()) > 1
+
+
+async def test_a_summary_that_the_daemon_had_written_becomes_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes((SAMPLES / "piglet.jsonl").read_bytes())
+    environment = msgspec.structs.replace(
+        standing_environment([]), summarizer=Command("What <happened>")
+    )
+    home = tmp_path / "home"
+    async with running_daemon(home, environment=environment) as daemon, daemon.connect() as wire:
+        await wire.call("session/open", path=str(path))
+        called = {"role": "assistant", "content": [CALL]}
+        await wire.call("append", session_id=ID, message=called)
+        answer = {"role": "toolResult", "toolCallId": "c", "toolName": "read", "content": []}
+        await wire.call("append", session_id=ID, message=answer)
+        for index in range(60):
+            said = {"role": "user", "content": f"{index} " + "x" * 2000}
+            await wire.call("append", session_id=ID, message=said)
+        done = await wire.call("session/compact", session_id=ID)
+        told = PigletFile(path.read_bytes())
+        assert told.leaf == done["leaf_id"]
+        summary = told.messages()[0]["content"]
+        # piglet shows a summary as it is stored, so the lists of files are in it.
+        assert summary.startswith("What <happened>")
+        assert "src/a.py" in summary
+        assert 1 < len(told.messages()) < 62
+        built = await wire.call("build_context", session_id=ID)
+        assert built["messages"] == told.messages()
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_piglet_follows_any_row_of_changes(piglets: Piglets, seed: int) -> None:
+    chance = random.Random(seed)
+    for step in range(25):
+        entries = list(piglets.read().items)
+        one = chance.choice(entries)
+        match chance.randrange(8):
+            case 0 | 1:
+                await piglets.say(f"step {step}")
+            case 2:
+                await piglets.call("session/branch", entry_id=one, head="main")
+            case 3:
+                await piglets.call("session/branch", entry_id=one, head="main", summary="left")
+            case 4:
+                await piglets.call("session/label", entry_id=one, label=chance.choice(["a", None]))
+            case 5:
+                await piglets.call("session/update", title=chance.choice(["T", None, f"{step}"]))
+            case 6:
+                path = piglets.read().path()
+                on_path = chance.choice([None, *(item.id for item in path)])
+                await piglets.call("session/rewind", to=on_path)
+            case _:
+                await piglets.say("before a compaction")
+                await piglets.call("session/compact", summary=f"all up to {step}")
+        await piglets.agrees()
 
 
 async def test_entries_of_extensions_and_settings_come_back(piglets: Piglets) -> None:
