@@ -51,6 +51,16 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "roots",
+        "folders of other programs vanish, grow, hold what is no session, and are removed",
+        (
+            "tests/service/test_roots.py",
+            "tests/service/test_root_watching.py",
+            "tests/service/test_root_creation.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
         "leases",
         "leases over restarts, clocks that go back, and who is next",
         ("tests/service/test_leases.py", *_ONCE),

@@ -16,6 +16,7 @@ import pytest
 
 from sessiond.limits import LOG_BYTES_MAX
 from tests.kit.link import Refused
+from tests.kit.roots import pi_file, put
 from tests.processes.harness.daemon import PATIENCE_SECONDS
 from tests.processes.harness.machine import LIST, Machine
 
@@ -117,6 +118,25 @@ def test_a_hangup_has_the_configuration_read_again(machine: Machine) -> None:
         daemon.process.send_signal(signal.SIGTERM)
         link.rest()
         assert daemon.process.communicate(timeout=PATIENCE_SECONDS)[1] == b""
+
+
+def test_roots_of_the_configuration_are_listed_from_the_start_and_leave_after_a_hangup(
+    machine: Machine, tmp_path: Path
+) -> None:
+    root = tmp_path / "pi"
+    put(root / "--p--", "one", pi_file("session-p1", "x"))
+    path = configure(machine, f'[roots]\npi = ["{root}"]\n')
+    with serving(machine) as daemon, machine.connect() as link:
+        # Right after the start, when no scan has run.
+        (listed,) = link.ask("session/list")["sessions"]
+        assert (listed["id"], listed["agent_program"]) == ("session-p1", "pi")
+        path.write_text("")
+        os.kill(daemon.pid, signal.SIGHUP)
+        assert daemon.hears("configuration read")["changed"] == ["roots"]
+        # Roots are resolved beside the loop, and take effect when that is done.
+        while link.ask("session/list")["sessions"]:
+            pass
+        daemon.process.send_signal(signal.SIGTERM)
 
 
 def test_a_socket_of_the_configuration_is_where_everybody_looks(machine: Machine) -> None:
