@@ -354,3 +354,21 @@ async def test_what_operator_appends_meanwhile_is_an_event(house: House) -> None
             "2026-07-14T03:34:10.500Z",
         )
         assert answer["entries"][0]["seq"] == told["seq"] + 1
+
+
+@pytest.mark.parametrize("name", ["every-type", "foreign-lines"])
+async def test_no_copy_of_a_native_file_is_operators(house: House, name: str) -> None:
+    content = (SAMPLES.parent / "native" / f"{name}.jsonl").read_text()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = [(await wire.call("session/import", content=content))["session"]]
+        session_id = made[0]["id"]
+        for entries in ("all", "path", "context", "none"):
+            fork = await wire.call("session/fork", session_id=session_id, entries=entries)
+            made.append(fork["session"])
+        exported = await wire.call("session/export", session_id=session_id)
+        again = await wire.call("session/import", content=exported["content"])
+        made.append(again["session"])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        listed = await wire.call("session/list")
+        found = {one["id"]: one["dialect"] for one in listed["sessions"]}
+    assert found == {one["id"]: "native" for one in made}
