@@ -32,8 +32,7 @@ class _Line(Struct, gc=False):
 
 
 # A line that begins with the type of an entry and an id, as piglet writes each of them today.
-_usual: Final = re.compile(rb'\{"type":"(?!meta")[^"\\]+","id":"[^"\\]+"').match
-_line: Final = msgspec.json.Decoder(_Line)
+_USUAL: Final = rb'\{"type":"(?!meta")[^"\\]+","id":"[^"\\]+"'
 _DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -58,7 +57,8 @@ class PigletUpgrade:
         """Take the lines that name their ids at the usual place; return how many there are."""
         self._settle()
         at = start
-        while at < len(lines) and _usual(lines[at]) is not None:
+        is_usual = re.compile(_USUAL).match
+        while at < len(lines) and is_usual(lines[at]) is not None:
             at += 1
         self._behind, self._taken = lines[start:at], self._taken + at - start
         return at - start
@@ -67,7 +67,7 @@ class PigletUpgrade:
         """Find the leaf behind the lines that were passed over: the last one that is whole."""
         for line in reversed(self._behind):
             try:
-                self._leaf = _line.decode(line).id
+                self._leaf = msgspec.json.decode(line, type=_Line).id
             except _DECODE_ERRORS:
                 continue
             break
@@ -78,7 +78,7 @@ class PigletUpgrade:
         self._settle()
         self._taken += 1
         try:
-            found = _line.decode(line)
+            found = msgspec.json.decode(line, type=_Line)
         except _DECODE_ERRORS:
             pass
         else:

@@ -90,8 +90,8 @@ _KINDS_OF_ROLE: Final = {
     "assistant": {"text", "thinking", "toolCall"},
     "toolResult": {"text", "image"},
 }
-_base64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_place: Final = re.compile(r"(.*?) - at `\$(.*)`", re.DOTALL)
+_BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+_PLACE: Final = r"(?s)(.*?) - at `\$(.*)`"
 
 
 def require_shape(message: Raw, role: str, path: str) -> None:
@@ -116,7 +116,7 @@ def require_shape(message: Raw, role: str, path: str) -> None:
 
 
 def _not_piglets(said: str, role: str, path: str) -> EntryInvalid:
-    found = _place.fullmatch(said)
+    found = re.fullmatch(_PLACE, said)
     what, at = (said, "") if found is None else (found[1], found[2])
     if role == "user" and at == ".content":
         what = "a user's content is a text in a piglet file; images go into blocks"
@@ -137,5 +137,5 @@ def _require_block(block: _Block, role: str, path: str) -> None:
         raise EntryInvalid(f"a {role} message of piglet has no {kind} block", path=path)
     if kind == "text" and block.text is None and said == "text":
         raise EntryInvalid("a block must have a text", path=f"{path}.text")
-    if kind == "image" and (block.data is None or not _base64.fullmatch(block.data)):
+    if kind == "image" and (block.data is None or not re.fullmatch(_BASE64, block.data)):
         raise EntryInvalid("data must be base64", path=f"{path}.data")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -26,10 +27,10 @@ _KIND_OF_TYPE: Final = {
     "assistant": int(Kind.ASSISTANT),
     "tool_result": int(Kind.TOOL),
 }
-_time: Final = re.compile(
+_TIME: Final = (
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2})(:[0-5][0-9]:[0-5][0-9])(?:\.([0-9]{1,9}))?"
     r"([+-][0-9]{2}:00|Z)"
-).fullmatch
+)
 
 
 class _Data(Struct, gc=False):
@@ -63,13 +64,25 @@ class _Usage(Struct, gc=False, forbid_unknown_fields=True):
     cost: Annotated[float, Meta(ge=0, le=1e9)]
 
 
-_usage: Final = msgspec.json.Decoder(_Usage)
-_decoder: Final = msgspec.json.Decoder(_UsualLine)
+# A start of the daemon reads no line, so these are built at the first one.
+@cache
+def _time() -> re.Pattern[str]:
+    return re.compile(_TIME)
+
+
+@cache
+def _usage() -> msgspec.json.Decoder[_Usage]:
+    return msgspec.json.Decoder(_Usage)
+
+
+@cache
+def _line() -> msgspec.json.Decoder[_UsualLine]:
+    return msgspec.json.Decoder(_UsualLine)
 
 
 def message_lines(lines: Sequence[bytes]) -> MessageLines:
     """Return the columns of the usual messages up to the first line that needs a closer look."""
-    found = readable(_decoder, lines)
+    found = readable(_line(), lines)
     times = _times([line.ts for line in found])
     del found[len(times) :]
     kinds = bytes([_KIND_OF_TYPE[line.type] for line in found])
@@ -84,7 +97,7 @@ def message_lines(lines: Sequence[bytes]) -> MessageLines:
 def _usage_of(raw: Raw) -> Usage | None:
     """Return the usage in a message, as `usage_in` does."""
     try:
-        found = _usage.decode(raw)
+        found = _usage().decode(raw)
     except DECODE_ERRORS:
         return usage_in(raw)
     sent, got = found.inputTokens, found.outputTokens
@@ -96,8 +109,9 @@ def _times(spelled: Sequence[str]) -> list[str]:
     """Return the times in the daemon's spelling, up to the first one that is not usual."""
     hours: dict[tuple[str, str], str] = {}
     times: list[str] = []
+    usual = _time().fullmatch
     for one in spelled:
-        found = _time(one)
+        found = usual(one)
         if found is None:
             break
         hour, rest, fraction, offset = found.groups()
