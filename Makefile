@@ -20,7 +20,7 @@ ALL := .venv/ready-all
 PEERS := .venv/ready-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pythons elsewhere luck check lint check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo test pythons elsewhere luck check lint mypy pyright check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
@@ -74,8 +74,10 @@ lint: $(ALL)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/codespell
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/mypy
-	$(BIN)/pyright
+	@$(MAKE) --no-print-directory -j2 --output-sync=target mypy pyright
+
+mypy pyright: $(ALL)
+	$(BIN)/$@
 
 check: lint
 	$(FIXED) $(ARGS)

@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from sessiond.journal.disk.files import Files
-from sessiond.limits import OUTBOX_BYTES_MAX
 from sessiond.service.external import inotify
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
@@ -23,6 +22,8 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
+
+OUTBOX_BYTES = 100_000
 
 
 def told(_files: Files) -> Watcher:
@@ -99,10 +100,11 @@ async def test_lines_of_others_are_events_at_once(
 
 
 async def test_more_lines_at_once_than_an_outbox_holds_are_replayed_from_the_file(
-    real_house: House, watching: Watcher, dialect: str
+    real_house: House, watching: Watcher, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=OUTBOX_BYTES)
     path = begun(real_house, dialect)
-    ids = [f"b{n:07d}" for n in range(OUTBOX_BYTES_MAX // len(line(dialect, "b0000000", None)) * 3)]
+    ids = [f"b{n:07d}" for n in range(OUTBOX_BYTES // len(line(dialect, "b0000000", None)) * 3)]
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
         await wire.call("subscribe", session_id=SESSION)
         write_as_another(path, b"".join(line(dialect, one, "aaaaaaa2") for one in ids))
