@@ -72,6 +72,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return backend
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave trio's turn of tests about files to check-slow."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if item.get_closest_marker("files") and call and call.params.get("anyio_backend") == "trio":
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _order_of_tasks(request: pytest.FixtureRequest) -> None:
     """Give trio's scheduler the dice of this test, unless the run asks for luck.

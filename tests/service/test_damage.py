@@ -20,6 +20,8 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
+pytestmark = pytest.mark.files
+
 PAGE = Path(__file__).parents[2] / "protocol.md"
 # Only verify looks for these.
 ONLY_VERIFIED = {"long_line", "bad_time", "other_spelling", "other_id"}

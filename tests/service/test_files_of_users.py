@@ -19,6 +19,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION, native_file
 from tests.service.damage import GOOD
 
+pytestmark = pytest.mark.files
+
 STAMP = "2026-01-15T10-30-00-000000"
 # Zero bytes, as only a power cut leaves them.
 TORN = b'{"type":"mess\0'

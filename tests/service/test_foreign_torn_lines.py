@@ -13,6 +13,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
 
+pytestmark = pytest.mark.files
+
 THEIRS = line(b"f1", b'"n2"')
 HALF = THEIRS[:40]
 USER = {"role": "user", "content": "ours"}

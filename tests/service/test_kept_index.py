@@ -18,6 +18,8 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file, stored_entry, stored_message
 
+pytestmark = pytest.mark.files
+
 LINES = 300
 WORD = "walrus"
 

@@ -16,6 +16,8 @@ from tests.kit.calls import append, create, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.files
+
 # -- payloads -------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
+pytestmark = pytest.mark.files
+
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 
 ENDS: dict[str, bytes] = {

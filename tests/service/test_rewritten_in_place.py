@@ -16,6 +16,8 @@ from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.files
+
 
 def garbled(data: bytes) -> bytes:
     """Return the file with all lines at their places, but none of them an entry."""

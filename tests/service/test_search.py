@@ -20,6 +20,8 @@ from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
 from tests.kit.house import House
 
+pytestmark = pytest.mark.files
+
 
 @asynccontextmanager
 async def wire(home: Path) -> AsyncGenerator[Wire]:
