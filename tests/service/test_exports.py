@@ -58,6 +58,17 @@ SOURCES = {
 }
 
 
+# Files of today's versions: an import changes none of their lines but the header.
+OWN = [
+    *SOURCES.values(),
+    "operator/operator-doc-spelling.jsonl",
+    "pi/pi-1.5-fields.jsonl",
+    "piglet/piglet.jsonl",
+    "piglet/piglet-fork.jsonl",
+    "sharur/sharur-branch.jsonl",
+]
+
+
 async def imported(wire: Wire, content: str) -> str:
     found = await wire.call("session/import", content=content)
     session_id: str = found["session"]["id"]
@@ -133,14 +144,19 @@ async def test_a_session_comes_through_every_format(house: House, source: str, f
         assert {one: after.get(one) for one in before} == before
 
 
-async def test_the_own_format_gives_the_lines_of_the_file(house: House) -> None:
-    sample = (SAMPLES / "pi" / "pi.jsonl").read_text()
+@pytest.mark.parametrize("name", OWN)
+async def test_the_own_format_gives_the_lines_of_the_file(house: House, name: str) -> None:
+    sample = (SAMPLES / name).read_text()
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await imported(wire, sample)
-        content, notes = await exported(wire, session_id, "pi")
+        content, notes = await exported(wire, session_id, Path(name).parent.name)
         assert notes == []
-        lines, stored = content.splitlines(), sample.splitlines()
-        assert [json.loads(line) for line in lines[1:]] == [json.loads(line) for line in stored[1:]]
+        # Each `meta` line of piglet is a whole header, and so has the id of the copy.
+        own_id = json.loads(sample.split("\n")[0]).get("data", {}).get("id", session_id)
+        lines = content.replace(session_id, own_id).split("\n")[1:-1]
+        assert [json.loads(line) for line in lines] == [
+            json.loads(line) for line in sample.split("\n")[1:-1]
+        ]
 
 
 def conversation() -> list[dict[str, Any]]:
