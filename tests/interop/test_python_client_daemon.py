@@ -208,6 +208,7 @@ def test_every_method_has_a_helper() -> None:
         "retention/run": "retention_run",
         "catalog/subscribe": "subscribe_catalog",
         "catalog/forest": "catalog_forest",
+        "catalog/roots": "catalog_roots",
         "scope/resolve": "scope_resolve",
         "scope/switch": "scope_switch",
     }

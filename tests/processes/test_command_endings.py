@@ -33,6 +33,7 @@ REQUIRED: Final[dict[str, Any]] = {
     "other_session_id": "other-session-id",
     "text": "both",
     "refs": ["entry-1"],
+    "scope": "global",
 }
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
@@ -43,6 +44,7 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/create": {"session_id": "other-session-id"},
     "session/rebase": {"entry_ids": ["entry-1"]},
     "session/import": {"path": "@FOLDER/session.jsonl"},
+    "scope/switch": {"project": "/"},
 }
 # Without what only a conversation can have: a subscription, a lease; and what is in no trash.
 REFUSED: Final = {

@@ -159,7 +159,7 @@ def test_a_dry_run_of_a_fork_says_what_the_copy_would_be(shell: Shell) -> None:
     assert "1 entry, 1 message" in done.stdout
     assert "copy" in done.stdout
     assert "Why is it late?" in done.stdout
-    assert "no session was made" in done.stderr
+    assert "nothing was stored" in done.stderr
     assert len(shell.json("sessiond list --json")["sessions"]) == 1
 
 
