@@ -31,7 +31,6 @@ REQUIRED: Final[dict[str, Any]] = {
     "lease_id": "nobodys-lease",
     "kind": "steer",
     "other_session_id": "other-session-id",
-    "text": "both",
     "refs": ["entry-1"],
     "scope": "global",
 }
@@ -45,6 +44,7 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/rebase": {"entry_ids": ["entry-1"]},
     "session/import": {"path": "@FOLDER/session.jsonl"},
     "scope/switch": {"project": "/"},
+    "session/merge": {"text": "both"},
 }
 # Without what only a conversation can have: a subscription, a lease; and what is in no trash.
 REFUSED: Final = {
