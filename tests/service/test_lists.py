@@ -69,6 +69,29 @@ async def test_a_list_begins_with_what_changed_last_unless_it_is_asked_for_other
         assert [one["id"] for page in pages for one in page] == by_default
 
 
+async def test_a_list_has_the_sessions_that_fit_every_filter(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for name, cwd, agent, tags in (
+            ("session-a", "/p", "coder", ["x", "y"]),
+            ("session-b", "/p", "writer", ["x"]),
+            ("session-c", "/q", "coder", []),
+        ):
+            await create(wire, name, cwd=cwd, agent=agent, tags=tags, persist="immediate")
+        await wire.call("session/update", session_id="session-b", status="busy", agent="coder")
+        await wire.call("session/update", session_id="session-c", status="done")
+        for filters, fitting in (
+            ({"cwd": "/p"}, "ab"),
+            ({"tags": ["x"]}, "ab"),
+            ({"tags": ["x", "y"]}, "a"),
+            ({"agent": "coder"}, "abc"),
+            ({"agent": "writer"}, ""),
+            ({"status": "busy"}, "b"),
+            ({"status": "done", "agent": "coder"}, "c"),
+            ({"cwd": "/q", "status": "busy"}, ""),
+        ):
+            assert sorted(await order(wire, **filters)) == [f"session-{one}" for one in fitting]
+
+
 @pytest.mark.parametrize("method", ["session/list", "session/resolve", "catalog/forest"])
 async def test_a_list_tells_how_many_sessions_it_has_read_of_how_many(
     real_house: House, monkeypatch: pytest.MonkeyPatch, method: str
