@@ -235,12 +235,14 @@ def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
         found = msgspec.json.decode(done.stdout)
         return {what: [Path(one["file"]).name for one in found[what]] for what in found}
 
-    first = {"imported": ["c.jsonl"], "skipped": ["a.jsonl"], "failed": ["b.jsonl"]}
+    said(shell, "cp old/deep/c.jsonl old/deep/e.jsonl")
+    first = {"imported": ["c.jsonl"], "skipped": ["a.jsonl", "e.jsonl"], "failed": ["b.jsonl"]}
     assert outcome("--dry-run old") == first
     assert int(said(shell, count)) == before
     assert outcome("old") == first
     assert int(said(shell, count)) == before + 1
-    assert outcome("old") == first | {"imported": [], "skipped": ["a.jsonl", "c.jsonl"]}
+    skipped = ["a.jsonl", "c.jsonl", "e.jsonl"]
+    assert outcome("old") == first | {"imported": [], "skipped": skipped}
     text = shell.run("sessiond import old").stderr
-    assert "2 files were skipped" in text
+    assert text.count("its session is here already") == len(skipped)
     assert "b.jsonl" in text

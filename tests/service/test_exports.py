@@ -266,6 +266,16 @@ async def test_every_dialect_is_a_format() -> None:
     assert [dialect.name for dialect in DIALECTS] == list(FORMATS)
 
 
+async def test_a_second_header_becomes_data_in_a_native_file(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first = await imported(wire, (SAMPLES / "sharur" / "sharur-branch.jsonl").read_text())
+        there, notes = await exported(wire, first, "native")
+        assert "entries of an unknown type became data of an extension" in losses(notes)
+        second = await imported(wire, there)
+        assert skeleton(await entries_of(wire, second)) == skeleton(await entries_of(wire, first))
+        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
+
+
 async def test_messages_that_end_as_the_path_did_become_kept_entries(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         first = await imported(wire, (SAMPLES / "piglet" / "piglet.jsonl").read_text())

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
+_SKIPS_SHOWN = 20
+
 
 @click.command(
     "import",
@@ -90,14 +92,18 @@ class _Outcome:
         self.failed: list[dict[str, Any]] = []
         self._imported: list[dict[str, Raw]] = []
         self._skipped: list[dict[str, Raw]] = []
+        self._beginnings: dict[tuple[str, str | None], str] = {}
         self._as_json = as_json
         self._is_dry = is_dry
 
     def take(self, file: str, result: dict[str, Raw], *, skips: bool) -> None:
         """Note a file that was read; `skips` if sessions that are here already are skipped."""
         twins = msgspec.json.decode(result["twins"])
+        if skips and not twins and self._is_dry:
+            # A file of this run would be here already, if this run imported.
+            twins = self._planned(file, msgspec.json.decode(result["session"]))
         if twins and skips:
-            self._skipped.append({"file": _raw(file), "twins": result["twins"]})
+            self._skipped.append({"file": _raw(file), "twins": _raw(twins)})
             return
         self._imported.append({"file": _raw(file), **result})
         if self._as_json:
@@ -108,6 +114,12 @@ class _Outcome:
             note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
         for problem in msgspec.json.decode(result["report"])["problems"]:
             note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+
+    def _planned(self, file: str, session: dict[str, Any]) -> list[str]:
+        """Return the file of this run with an equal beginning; note the file if there is none."""
+        beginning = (session["created_at"], session["first_message"])
+        first = self._beginnings.setdefault(beginning, file)
+        return [] if first == file else [first]
 
     def fails(self, file: str, error: Exception) -> bool:
         """Note a file that could not be imported; return whether the next files may do better."""
@@ -129,8 +141,10 @@ class _Outcome:
             body = {"imported": self._imported, "skipped": self._skipped, "failed": self.failed}
             emit_raw(msgspec.json.encode(body))
             return
-        if self._skipped:
-            note(f"{len(self._skipped)} files were skipped: their sessions are here already")
+        for one in self._skipped[:_SKIPS_SHOWN]:
+            note(f"skipped {msgspec.json.decode(one['file'])}: its session is here already")
+        if len(self._skipped) > _SKIPS_SHOWN:
+            note(f"{len(self._skipped)} files were skipped in all; --json names them")
         if self._is_dry:
             note("nothing was imported: this was a dry run")
 

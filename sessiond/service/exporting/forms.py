@@ -25,7 +25,7 @@ from sessiond.model.entries import (
 )
 from sessiond.session.draft import Staged
 
-__all__ = ["Form", "weaker_forms"]
+__all__ = ["UNKNOWN", "Form", "weaker_forms"]
 
 Form = tuple[Staged, str]
 """An entry, and what the entry loses against the stored one; "" for nothing."""
@@ -34,7 +34,7 @@ _TITLE_ONLY = "facts of the session besides its title were left out"
 _SPEAKER = "messages of an extension for the assistant became messages for the user"
 _PLAIN = "messages of an extension became a plain text"
 _TURN = "blocks and states of turns were left out of messages"
-_UNKNOWN = "entries of an unknown type became data of an extension"
+UNKNOWN = "entries of an unknown type became data of an extension"
 _FROM = "branch summaries no longer name the branch that was left"
 
 
@@ -57,7 +57,7 @@ def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
         case Opaque():
             data = Raw(join(entry.fields))
             own = Custom(custom_type=entry.type, data=data, id=entry.id, timestamp=entry.timestamp)
-            yield own, _UNKNOWN
+            yield own, UNKNOWN
         case _:
             pass
 

@@ -13,9 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from sessiond.dialects.lenient_json import fields as fields_of
-from sessiond.dialects.lenient_json import join
+from sessiond.dialects.lenient_json import join, text
+from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind
+from sessiond.service.exporting.forms import UNKNOWN
 from sessiond.service.exporting.losses import Losses
 from sessiond.service.exporting.visibility import MAY_DIFFER, changed_visibility
 from sessiond.service.log.chunks import chunks
@@ -57,7 +59,9 @@ def native_lines(
         for seq, line in zip(chunk, opened.journal.read_many(chunk), strict=True):
             made = _native_line(opened, seq, line)
             kind = session.kinds[seq]
-            if kind in MAY_DIFFER:
+            if kind == Kind.OPAQUE and opened.dialect is not NATIVE:
+                made = _without_header_type(made, losses)
+            elif kind in MAY_DIFFER:
                 losses.add(changed_visibility(kind, (opened.dialect, line), (NATIVE, made)))
             elif kind == Kind.CONTEXT_EDIT:
                 losses.add(_EDITS)
@@ -75,6 +79,23 @@ def _native_line(opened: OpenSession, seq: int, line: bytes) -> bytes:
     if session.kinds[seq] == Kind.COMPACTION:
         _mend_first_kept(session, seq, fields)
     return join(fields)
+
+
+def _without_header_type(line: bytes, losses: Losses) -> bytes:
+    """Return an entry that has the type of a header as an extension's data.
+
+    In a native file only the first line may have this type.
+    """
+    found = fields_of(line)
+    word = text(found.get("type")) or ""
+    if word not in HEADER_TYPES:
+        return line
+    losses.add(UNKNOWN)
+    place = {name: found[name] for name in ("id", "parent_id", "timestamp") if name in found}
+    data = {name: raw for name, raw in found.items() if name not in place and name != "type"}
+    own = Raw(_encode(f"sessiond.entry.{word}"))
+    members = {"type": Raw(b'"custom"')} | place
+    return join(members | {"custom_type": own, "data": Raw(join(data))})
 
 
 def _node_above(session: Session, seq: int) -> int:

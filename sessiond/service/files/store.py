@@ -267,7 +267,7 @@ class Store:
 
         Sessions in `besides` are not read.
         """
-        for path in sorted(self.layout.scan(self.files, drafts=True), reverse=True):
+        for path in sorted(self.layout.scan(self.files, drafts=True), key=_name, reverse=True):
             session_id = self.layout.id_of(path)
             if session_id is None or session_id in besides:
                 continue
@@ -297,6 +297,11 @@ class Store:
             with suppress(OSError):
                 self.files.unlink(self.layout.note_path(opened.session_id))
         self.indexes.keep(opened)
+
+
+def _name(path: Path) -> str:
+    """Return the name of a file, which begins with the time when its session began."""
+    return path.name
 
 
 def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
