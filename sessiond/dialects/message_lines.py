@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import compress
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import require_readable
@@ -44,7 +44,7 @@ class UsualLine(Struct, frozen=True, gc=False):
     """The members of a usual message line that the index reads."""
 
     type: Literal["message"]
-    id: str
+    id: Annotated[str, Meta(min_length=1)]
     message: Said
     parent_id: str | None = None
     timestamp: str | float | None = None

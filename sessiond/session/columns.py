@@ -196,21 +196,11 @@ def restore(session: Session, columns: Columns) -> None:
     session.setting_ids = {setting: at for at, setting in enumerate(columns.settings)}
     # A later entry of the same id replaces an earlier one, as in `fold`.
     session.ids = dict(zip(columns.names, count(), strict=False))
-    _drop_lines_without_id(session)
+    # The header and lines that are no entries have an empty name, and no entry has.
+    del session.ids[""]
 
 
 def _array(column: bytes) -> array[int]:
     made = array("i")
     made.frombytes(column)
     return made
-
-
-def _drop_lines_without_id(session: Session) -> None:
-    """Drop the empty name of the header and of lines that are no entries."""
-    del session.ids[""]
-    at = len(session.names) - 1
-    if session.names.count("") > session.skipped + 1:
-        # A foreign entry may have an empty id.
-        while session.names[at] or not session.is_entry(at):
-            at -= 1
-        session.ids[""] = at

@@ -151,6 +151,12 @@ NATIVE: dict[str, Damage] = {
     "no object": bad(GOOD + b'["message"]\n', 4),
     "no type": bad(GOOD + b'{"id":"n3","parent_id":null}\n', 4),
     "no id": bad(GOOD + b'{"type":"message","message":{"role":"user"}}\n', 4),
+    "an empty id and its child": Damage(
+        GOOD + line(b"", b'"n2"') + line(b"n4", b'""'),
+        [(4, "bad_line"), (5, "orphan")],
+        [4],
+        "read_only",
+    ),
     "an id that is no text": bad(
         GOOD + b'{"type":"message","id":7,"message":{"role":"user"}}\n', 4
     ),
@@ -282,6 +288,7 @@ PI: dict[str, Damage] = {
     ),
     "half a line at the end": told(PI_GOOD + b'{"type":"mess', "torn_tail", 3),
     "no newline at the end": Damage(PI_GOOD[:-1]),
+    "an empty id": told(PI_GOOD + pi_line(b"", b'"00000001"'), "bad_line", 3),
     "an orphan": told(PI_GOOD + pi_line(b"00000002", b'"nowhere"'), "orphan", 3),
     "its own parent": told(PI_GOOD + pi_line(b"00000002", b'"00000002"'), "orphan", 3),
     "the same id twice": told(PI_GOOD + PI_ONE, "duplicate_id", 3),
@@ -324,6 +331,10 @@ OPERATOR: dict[str, Damage] = {
     "half a line at the end": told(OPERATOR_GOOD + b'{"id":"mess', "torn_tail", 3),
     "no newline at the end": Damage(OPERATOR_GOOD[:-1]),
     "no id": told(OPERATOR_GOOD + OPERATOR_ONE.replace(b'"id":"00000001",', b""), "bad_line", 3),
+    "an empty id and its child": Damage(
+        OPERATOR_GOOD + operator_line(b"", b'"00000001"') + operator_line(b"00000002", b'""'),
+        [(3, "bad_line"), (4, "orphan")],
+    ),
     "no type": told(OPERATOR_GOOD + OPERATOR_ONE.replace(b'"type":"message",', b""), "bad_line", 3),
     "a line of 1 MB": Damage(
         OPERATOR_GOOD + operator_line(b"00000002").replace(b"1.50", b"x" * 10**6)
@@ -401,6 +412,7 @@ SHARUR: dict[str, Damage] = {
     "an entry without an id": told(
         SHARUR_GOOD + sharur_line(b"2").replace(b'"id":"2",', b""), "bad_line", 3
     ),
+    "an empty id": told(SHARUR_GOOD + sharur_line(b"", b"00000001"), "bad_line", 3),
     "an orphan": told(SHARUR_GOOD + sharur_line(b"2", b"nowhere"), "orphan", 3),
     "a circle": told(
         SHARUR_HEADER + sharur_line(b"1", b"2") + sharur_line(b"2", b"1"), "orphan", 2

@@ -281,6 +281,17 @@ def test_a_usual_line_has_the_row_of_its_translation(
             assert dialect.row(line) == translated
 
 
+@pytest.mark.parametrize("dialect", USUAL_DIALECTS)
+@pytest.mark.parametrize("word", ["message", "custom", "session", "new"])
+def test_a_line_with_an_empty_id_is_no_entry(dialect: Dialect, word: str) -> None:
+    members = {"type": word, "custom_type": "x", "message": {"role": "user", "content": "hi"}}
+    lines = spelled([Line(members, "a"), Line(members, "")], dialect).split(b"\n")[:-1]
+    assert "" not in dialect.message_lines(lines).ids
+    with pytest.raises(BadLine, match="has no id"):
+        dialect.row(lines[1])
+    assert "" not in dict(one_by_one(dialect, b"\n".join([*lines, b""]))["ids"])
+
+
 @given(st.lists(TIMES.filter(lambda one: one is None or isinstance(one, str | float)), min_size=1))
 @example(["2026-01-15T10:30:00.001Z", "2026-01-15T10:30:00-02:00"])
 @example(["2026-06-30T23:59:60.500Z", "2026-07-01T00:00:00.100Z"])

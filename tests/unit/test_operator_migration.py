@@ -151,6 +151,14 @@ def test_lines_come_again_as_they_were_taken(old: list[bytes]) -> None:
         upgrade.peek(b"{half")
 
 
+def test_no_entry_of_a_list_stands_below_a_line_with_an_empty_id() -> None:
+    bare = {"role": "user", "content": "hi"}
+    taken = OPERATOR.migrate([LIST[0], *lines_of(bare, entry("llm", "", None), bare)])
+    with pytest.raises(BadLine, match="has no id"):
+        OPERATOR.row(taken[2])
+    assert OPERATOR.row(taken[3]).parent_id == OPERATOR.row(taken[1]).id
+
+
 def test_a_current_file_has_no_migration() -> None:
     assert upgrade_of(b'{"type":"session","version":3,"id":"a","timestamp":1.5,"cwd":"/x"}') is None
     assert isinstance(upgrade_of(LIST[0]), OperatorUpgrade)

@@ -57,7 +57,7 @@ class _Line(Struct, gc=False):
     """The members of a usual line that the index reads."""
 
     type: str
-    id: str
+    id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
     head: str = MAIN
     atom: tuple[int, int] | None = None
@@ -179,7 +179,7 @@ def _unusual_row(line: bytes) -> Row:
     word, entry_id = text(found.get("type")), text(found.get("id"))
     if word is None:
         raise BadLine("has no type")
-    if entry_id is None:
+    if not entry_id:
         raise BadLine("has no id")
     if word in HEADER_TYPES:
         raise BadLine("is a second header")

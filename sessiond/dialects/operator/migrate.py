@@ -79,8 +79,9 @@ class OperatorUpgrade:
                 return line
             entry_id = self._new_id(self._seq)
             self._places[self._seq] = (entry_id, self._above)
-        self._ids.add(entry_id)
-        self._above = entry_id
+        if entry_id:
+            self._ids.add(entry_id)
+            self._above = entry_id
         return self._upgraded(found, self._places.get(self._seq))
 
     def peek(self, line: bytes) -> bytes:

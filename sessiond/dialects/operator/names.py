@@ -64,7 +64,7 @@ def wire(line: bytes) -> bytes:
     word = text(found.get("type"))
     if word is None:
         raise BadLine("has no type")
-    if text(found.get("id")) is None:
+    if not text(found.get("id")):
         raise BadLine("has no id")
     if word == "custom":
         word, found = _wrapped(word, found)

@@ -13,10 +13,10 @@ converts files of versions 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct
 
 from sessiond.dialects.base import (
     BadLine,
@@ -84,7 +84,7 @@ class _Line(Struct, gc=False, rename={"parent_id": "parentId"}):
     """The members of a usual line that the index reads."""
 
     type: str
-    id: str
+    id: Annotated[str, Meta(min_length=1)]
     parent_id: str | None = None
     timestamp: str | float | None = None
     message: Said | None = None
@@ -207,7 +207,7 @@ def _unusual_row(line: bytes) -> Row:
     word, entry_id = text(found.get("type")), text(found.get("id"))
     if word is None:
         raise BadLine("has no type")
-    if entry_id is None:
+    if not entry_id:
         raise BadLine("has no id")
     if word in HEADER_TYPES:
         raise BadLine("is a second header")

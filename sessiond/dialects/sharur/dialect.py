@@ -214,7 +214,7 @@ def _second_header(native: bytes, found: dict[str, Raw]) -> Row:
     """Return the row of a header that is not the first line. Raises BadLine."""
     require_readable(native)
     entry_id = text(found.get("id"))
-    if entry_id is None:
+    if not entry_id:
         raise BadLine("has no id")
     stamp = raw_time(found.get("timestamp"))
     return Row(int(Kind.OPAQUE), entry_id, reference(found.get("parent_id")), timestamp=stamp)

@@ -103,7 +103,7 @@ def wire(line: bytes, header_ids: AbstractSet[str]) -> bytes:
     word = type_of(found)
     if word is None:
         raise BadLine("has no type")
-    if text(found.get("id")) is None:
+    if not text(found.get("id")):
         raise BadLine("has no id")
     members = {
         "type": go_json(word) if "type" not in found else found["type"],
