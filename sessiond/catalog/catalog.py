@@ -63,6 +63,11 @@ class Catalog:
         """Record the path and the epoch of a session's file; the list columns stay."""
         self.file.use(lambda connection: place(connection, session_id, path, mark))
 
+    def sync(self) -> None:
+        """Make the records durable that are in the file."""
+        # Before SQLite copies its log into the tables, SQLite syncs the log.
+        self.file.use(lambda connection: connection.execute("PRAGMA wal_checkpoint").fetchone())
+
     def shown(self, session_id: str) -> Shown | None:
         """Return what lists show of a session; None if it is not listed."""
         return self.file.use(lambda connection: find_shown(connection, session_id))

@@ -38,6 +38,7 @@ from sessiond.service.files.startup_cleanup import (
     remove_half_made,
     remove_stray_indexes,
     settle_drafts,
+    settle_notes,
 )
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
@@ -105,6 +106,7 @@ class Daemon:
         try:
             await to_thread.run_sync(store.roots.configure, self._tuning.current.roots)
             await to_thread.run_sync(remove_half_made, store)
+            await to_thread.run_sync(settle_notes, store)
             await to_thread.run_sync(remove_stray_indexes, store)
             await to_thread.run_sync(settle_drafts, store, self._stop.is_set)
             if self._stop.is_set():

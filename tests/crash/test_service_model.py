@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import Struct
 
-from sessiond.service.files.startup_cleanup import remove_half_made, settle_drafts
+from sessiond.service.files.startup_cleanup import remove_half_made, settle_drafts, settle_notes
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.crash.harness.bystanders import ENDINGS, Bystanders
@@ -414,6 +414,7 @@ async def _kind(wire: Wire, session_id: str) -> str:
 async def _tidy(daemon: Daemon) -> None:
     """Do what a daemon does at its start, before the first request."""
     await to_thread.run_sync(remove_half_made, daemon.service.store)
+    await to_thread.run_sync(settle_notes, daemon.service.store)
     await to_thread.run_sync(settle_drafts, daemon.service.store)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
+from sessiond.catalog.rows import Mark
 from sessiond.dialects import DIALECTS
 from sessiond.dialects.places import PLACES, Home, places_of
 from sessiond.journal.disk.files import Files, FileStat
+from sessiond.service.files.startup_cleanup import settle_notes
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
 from tests.kit.house import House
@@ -209,6 +213,105 @@ async def test_a_draft_waits_for_a_root_that_is_gone(real_house: House, tmp_path
         away.rename(root)
         await say(wire)
         assert len(list(root.iterdir())) == 1
+
+
+FIRST = {
+    "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "assistant"},
+    "pi": HI,
+    "sharur": HI | {"timestamp": "2026-01-15T10:30:00Z"},
+}
+"""A message that brings a draft into a root, of each program whose files come later than sessions."""
+
+
+def first(kind: str) -> dict[str, Any]:
+    """Return an append of a first message, as a client sends and repeats it."""
+    return {"session_id": ID, "message": FIRST[kind], "idempotency_key": "k"}
+
+
+async def moved_and_killed(house: House, root: Path, kind: str) -> dict[str, Any]:
+    """Bring a draft into a root, and kill the daemon right after the answer; return the session.
+
+    The profile is that of the moment of the kill.
+    """
+    root.mkdir()
+    kept = root.with_name("kept")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root, kind)
+        made = await create_in(wire, root)
+        assert made["persisted"] is False
+        stored = await wire.call("session/append", **first(kind))
+        assert stored["durability"] == "disk"
+        assert len(list(root.rglob("*.jsonl"))) == 1
+        await to_thread.run_sync(shutil.copytree, house.layout.root, kept)
+    shutil.rmtree(house.layout.root)
+    kept.rename(house.layout.root)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("operator", "append"), ("pi", "open"), ("sharur", "create")]
+)
+async def test_a_kill_right_after_a_draft_came_into_its_root_loses_nothing(
+    real_house: House, tmp_path: Path, kind: str, asked: str
+) -> None:
+    root = (tmp_path / "root").resolve()
+    made = await moved_and_killed(real_house, root, kind)
+    async with real_house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        await to_thread.run_sync(settle_notes, daemon.service.store)
+        found: dict[str, Any] = {"created": False, "session": made}
+        if asked == "open":
+            found = await wire.call("session/open", session_id=ID, create=True, cwd="/p/work")
+        elif asked == "create":
+            there = {"session_id": ID, "root": str(root), "if_exists": "open"}
+            found = await wire.call("session/create", cwd="/p/work", **there)
+        assert (found["created"], found["session"]["epoch"]) == (False, made["epoch"])
+        assert (await wire.call("session/append", **first(kind)))["duplicate"] is True
+        session = (await wire.call("session/get", session_id=ID))["session"]
+        assert (session["message_count"], session["epoch"]) == (1, made["epoch"])
+        assert [session["path"]] == [str(path) for path in root.rglob("*.jsonl")]
+        assert await ids(wire, drafts=True) == [ID]
+    assert list(real_house.layout.pending.iterdir()) == []
+
+
+async def test_a_note_that_names_another_sessions_file_is_only_removed(
+    real_house: House, tmp_path: Path
+) -> None:
+    path = put((tmp_path / "pi").resolve(), "x", pi_file("session-x", "x"))
+    layout = real_house.layout
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        for draft_id, note in (
+            (ID, {"path": str(path), "appears": "said"}),
+            ("session-damaged", {}),
+        ):
+            layout.note_path(draft_id).write_text(json.dumps(note))
+        await to_thread.run_sync(settle_notes, daemon.service.store)
+        assert list(layout.pending.iterdir()) == []
+        with pytest.raises(Refusal, match="no session"):
+            await wire.call("session/get", session_id=ID)
+
+
+async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = (tmp_path / "pi").resolve()
+    root.mkdir()
+    note = real_house.layout.note_path(ID)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root, "pi")
+        await create_in(wire, root)
+        await say(wire)
+        store = daemon.service.store
+        (path,) = root.rglob("*.jsonl")
+        opened = daemon.service.registry.by_id[ID].opened
+        store.catalog.file.stands_in = True
+        await to_thread.run_sync(store.settle, opened)
+        assert note.exists()
+        store.catalog.file.stands_in = False
+        draft = str(real_house.layout.pending_path(ID))
+        await to_thread.run_sync(store.catalog.place, ID, draft, Mark("e", 0, ""))
+        await to_thread.run_sync(store.settle, opened)
+        known = await to_thread.run_sync(store.records.known, ID)
+        assert (known and known.path, note.exists()) == (str(path), False)
 
 
 class TwoDisks(Files):

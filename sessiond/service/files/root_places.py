@@ -4,8 +4,9 @@ Rule 1: a root has a folder for each project where its program keeps one there, 
 such folders already. A missing one is made, with the permissions that the program gives.
 
 Rule 2: a draft lies in the profile, as every draft. A note beside the draft says where its file
-belongs, so that a restart, or the loss of the catalog, does not send the file elsewhere. A root on
-another disk has no drafts, because a file cannot be moved there in one step.
+belongs, so that a restart, or the loss of the catalog, does not send the file elsewhere. The note
+goes only after the catalog has the file's new path on disk: until then nothing else names the file
+by its id. A root on another disk has no drafts, because a file cannot be moved there in one step.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -31,13 +31,13 @@ from sessiond.model.entries import Header
 from sessiond.service.files.roots import Root
 
 __all__ = [
+    "DamagedNote",
     "DraftNote",
     "RootPlace",
     "header_line",
     "note_of",
     "place_in_root",
     "read_note",
-    "remove_notes",
 ]
 
 
@@ -46,6 +46,10 @@ class DraftNote(Struct, frozen=True):
 
     path: str
     appears: Appears
+
+
+class DamagedNote(StorageError):
+    """The note of a draft is not what sessiond wrote."""
 
 
 class RootPlace(Struct, frozen=True):
@@ -122,7 +126,10 @@ def note_of(place: RootPlace) -> bytes:
 
 
 def read_note(files: Files, path: Path) -> DraftNote | None:
-    """Return the note of a draft; None if the draft belongs to the profile. Raises StorageError."""
+    """Return the note of a draft; None if the draft belongs to the profile.
+
+    Raises DamagedNote, StorageError.
+    """
     with telling("read", path):
         try:
             fd = files.open_read(path)
@@ -136,14 +143,4 @@ def read_note(files: Files, path: Path) -> DraftNote | None:
         return msgspec.json.decode(data, type=DraftNote)
     except msgspec.DecodeError as error:
         text = f"{path} is damaged: remove it, and the draft's file comes into the profile"
-        raise StorageError(text, errno="EINVAL", path=str(path), retryable=False) from error
-
-
-def remove_notes(layout: Layout, files: Files) -> None:
-    """Remove the notes of drafts that are drafts no more."""
-    with suppress(OSError):
-        names = set(files.listdir(layout.pending))
-        for draft_id, name in layout.draft_notes(names):
-            if layout.pending_path(draft_id).name not in names:
-                with suppress(OSError):
-                    files.unlink(layout.pending / name)
+        raise DamagedNote(text, errno="EINVAL", path=str(path), retryable=False) from error

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessionCorrupt, SessiondError, StorageError
 from sessiond.journal.disk.files import FileStat
 from sessiond.limits import DRAFT_SECONDS
 from sessiond.service.files.catalog_records import fingerprint_of
-from sessiond.service.files.root_places import remove_notes
+from sessiond.service.files.root_places import DamagedNote, read_note
 from sessiond.service.files.store import Store
 
-__all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts"]
+__all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts", "settle_notes"]
 
 
 def remove_half_made(store: Store) -> None:
@@ -25,7 +25,44 @@ def remove_half_made(store: Store) -> None:
         for path in store.layout.half_made(store.files):
             with suppress(OSError):
                 store.files.unlink(path)
-    remove_notes(store.layout, store.files)
+
+
+def settle_notes(store: Store) -> None:
+    """Record where drafts for roots came to, and remove the notes of drafts that are drafts no more.
+
+    A daemon that was killed right after the move of a draft has recorded the new path nowhere else,
+    and an opening by id would not find the file.
+    """
+    left: list[str] = []
+    with suppress(OSError):
+        names = set(store.files.listdir(store.layout.pending))
+        for draft_id, _ in store.layout.draft_notes(names):
+            if store.layout.pending_path(draft_id).name not in names:
+                with suppress(SessiondError, OSError):
+                    _record_place(store, draft_id)
+                    left.append(draft_id)
+    store.remove_notes(left)
+
+
+def _record_place(store: Store, draft_id: str) -> None:
+    """Record the path of a draft's note if the file there is the draft's and has no other record.
+
+    Raises StorageError, OSError: the note is still needed then.
+    """
+    try:
+        note = read_note(store.files, store.layout.note_path(draft_id))
+        path = None if note is None else Path(note.path)
+        if path is None or not store.files.exists(path) or store.rows.header_id(path) != draft_id:
+            return
+    except (DamagedNote, SessionCorrupt):
+        return
+    if store.session_files.find(draft_id) is None:
+        known = store.records.known(draft_id)
+        if known is None:
+            store.records.place(draft_id, path)
+        else:
+            # The mark names the file by its inode and lines, so the epoch outlives only a move.
+            store.catalog.place(draft_id, str(path), known.mark)
 
 
 def remove_stray_indexes(store: Store) -> None:

@@ -293,10 +293,21 @@ class Store:
         with suppress(StorageError):
             opened.journal.sync()
         if opened.appears != "answered" and not opened.pending:
-            # The note of a draft for a root; what stays is removed at the next start.
-            with suppress(OSError):
-                self.files.unlink(self.layout.note_path(opened.session_id))
+            self.records.note(opened)
+            self.remove_notes([opened.session_id])
         self.indexes.keep(opened)
+
+    def remove_notes(self, session_ids: Collection[str]) -> None:
+        """Remove the notes of sessions that came to their roots, once their records are durable.
+
+        A note that stays is removed at the next start.
+        """
+        if session_ids:
+            self.catalog.sync()
+        # The records of a catalog in memory end with this process.
+        for session_id in () if self.catalog.file.stands_in else session_ids:
+            with suppress(OSError):
+                self.files.unlink(self.layout.note_path(session_id))
 
 
 def _name(path: Path) -> str:
