@@ -24,6 +24,8 @@ __all__ = ["check_dialect", "entry_of", "lines_of"]
 
 _ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "atom", "atom_of"})
 _UNKNOWN: Final = frozenset({Kind.OPAQUE, Kind.CUSTOM})
+# Names that one dialect or another has in its envelope.
+_TAKEN: Final = ("parentId", "kind", "ts", "data", "custom_type", "provider_id", "entryId")
 _GARBAGE: Final = (
     b"",
     b" ",
@@ -137,6 +139,19 @@ def check_unknown(dialect: Dialect, line: bytes) -> None:
     assert b'"more":{"n":1.50}' in dialect.wire(strange)
 
 
+def check_taken_names(dialect: Dialect, line: bytes) -> None:
+    """Check that a field of an unknown type is stored or refused by its name, never dropped."""
+    for name in _TAKEN:
+        entry = Opaque(type="zz_new", id=dialect.row(line).id, fields={name: Raw(b'"zz"')})
+        try:
+            dialect.row_of(entry)
+        except EntryInvalid as error:
+            kept_or_named = error.data()["path"] == name
+        else:
+            kept_or_named = _values(dialect.wire(dialect.encode(entry))).get(name) == "zz"
+        assert kept_or_named, "a field is lost"
+
+
 def check_surrogates(dialect: Dialect, line: bytes) -> None:
     """Check that half a surrogate pair, legal in JSON's grammar, makes no line unreadable."""
     row = dialect.row(line)
@@ -221,6 +236,7 @@ _LINE_CHECKS: Final[tuple[Callable[[Dialect, bytes], None], ...]] = (
     check_row,
     check_garbage,
     check_unknown,
+    check_taken_names,
     check_surrogates,
     check_nesting,
     check_rewrite,

@@ -29,6 +29,7 @@ from sessiond.model.entries import (
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect
 from tests.unit.pi_lines import LAST, context_at, sample
 
+EDIT = {"target_id": Raw(b'"e1"'), "replacement": Raw(b"null")}
 USAGE = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2}
 
 
@@ -389,6 +390,11 @@ def test_an_entry_is_written_with_pis_names(
                 type="context_edit", fields={"target_id": Raw(b'"t"'), "replacement": Raw(b"{}")}
             ),
             "replacement.content",
+        ),
+        (Opaque(type="my.type", fields={"parentId": Raw(b'"x"')}), "parentId"),
+        (
+            Opaque(type="context_edit", fields=EDIT | {"targetId": Raw(b'"x"')}),
+            "target_id",
         ),
     ],
 )

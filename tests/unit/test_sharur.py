@@ -14,7 +14,8 @@ from sessiond.dialects import recognise, sniff
 from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.dialects.sharur.dialect import SHARUR
 from sessiond.dialects.sharur.values import go_time
-from sessiond.model.entries import Message
+from sessiond.errors import EntryInvalid
+from sessiond.model.entries import Message, Opaque
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 from sessiond.testing.dialects import check_dialect, lines_of
@@ -172,3 +173,11 @@ def test_times_are_written_as_go_writes_them() -> None:
     assert go_time("2026-01-15T12:30:00.250+02:00") == "2026-01-15T10:30:00.25Z"
     assert go_time("2026-01-15T10:30:10.001Z") == "2026-01-15T10:30:10.001Z"
     assert go_time("now") == ""
+
+
+@pytest.mark.parametrize("name", ["parentId", "kind"])
+def test_a_field_that_sharur_takes_for_its_own_is_refused_by_name(name: str) -> None:
+    entry = Opaque(type="my.type", id="e1", fields={name: Raw(b'"text"'), "other": Raw(b"1")})
+    with pytest.raises(EntryInvalid) as refused:
+        SHARUR.row_of(entry)
+    assert refused.value.data()["path"] == name

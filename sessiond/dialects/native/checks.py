@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from sessiond.model.entries import (
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.settings import CompactionSettings
 
-__all__ = ["HEADER_TYPES", "RESULT_ROLES", "check", "require_message"]
+__all__ = ["HEADER_TYPES", "RESULT_ROLES", "check", "require_message", "require_own_names"]
 
 RESULT_ROLES: Final = ("tool", "toolResult", "tool_result")
 
@@ -57,6 +58,17 @@ def require_message(message: Raw, path: str) -> str:
             raise EntryInvalid("a message must be an object", path=path)
         raise EntryInvalid("a message must have a role, which is a text", path=f"{path}.role")
     return role
+
+
+def require_own_names(names: Iterable[str], taken: AbstractSet[str], program: str) -> None:
+    """Raise EntryInvalid for a field whose name is taken: the field would be lost."""
+    for name in names:
+        if name in taken:
+            raise EntryInvalid(
+                f"in a {program} file {name} has a meaning of its own in every entry: give the field"
+                " another name",
+                path=name,
+            )
 
 
 def _require_text(value: str | UnsetType, path: str) -> None:

@@ -11,7 +11,8 @@ from msgspec import Raw, Struct, UnsetType
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, text
 from sessiond.dialects.native.checks import check as check_native
-from sessiond.dialects.native.checks import require_message
+from sessiond.dialects.native.checks import require_message, require_own_names
+from sessiond.dialects.pi.names import PI_NAMES, TAKEN
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     Compaction,
@@ -54,6 +55,8 @@ def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
     if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
         raise EntryInvalid("a pi file has only the head main", path="head")
+    if isinstance(entry, Opaque):
+        require_own_names(entry.fields, TAKEN, "pi")
     if isinstance(entry, Opaque) and entry.type == "context_edit":
         _context_edit(entry.fields)
         return
@@ -128,6 +131,9 @@ def _leaf(_: Leaf) -> None:
 
 
 def _context_edit(found: Mapping[str, Raw]) -> None:
+    for name in found:
+        if PI_NAMES.get(name, name) != name and PI_NAMES[name] in found:
+            raise EntryInvalid(f"{name} and {PI_NAMES[name]} are one field: send one", path=name)
     target = found.get("target_id", found.get("targetId"))
     if text(target) is None:
         raise EntryInvalid("a context edit must name its target", path="target_id")

@@ -29,7 +29,7 @@ from sessiond.model.entries import (
 from sessiond.model.row import KIND_OF_TYPE, Kind
 from sessiond.model.times import rfc3339
 
-__all__ = ["KIND_OF_PI_TYPE", "ROOT", "encode", "wire"]
+__all__ = ["KIND_OF_PI_TYPE", "PI_NAMES", "ROOT", "TAKEN", "encode", "wire"]
 
 # pi's spelling of "before the first entry" in a branch summary.
 ROOT: Final = "root"
@@ -41,7 +41,7 @@ KIND_OF_PI_TYPE: Final[dict[str, Kind]] = {
 }
 _KNOWN_TYPES: Final = frozenset({"message", *KIND_OF_PI_TYPE})
 
-_PI_NAMES: Final = {
+PI_NAMES: Final = {
     "parent_id": "parentId",
     "turn_status": "turnStatus",
     "started_at": "startedAt",
@@ -57,10 +57,10 @@ _PI_NAMES: Final = {
     "custom_type": "customType",
     "target_id": "targetId",
 }
-_NATIVE_NAMES: Final = {pi: native for native, pi in _PI_NAMES.items()}
-_ENVELOPE: Final = frozenset(
-    {"type", "id", "parentId", "parent_id", "timestamp", "head", "atom", "atom_of"}
-)
+_NATIVE_NAMES: Final = {pi: native for native, pi in PI_NAMES.items()}
+TAKEN: Final = frozenset({"parentId"})
+"""Members of an envelope that no native envelope has: an unknown type has no fields of these names."""
+_ENVELOPE: Final = TAKEN | {"type", "id", "parent_id", "timestamp", "head", "atom", "atom_of"}
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -97,12 +97,12 @@ def encode(entry: Entry | Opaque) -> bytes:
     if isinstance(entry, Opaque):
         known = entry.type in _KNOWN_TYPES
         own: dict[str, Any] = {
-            _PI_NAMES.get(name, name) if known else name: value
+            PI_NAMES.get(name, name) if known else name: value
             for name, value in entry.fields.items()
         }
     else:
         own = {
-            _PI_NAMES.get(name, name): value
+            PI_NAMES.get(name, name): value
             for name in entry.__struct_fields__
             if not isinstance(value := getattr(entry, name), UnsetType)
         }

@@ -15,7 +15,8 @@ from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.dialects.native.checks import check as check_native
-from sessiond.dialects.native.checks import require_message
+from sessiond.dialects.native.checks import require_message, require_own_names
+from sessiond.dialects.sharur.names import TAKEN
 from sessiond.errors import EntryInvalid, TooLarge
 from sessiond.limits import SHARUR_LINE_BYTES_MAX
 from sessiond.model.entries import (
@@ -181,6 +182,7 @@ def _leaf(_: Leaf) -> None:
 
 def _opaque(entry: Opaque) -> None:
     """Refuse a member that sharur would decode and that is of another type than sharur's."""
+    require_own_names(entry.fields, TAKEN, "sharur")
     for name, value in entry.fields.items():
         if name in _TEXTS and text(value) is None:
             raise EntryInvalid(f"sharur reads {name} as a text", path=name)

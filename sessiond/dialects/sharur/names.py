@@ -33,7 +33,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.row import KIND_OF_TYPE, Kind
 
-__all__ = ["KIND_OF_SHARUR_TYPE", "MEMBERS", "encode", "type_of", "wire"]
+__all__ = ["KIND_OF_SHARUR_TYPE", "MEMBERS", "TAKEN", "encode", "type_of", "wire"]
 
 # sharur knows no `leaf` record: such a line of another program is an unknown record to it.
 KIND_OF_SHARUR_TYPE: Final[dict[str, Kind]] = {
@@ -80,9 +80,9 @@ _SHARUR_NAMES: Final = {
     "target_id": "targetId",
 }
 _NATIVE_NAMES: Final = {sharur: native for native, sharur in _SHARUR_NAMES.items()}
-_ENVELOPE: Final = frozenset(
-    {"type", "kind", "id", "parentId", "parent_id", "timestamp", "head", "atom", "atom_of"}
-)
+TAKEN: Final = frozenset({"parentId", "kind"})
+"""Members of an envelope that no native envelope has: an unknown type has no fields of these names."""
+_ENVELOPE: Final = TAKEN | {"type", "id", "parent_id", "timestamp", "head", "atom", "atom_of"}
 _PLACES: Final = {name: place for place, name in enumerate(MEMBERS)}
 _SAID: Final = frozenset({"role", "content", "timestamp"})
 _BODY: Final = "custom_message_body"
