@@ -20,6 +20,7 @@ from sessiond.catalog.query import Position, Query, select_ids, select_page
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.statements import (
     all_known,
+    at_path,
     below,
     change_roots,
     drop,
@@ -58,6 +59,10 @@ class Catalog:
         """Return the record of a session's file; None if there is none."""
 
         return self.file.use(lambda connection: find_known(connection, session_id))
+
+    def at(self, path: str) -> list[Known]:
+        """Return the records of the file at a path: one, unless an older version made several."""
+        return self.file.use(lambda connection: at_path(connection, path))
 
     def place(self, session_id: str, path: str, mark: Mark) -> None:
         """Record the path and the epoch of a session's file; the list columns stay."""

@@ -14,6 +14,7 @@ from sessiond.catalog.schema import COLUMNS
 
 __all__ = [
     "all_known",
+    "at_path",
     "below",
     "change_roots",
     "drop",
@@ -54,6 +55,15 @@ def find_known(connection: sqlite3.Connection, session_id: str) -> Known | None:
 def all_known(connection: sqlite3.Connection) -> list[Known]:
     """Return the records of all files."""
     rows = connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608 - our names
+    return [_known(row) for row in rows]
+
+
+def at_path(connection: sqlite3.Connection, path: str) -> list[Known]:
+    """Return the records of the file at a path: one, unless an older version recorded several."""
+    rows = connection.execute(
+        f"SELECT {_KNOWN} FROM sessions WHERE path = ? ORDER BY listed DESC, session_id",  # noqa: S608
+        (path,),
+    )
     return [_known(row) for row in rows]
 
 

@@ -212,7 +212,13 @@ class Service:
 
     async def identify(self, path: Path) -> str:
         """Return the session id of a file."""
-        return await to_thread.run_sync(self.store.identify, path)
+        actors = list(self.registry.open_actors())
+        held = {
+            actor.session_id: actor.opened.path
+            for actor in actors
+            if actor.opened.elsewhere and actor.opened.path is not None
+        }
+        return await to_thread.run_sync(self.store.identify, path, held)
 
     async def find_entry(self, entry_id: str) -> str | None:
         """Return a session that has the entry: an open one, else the first file that has it."""
@@ -250,7 +256,8 @@ async def _info(actor: SessionActor) -> SessionInfo:
     """Return the description of a session once it is open."""
     release = actor.retain()
     try:
-        opened = await actor.ready()
-        return opened.whole()
+        await actor.ready()
+        # After a replacement of its file, the session is another than at its opening.
+        return actor.opened.whole()
     finally:
         release()

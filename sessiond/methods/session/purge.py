@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sessiond.catalog.catalog import Catalog
 from sessiond.errors import SessionExists
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
@@ -28,8 +29,14 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 async def _finish(client: Client, purging: ExclusiveOperation, call: Call[Client]) -> Empty:
     """Erase the catalog's row last: by then the lists have seen the delete."""
     session_id: str = await purging.outcome()
-    await client.service.live_catalog.ask(lambda catalog: catalog.erase(session_id), call.progress)
-    client.service.store.session_files.trash.purged(session_id)
+    store = client.service.store
+
+    def erase(catalog: Catalog) -> None:
+        catalog.erase(session_id)
+        store.records.drop_gone(session_id)
+
+    await client.service.live_catalog.ask(erase, call.progress)
+    store.session_files.trash.purged(session_id)
     return Empty()
 
 

@@ -67,22 +67,44 @@ class CatalogRecords:
         if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
-    def id_for(self, path: Path, header_id: str, other: str | None) -> str:
+    def id_for(
+        self, path: Path, header_id: str, other: str | None, is_deleted: Callable[[str], bool]
+    ) -> str:
         """Return the session id of a file whose name has none.
 
-        That is the id in the header, unless it is no session id or `other`, the file that is known
-        to have the id, is another file; then it is derived from the path. A file that once got an id
-        from its path keeps that id.
+        A path keeps the id that it is recorded under, also if another program put another file
+        there, unless the session of that id was deleted. A path without a record gets the id in the header, unless that is no session id or
+        `other`, the file that is known to have the id, is another file; then the id is derived from
+        the path.
         """
         derived = derive_session_id(str(path))
-        known = self.known(derived)
-        if not is_session_id(header_id) or (known is not None and known.path == str(path)):
+        recorded = [known.session_id for known in self.catalog.at(str(path))]
+        if derived in recorded:
+            return derived
+        if header_id not in recorded:
+            for session_id in recorded:
+                if not is_deleted(session_id):
+                    return session_id
+        if not is_session_id(header_id):
             return derived
         if other is None:
             known = self.known(header_id)
             other = known.path if known is not None and self._may_exist(known.path) else None
         is_free = other is None or str(path) in {other, os.path.realpath(other)}
         return header_id if is_free else derived
+
+    def others(self, known: Known) -> list[Known]:
+        """Return the records of other sessions at the path of an unlisted one."""
+        if known.listed:
+            return []
+        at_path = self.catalog.at(known.path)
+        return [row for row in at_path if row.session_id != known.session_id]
+
+    def drop_gone(self, session_id: str) -> None:
+        """Delete the record of a purged session: another file at its path is another session."""
+        known = self.known(session_id)
+        if known is not None and (not self._may_exist(known.path) or self.others(known)):
+            self.catalog.forget([session_id])
 
     def _may_exist(self, path: str) -> bool:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from sessiond.catalog.rows import Known
 from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files, FileStat
@@ -84,7 +85,15 @@ class SessionFiles:
                 path = Path(known.path)
                 with telling("look for", path):
                     found = [path] if self._files.exists(path) else []
+                if found and self._is_taken_over(known):
+                    return []
         return found
+
+    def _is_taken_over(self, known: Known) -> bool:
+        """Return whether the file at the path of an unlisted session is another session's."""
+        others = self._records.others(known)
+        listed = any(other.listed for other in others)
+        return listed or (bool(others) and self.trash.has(known.session_id))
 
     def require(self, session_id: str) -> Path:
         """Return the file of a session, wherever it lies. Raises SessionNotFound, StorageError."""

@@ -7,7 +7,7 @@ remembers what was seen; the store puts these together.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -208,8 +208,11 @@ class Store:
         again.hidden = again.hidden and opened.hidden
         return again
 
-    def identify(self, path: Path) -> str:
-        """Return the session id of a file anywhere. Raises SessionCorrupt, StorageError."""
+    def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
+        """Return the session id of a file anywhere. Raises SessionCorrupt, StorageError.
+
+        `is_open` has the files outside the profile that are open, by session id.
+        """
         # Two spellings of one path are one session. `realpath` leaves a circle of links as it is,
         # and reading the file then raises.
         path = Path(os.path.realpath(path))
@@ -220,8 +223,14 @@ class Store:
         if own is not None:
             return own
         header_id = self.rows.header_id(path)
+        for session_id, held in is_open.items():
+            # Another program may have put a file with another id in the place of an open one.
+            if os.path.realpath(held) == str(path):
+                return session_id
         taken = self.session_files.find(header_id) if is_session_id(header_id) else None
-        session_id = self.records.id_for(path, header_id, None if taken is None else str(taken))
+        other = None if taken is None else str(taken)
+        is_deleted = self.session_files.trash.has
+        session_id = self.records.id_for(path, header_id, other, is_deleted)
         known = self.records.known(session_id)
         # A root may list the file under the name of a link.
         if known is None or os.path.realpath(known.path) != str(path):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -81,6 +82,7 @@ class FolderScanner:
         self._listed_roots: tuple[Root, ...] | None = None
         """The roots whose sessions are listed; None while the catalog was not asked."""
         self._known_at: dict[str, str] = {}
+        self._doubtful: set[str] = set()
         # The state of files that are no sessions, with the time that a change of permissions sets.
         self._refused: dict[str, tuple[int, ...]] = {}
         # Files that were listed because of a root that is no root any more.
@@ -194,6 +196,9 @@ class FolderScanner:
             listed = [row for row in known.values() if row.listed]
             self._seen = {row.path: row.fingerprint for row in listed}
             self._known_at = {row.path: row.session_id for row in listed}
+            # An older version may have recorded one file as two sessions.
+            often = Counter(row.path for row in listed)
+            self._doubtful = {path for path, count in often.items() if count > 1}
         touched |= dict.fromkeys(self._look_left())
         for folder in self._claims.folders:
             if full or self._folders.has_changed(folder):
@@ -278,7 +283,7 @@ class FolderScanner:
 
     def _identify(self, path: Path, found: FileStat | None) -> str | None:
         """Return the session id of a file whose name has none; record why if it is no session."""
-        known_id = self._known_at.get(str(path))
+        known_id = None if str(path) in self._doubtful else self._known_at.get(str(path))
         if found is not None and self._seen.get(str(path)) == fingerprint_of(found) and known_id:
             # Read by an earlier daemon, and not written to since.
             return known_id
@@ -295,7 +300,8 @@ class FolderScanner:
         if self._is_linked(path):
             return None
         other, _ = self._claims.of(header_id)
-        return self._store.records.id_for(path, header_id, other)
+        is_deleted = self._store.session_files.trash.has
+        return self._store.records.id_for(path, header_id, other, is_deleted)
 
     def _is_linked(self, path: Path) -> bool:
         """Return whether a file of a root is a link to a file that is listed where it lies."""
@@ -361,7 +367,7 @@ class FolderScanner:
         if path is None and known is not None:
             path = self._path_elsewhere(known)
         if path is None:
-            if known is not None and not self._has_place(known.path):
+            if known is not None and not (self._has_place(known.path) and self._is_own(known)):
                 self._miss(known, gone)
             return None
         if self._is_open(session_id):
@@ -390,6 +396,10 @@ class FolderScanner:
             if self._roots.holds(Path(path)):
                 return False
             raise
+
+    def _is_own(self, known: Known) -> bool:
+        """Return whether no other session has the file of this one."""
+        return self._claims.id_at(known.path) is None or self._is_open(known.session_id)
 
     def _miss(self, known: Known, gone: list[str]) -> None:
         """Handle a missing file; forget one that was missing at the last start too."""
