@@ -24,6 +24,7 @@ from sessiond.catalog.statements import (
     below,
     change_roots,
     drop,
+    drop_unlisted,
     erase,
     find_known,
     find_roots,
@@ -118,6 +119,10 @@ class Catalog:
                 drop(connection, session_id)
 
         self.file.use(drop_all)
+
+    def forget_unlisted(self, known: Known) -> None:
+        """Delete the record of an unlisted session's file, unless the record changed since."""
+        self.file.use(lambda connection: drop_unlisted(connection, known))
 
     def erase(self, session_id: str) -> None:
         """Erase the text of an unlisted session from its row and from all pages of the file.

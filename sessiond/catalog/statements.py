@@ -18,6 +18,7 @@ __all__ = [
     "below",
     "change_roots",
     "drop",
+    "drop_unlisted",
     "erase",
     "find_known",
     "find_roots",
@@ -123,6 +124,14 @@ def drop(connection: sqlite3.Connection, session_id: str) -> None:
     """Delete all rows of a session."""
     for table in ("sessions", "tags", "volatile", "volatile_tags"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
+
+
+def drop_unlisted(connection: sqlite3.Connection, known: Known) -> None:
+    """Delete the record of an unlisted session's file, unless the record changed since."""
+    connection.execute(
+        "DELETE FROM sessions WHERE session_id = ? AND path = ? AND epoch = ? AND listed = 0",
+        (known.session_id, known.path, known.mark.epoch),
+    )
 
 
 def unlist(connection: sqlite3.Connection, session_id: str) -> None:

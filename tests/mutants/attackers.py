@@ -130,9 +130,7 @@ ATTACKERS: Final = (
     Attacker(
         "random-requests",
         "bursts of random requests, kills in between, every session compared with what it may be",
-        (
-            "tests/processes/test_random_sessions.py::test_sessions_are_what_the_requests_make_of_them[0]",
-        ),
+        ("tests/processes/test_random_sessions.py",),
     ),
     Attacker(
         "conformance",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.testing.daemon import Refusal, Wire
@@ -224,6 +225,29 @@ async def test_delete_and_purge_and_create_in_one_go(house: House) -> None:
         assert answers[:2] == [{}, {}]
         assert answers[2]["session"]["cwd"] == "/q"
         assert [name.split("/")[0] for name in files_of(house)] == ["pending"]
+
+
+@pytest.mark.parametrize("persist", ["immediate", "on_assistant", "never"])
+async def test_a_session_that_is_created_behind_a_purge_is_listed(
+    house: House, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create_with(wire, "n1", persist="immediate")
+        await delete(wire)
+        asked = [
+            await wire.request("session/purge", session_id=SESSION),
+            await wire.request("session/create", cwd="/q", session_id=SESSION, persist=persist),
+        ]
+        purged, created = [await wire.answer(number) for number in asked]
+        assert purged == {}
+        listed = await wire.call("session/list", drafts=True)
+        assert [row["id"] for row in listed["sessions"]] == [SESSION]
+        assert listed["sessions"][0]["cwd"] == "/q"
+        assert (await session_info(wire))["epoch"] == created["session"]["epoch"]
+        if persist == "immediate":
+            known = await to_thread.run_sync(daemon.service.store.records.known, SESSION)
+            assert known is not None
+            assert known.mark.epoch == created["session"]["epoch"]
 
 
 async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.rows import Known
 from sessiond.errors import SessionExists
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
@@ -28,12 +29,13 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
 async def _finish(client: Client, purging: ExclusiveOperation, call: Call[Client]) -> Empty:
     """Erase the catalog's row last: by then the lists have seen the delete."""
-    session_id: str = await purging.outcome()
+    session_id, purged = await purging.outcome()
     store = client.service.store
 
     def erase(catalog: Catalog) -> None:
         catalog.erase(session_id)
-        store.records.drop_gone(session_id)
+        if purged is not None:
+            store.records.drop_gone(purged)
 
     await client.service.live_catalog.ask(erase, call.progress)
     store.session_files.trash.purged(session_id)
@@ -41,14 +43,14 @@ async def _finish(client: Client, purging: ExclusiveOperation, call: Call[Client
 
 
 def _purge(client: Client, session_id: str) -> ExclusiveOperation:
-    def purge(_opened: OpenSession | None) -> str:
+    def purge(_opened: OpenSession | None) -> tuple[str, Known | None]:
         store = client.service.store
         # The search text goes first: while the files exist a failed purge can be repeated, also
         # by a later daemon.
         store.session_files.require_deleted(session_id)
         store.texts.purge(session_id)
         store.session_files.purge(session_id)
-        return session_id
+        return session_id, store.records.known(session_id)
 
     return client.service.registry.retire(session_id, "purged", purge)
 

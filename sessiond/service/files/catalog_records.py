@@ -73,9 +73,9 @@ class CatalogRecords:
         """Return the session id of a file whose name has none.
 
         A path keeps the id that it is recorded under, also if another program put another file
-        there, unless the session of that id was deleted. A path without a record gets the id in the header, unless that is no session id or
-        `other`, the file that is known to have the id, is another file; then the id is derived from
-        the path.
+        there, unless the session of that id was deleted. A path without a record gets the id in the
+        header, unless that is no session id or `other`, the file that is known to have the id, is
+        another file; then the id is derived from the path.
         """
         derived = derive_session_id(str(path))
         recorded = [known.session_id for known in self.catalog.at(str(path))]
@@ -94,17 +94,17 @@ class CatalogRecords:
         return header_id if is_free else derived
 
     def others(self, known: Known) -> list[Known]:
-        """Return the records of other sessions at the path of an unlisted one."""
-        if known.listed:
-            return []
+        """Return the records of other sessions at the path of a session."""
         at_path = self.catalog.at(known.path)
         return [row for row in at_path if row.session_id != known.session_id]
 
-    def drop_gone(self, session_id: str) -> None:
-        """Delete the record of a purged session: another file at its path is another session."""
-        known = self.known(session_id)
-        if known is not None and (not self._may_exist(known.path) or self.others(known)):
-            self.catalog.forget([session_id])
+    def drop_gone(self, purged: Known) -> None:
+        """Delete the record of a purged session: another file at its path is another session.
+
+        The record stays if a new session of this id has taken it over since the purge.
+        """
+        if not self._may_exist(purged.path) or self.others(purged):
+            self.catalog.forget_unlisted(purged)
 
     def _may_exist(self, path: str) -> bool:
         try:

@@ -91,7 +91,7 @@ class SessionFiles:
 
     def _is_taken_over(self, known: Known) -> bool:
         """Return whether the file at the path of an unlisted session is another session's."""
-        others = self._records.others(known)
+        others = [] if known.listed else self._records.others(known)
         listed = any(other.listed for other in others)
         return listed or (bool(others) and self.trash.has(known.session_id))
 
