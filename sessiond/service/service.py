@@ -256,8 +256,7 @@ async def _info(actor: SessionActor) -> SessionInfo:
     """Return the description of a session once it is open."""
     release = actor.retain()
     try:
-        await actor.ready()
-        # After a replacement of its file, the session is another than at its opening.
-        return actor.opened.whole()
+        opened = await actor.ready()
+        return opened.whole()
     finally:
         release()

@@ -326,3 +326,18 @@ async def test_a_session_that_cannot_be_loaded_does_not_stop_a_switch(
             (failed,) = switched["failed"]
             assert (failed["session_id"], failed["kind"]) == (made["id"], "session_locked")
             assert switched["loaded"] == []
+
+
+async def test_a_scope_tells_of_the_file_that_took_the_place_of_its_own(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        before = await resolve(wire, GLOBAL)
+        await append(wire, "first", session_id=before["id"])
+        path = Path(before["path"])
+        other = path.with_name("other.tmp")
+        other.write_bytes(path.read_bytes().replace(b'"first"', b'"other"'))
+        other.replace(path)
+        # An append looks at the file.
+        await append(wire, "second", session_id=before["id"])
+        now = await session_info(wire, before["id"])
+        assert now["epoch"] != before["epoch"]
+        assert (await resolve(wire, GLOBAL))["epoch"] == now["epoch"]

@@ -269,8 +269,12 @@ class SessionActor:
         return self._opening.create_instead(load, self._inbox.commands)
 
     async def ready(self) -> OpenSession:
-        """Wait for the opening and return the open session. Raises the error of a failed opening."""
-        return await self._opening.outcome()
+        """Wait for the opening and return the open session. Raises the error of a failed opening.
+
+        Another program may have replaced the file since: the answer is the session of the new file.
+        """
+        await self._opening.outcome()
+        return self.opened
 
     # -- its life ------------------------------------------------------------------
 
