@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from sessiond.journal.disk.files import Files
 from sessiond.service.external import inotify
 from sessiond.service.external.inotify import InotifyWatcher
+from sessiond.service.external.inotify_events import OVERFLOW
 from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
@@ -439,7 +441,7 @@ async def test_where_some_changes_were_not_told_of_all_may_have_changed(
         path = tmp_path / name
         path.touch()
         watching.watch(lambda path=path: path, lambda moved, name=name: calls.append((name, moved)))  # type: ignore[misc]
-    overflow = inotify._EVENT.pack(-1, inotify._OVERFLOW, 0, 0)
+    overflow = struct.pack("iIII", -1, OVERFLOW, 0, 0)
     monkeypatch.setattr(os, "read", lambda _fd, _count: overflow)
     for changed, moved in watching._changes():
         changed(moved)

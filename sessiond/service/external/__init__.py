@@ -5,4 +5,5 @@ change_monitor.py  when to look at a file
 watcher.py         notices of changes, by looking
 inotify.py         notices of changes, by Linux
 folder_notices.py  notices of changes in folders
+inotify_events.py  the events as Linux spells them
 """

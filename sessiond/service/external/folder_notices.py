@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,20 +20,31 @@ from typing import Final, Protocol
 import anyio
 
 from sessiond.limits import WATCH_SECONDS
+from sessiond.service.external.inotify_events import (
+    ATTRIB,
+    CREATE,
+    DELETE,
+    DELETE_SELF,
+    IGNORED,
+    MODIFY,
+    MOVE_SELF,
+    MOVED_FROM,
+    MOVED_TO,
+    ONLYDIR,
+    OVERFLOW,
+    UNMOUNT,
+    events_in,
+)
 
 __all__ = ["NO_NOTICES", "FolderNotices", "InotifyFolders", "Told"]
 
 Told = dict[Path, set[str] | None]
 """The changed names of each folder; None if every name of the folder may have changed."""
 
-_MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x40, 0x80
-_CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
-_UNMOUNT, _OVERFLOW, _IGNORED, _ONLYDIR = 0x2000, 0x4000, 0x8000, 0x1000000
-_LOST: Final = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
+_LOST: Final = DELETE_SELF | MOVE_SELF | UNMOUNT | IGNORED
 _MASK: Final = (
-    _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-) | _ONLYDIR
-_EVENT: Final = struct.Struct("iIII")
+    MODIFY | ATTRIB | MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF | MOVE_SELF
+) | ONLYDIR
 _READ_BYTES: Final = 256 * 1024
 
 
@@ -191,12 +201,8 @@ class InotifyFolders:
             self._take_in(data)
 
     def _take_in(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            number, mask, _cookie, name_bytes = _EVENT.unpack_from(data, at)
-            name = data[at + _EVENT.size : at + _EVENT.size + name_bytes].rstrip(b"\0")
-            at += _EVENT.size + name_bytes
-            if mask & _OVERFLOW:
+        for number, mask, name in events_in(data):
+            if mask & OVERFLOW:
                 self._told |= dict.fromkeys(self._numbers)
             folder = self._folders.get(number)
             if folder is None:
@@ -204,7 +210,7 @@ class InotifyFolders:
             if mask & _LOST:
                 # The folder is gone, or has another name: its path is looked at from now on.
                 del self._folders[number], self._numbers[folder]
-                if mask & _MOVE_SELF:
+                if mask & MOVE_SELF:
                     self._libc.inotify_rm_watch(self._fd, number)
             names = self._told.setdefault(folder, set())
             if not name:

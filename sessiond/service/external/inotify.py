@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -19,14 +18,20 @@ import anyio
 from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
 from sessiond.service.external.folder_notices import FolderNotices, InotifyFolders
+from sessiond.service.external.inotify_events import (
+    ATTRIB,
+    DELETE_SELF,
+    IGNORED,
+    MODIFY,
+    MOVE_SELF,
+    OVERFLOW,
+    events_in,
+)
 from sessiond.service.external.watcher import Changed, PathOf, PollingWatcher, Watch, Watcher
 from sessiond.system import SYSTEM
 
 __all__ = ["InotifyWatcher", "best_watcher"]
 
-_MODIFY, _ATTRIB, _DELETE_SELF, _MOVE_SELF = 0x2, 0x4, 0x400, 0x800
-_OVERFLOW, _IGNORED = 0x4000, 0x8000
-_EVENT: Final = struct.Struct("iIII")
 _READ_BYTES: Final = 64 * 1024
 
 
@@ -75,7 +80,7 @@ class InotifyWatcher:
         try:
             if name is None:
                 raise FileNotFoundError(errno.ENOENT, "the session has no path")
-            mask = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
+            mask = MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF
             number = self._call(
                 self._libc.inotify_add_watch(self._fd, os.fsencode(name), ctypes.c_uint32(mask))
             )
@@ -133,20 +138,17 @@ class InotifyWatcher:
         except BlockingIOError:
             return []
         masks: dict[Changed, int] = {}
-        at = 0
-        while at < len(data):
-            number, mask, _cookie, name_bytes = _EVENT.unpack_from(data, at)
-            at += _EVENT.size + name_bytes
-            if mask & _OVERFLOW:
+        for number, mask, _name in events_in(data):
+            if mask & OVERFLOW:
                 # Events were lost: every file may have changed.
                 return self._all
             changed = self._told.get(number)
             if changed is not None:
                 masks[changed] = masks.get(changed, 0) | mask
-                if mask & _IGNORED:
+                if mask & IGNORED:
                     # The system may reuse the number for another file.
                     del self._told[number]
-        return [(changed, bool(mask & ~_MODIFY)) for changed, mask in masks.items()]
+        return [(changed, bool(mask & ~MODIFY)) for changed, mask in masks.items()]
 
     @property
     def _all(self) -> list[tuple[Changed, bool]]:
