@@ -23,7 +23,16 @@ from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
 
-__all__ = ["DECODE_ERRORS", "Said", "UsualLine", "UsualLines", "answers", "readable"]
+__all__ = [
+    "DECODE_ERRORS",
+    "NamedSaid",
+    "Said",
+    "SpokenLine",
+    "UsualLine",
+    "UsualLines",
+    "answers",
+    "readable",
+]
 
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ASSISTANT: Final = int(Kind.ASSISTANT)
@@ -48,6 +57,18 @@ class UsualLine(Struct, frozen=True, gc=False):
     message: Said
     parent_id: str | None = None
     timestamp: str | float | None = None
+
+
+class NamedSaid(Said, gc=False):
+    """The members of a payload that has a role which is not empty."""
+
+    role: Annotated[str, Meta(min_length=1)]
+
+
+class SpokenLine(UsualLine, frozen=True, gc=False, kw_only=True):
+    """The members of a usual line whose payload has a role which is not empty."""
+
+    message: NamedSaid
 
 
 class _Answer(Protocol):

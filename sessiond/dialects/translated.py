@@ -47,6 +47,9 @@ class Translated(NamedMembers, ABC):
     def check(self, entry: Entry | Opaque) -> None:
         """Raise EntryInvalid, which names the field, if the entry may not be stored."""
 
+    def require_line(self, line: bytes) -> None:
+        """Raise EntryInvalid or TooLarge for a line that the program does not read."""
+
     def upgrade(self, header: bytes) -> Upgrade | None:  # noqa: ARG002
         """Return None: there is one version."""
         return None
@@ -63,6 +66,11 @@ class Translated(NamedMembers, ABC):
 
     def row(self, line: bytes) -> Row:
         """Return the row of a stored line. Raises BadLine."""
+        usual = self.message_lines([line])
+        return usual.row(0) if usual.ids else self.unusual_row(line)
+
+    def unusual_row(self, line: bytes) -> Row:
+        """Return the row of any entry by its translation. Raises BadLine."""
         found = native_rows.row(self.wire(line))
         if found.kind == Kind.LEAF and Kind.LEAF not in self.rules.records:
             found.kind, found.effect = Kind.OPAQUE, None
@@ -73,9 +81,11 @@ class Translated(NamedMembers, ABC):
         return MessageLines([], [], b"", [])
 
     def row_of(self, entry: Entry | Opaque) -> Row:
-        """Return the row of an entry to store. Raises EntryInvalid."""
+        """Return the row of an entry to store. Raises EntryInvalid, TooLarge."""
         self.check(entry)
-        return self.row(self.encode(entry))
+        line = self.encode(entry)
+        self.require_line(line)
+        return self.row(line)
 
     def plain(self, messages: Sequence[Raw]) -> list[MessageFacts]:  # noqa: ARG002
         """Return nothing: each message needs a closer look."""

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
-from sessiond.dialects.message_lines import DECODE_ERRORS, Said, UsualLine, UsualLines
+from sessiond.dialects.message_lines import DECODE_ERRORS, NamedSaid, SpokenLine, UsualLines
 from sessiond.dialects.native.checks import HEADER_TYPES, RESULT_ROLES, check
 from sessiond.dialects.native.effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.settings import level_name, model_name
@@ -47,12 +47,6 @@ _FACTS_OF_ROLE: Final = {
 _NO_ROLE: Final = MessageFacts(int(Kind.OPAQUE))
 
 
-class _Said(Said, gc=False):
-    """The members of a payload that the index reads."""
-
-    role: Annotated[str, Meta(min_length=1)]
-
-
 class _Line(Struct, gc=False):
     """The members of a usual line that the index reads."""
 
@@ -63,20 +57,19 @@ class _Line(Struct, gc=False):
     atom: tuple[int, int] | None = None
     timestamp: str | float | None = None
     atom_of: str | None = None
-    message: _Said | None = None
+    message: NamedSaid | None = None
 
 
-class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
+class _UsualLine(SpokenLine, frozen=True, gc=False, kw_only=True):
     """The members of a usual message line that the index reads; it has no `atom`."""
 
-    message: _Said
     head: str = MAIN
     atom: None = None
     atom_of: str | None = None
 
 
 _line: Final = msgspec.json.Decoder(_Line)
-_said: Final = msgspec.json.Decoder(_Said)
+_said: Final = msgspec.json.Decoder(NamedSaid)
 _numbers: Final = msgspec.json.Decoder(tuple[int, int])
 _usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
 
@@ -218,7 +211,7 @@ def _message_facts(message: Raw | None) -> MessageFacts:
         role = text(found.get("role"))
         if not role:
             return _NO_ROLE
-        said = _Said(role, text(found.get("model")), text(found.get("provider")))
+        said = NamedSaid(role, text(found.get("model")), text(found.get("provider")))
         if "usage" in found:
             said.usage = found["usage"]
     facts = _FACTS_OF_ROLE.get(said.role)

@@ -13,15 +13,15 @@ ordinary entries and can be parents. `migrate` converts files of Operator's olde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Raw
+from msgspec import Raw
 from msgspec.structs import replace
 
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace, Upgrade
 from sessiond.dialects.lenient_json import fields
 from sessiond.dialects.member_names import MemberNames
-from sessiond.dialects.message_lines import Said, UsualLine, UsualLines
+from sessiond.dialects.message_lines import SpokenLine, UsualLines
 from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.operator import header as operators_header
 from sessiond.dialects.operator import names as operators_names
@@ -59,19 +59,7 @@ _RULES: Final = Rules(
 )
 
 
-class _Said(Said, gc=False):
-    """The members of a payload that the index reads."""
-
-    role: Annotated[str, Meta(min_length=1)]
-
-
-class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
-    """The members of a usual message line that the index reads."""
-
-    message: _Said
-
-
-_usual: Final = UsualLines(_UsualLine, KIND_OF_ROLE)
+_usual: Final = UsualLines(SpokenLine, KIND_OF_ROLE)
 
 
 class Operator(Translated):
@@ -114,14 +102,9 @@ class Operator(Translated):
         """Raise EntryInvalid, which names the field, if the entry may not be stored."""
         check(entry)
 
-    def row(self, line: bytes) -> Row:
-        """Return the row of a stored line. Raises BadLine."""
-        usual = _usual.read([line])
-        return _usual.columns(usual).row(0) if usual else self.unusual_row(line)
-
     def unusual_row(self, line: bytes) -> Row:
         """Return the row of any entry by its translation. Raises BadLine."""
-        found = super().row(line)
+        found = super().unusual_row(line)
         found.effect = _effect(found.effect)
         found.timestamp = raw_time(fields(line).get("timestamp"))
         return found

@@ -99,20 +99,17 @@ class Piglet(Translated):
         """Return the columns of the usual messages up to the first line that needs a closer look."""
         return message_lines(lines)
 
-    def row(self, line: bytes) -> Row:
-        """Return the row of a stored line. Raises BadLine."""
-        found = super().row(line)
+    def unusual_row(self, line: bytes) -> Row:
+        """Return the row of any entry by its translation. Raises BadLine."""
+        found = super().unusual_row(line)
         if isinstance(found.effect, InfoEffect):
             facts = found.effect.facts
             facts["lineage"] = lineage_of_facts(facts.get("metadata"))
         return found
 
-    def row_of(self, entry: Entry | Opaque) -> Row:
-        """Return the row of an entry to store. Raises EntryInvalid."""
-        check(entry)
-        line = self.encode(entry)
+    def require_line(self, line: bytes) -> None:
+        """Raise EntryInvalid for a line that is too long for piglet."""
         require_line(line)
-        return self.row(line)
 
     def check(self, entry: Entry | Opaque) -> None:
         """Raise EntryInvalid, which names the field, if the entry may not be stored."""

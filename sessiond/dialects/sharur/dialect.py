@@ -12,16 +12,16 @@ A second `session` line, which sharur's branches have, is an entry without a mea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import BadLine, ContextLine, ContextMessage, CopyPlace, Upgrade
 from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, reference, require_readable, text
 from sessiond.dialects.member_names import MemberNames
-from sessiond.dialects.message_lines import Said, UsualLine, UsualLines
+from sessiond.dialects.message_lines import SpokenLine, UsualLines
 from sessiond.dialects.native.rows import KIND_OF_ROLE
 from sessiond.dialects.sharur import header as sharur_header
 from sessiond.dialects.sharur import names as sharur_names
@@ -61,16 +61,9 @@ _RULES: Final = Rules(
 _NAMES: Final = Names("parentId", "firstKeptEntryId", ("targetId", "fromId"))
 
 
-class _Said(Said, gc=False):
-    """The members of a payload that the index reads."""
-
-    role: Annotated[str, Meta(min_length=1)]
-
-
-class _UsualLine(UsualLine, frozen=True, gc=False, kw_only=True):
+class _UsualLine(SpokenLine, frozen=True, gc=False, kw_only=True):
     """The members of a usual message line that the index reads."""
 
-    message: _Said
     parent_id: str | None = msgspec.field(default=None, name="parentId")
 
 
@@ -133,11 +126,6 @@ class Sharur(Translated):
         """Return the entry as exactly one line."""
         return sharur_names.encode(entry, self._header_id)
 
-    def row(self, line: bytes) -> Row:
-        """Return the row of a stored line. Raises BadLine."""
-        usual = self.message_lines([line])
-        return usual.row(0) if usual.ids else self.unusual_row(line)
-
     def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
         """Return the columns of the usual messages up to the first line that needs a closer look."""
         made = _usual.columns(_usual.read(lines))
@@ -154,7 +142,7 @@ class Sharur(Translated):
         found = fields(native)
         if text(found.get("type")) == "session":
             return _second_header(native, found)
-        made = super().row(line)
+        made = super().unusual_row(line)
         match made.effect:
             case CompactionEffect(first_kept):
                 made.effect = CompactionEffect(first_kept, replacement=False)
@@ -164,11 +152,9 @@ class Sharur(Translated):
                 pass
         return made
 
-    def row_of(self, entry: Entry | Opaque) -> Row:
-        """Return the row of an entry to store. Raises EntryInvalid, TooLarge."""
-        made = super().row_of(entry)
-        check_size(self.encode(entry))
-        return made
+    def require_line(self, line: bytes) -> None:
+        """Raise TooLarge for a line that sharur does not read."""
+        check_size(line)
 
     def placed(self, line: bytes, place: CopyPlace) -> bytes:
         """Return the line of an entry's copy in this file."""
