@@ -423,6 +423,15 @@ export interface DaemonLimits {
   open_files: number | null;
 }
 
+/** A connection that ended its presence, with the reason that it gave. */
+export interface Departure {
+  reason: string;
+  /** Default: null. */
+  client_id?: string | null;
+  /** Default: null. */
+  name?: string | null;
+}
+
 /** Notice that the daemon stops. Reconnect after `retry_after_ms`. */
 export interface Draining {
   retry_after_ms: number;
@@ -1308,7 +1317,11 @@ export interface PlannedFiles {
   modified: string[];
 }
 
-/** State of this connection; null ends the presence, no state only lists. */
+/**
+ * State of this connection; null ends the presence, no state only lists. `check` refuses a state
+ * that may not follow this connection's last state. `reason` says why the connection came or, with
+ * null, why it leaves.
+ */
 export interface PresenceParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
@@ -1316,6 +1329,10 @@ export interface PresenceParams {
   /** Default: null. */
   head?: string | null;
   data?: unknown;
+  /** Default: null. */
+  reason?: string | null;
+  /** Default: false. */
+  check?: boolean;
   _meta?: RequestMeta | null;
 }
 
@@ -1324,13 +1341,21 @@ export interface PresenceResult {
   clients: Present[];
 }
 
-/** The connections that are present now, in the order in which they came. */
+/**
+ * The connections that are present now, in the order in which they came. `left` is a hint, told
+ * once: a connection that ended its presence just now and said why.
+ */
 export interface PresenceTold {
   session_id: string;
   clients: Present[];
+  /** Default: null. */
+  left?: Departure | null;
 }
 
-/** A present connection. `since` is the time at which the connection entered its state. */
+/**
+ * A present connection. `since` is the time at which the connection entered its state. `reason`
+ * says why the connection is here: it stays until the presence ends.
+ */
 export interface Present {
   access: string;
   state: string;
@@ -1341,6 +1366,8 @@ export interface Present {
   name?: string | null;
   /** Default: null. */
   head?: string | null;
+  /** Default: null. */
+  reason?: string | null;
   data?: unknown;
 }
 

@@ -19,6 +19,7 @@ __all__ = [
     "Changed",
     "Closed",
     "CompactionTold",
+    "Departure",
     "Draining",
     "Figures",
     "Lagged",
@@ -103,7 +104,10 @@ class SignalTold(Struct, frozen=True):
 
 
 class Present(Struct, frozen=True, omit_defaults=True):
-    """A present connection. `since` is the time at which the connection entered its state."""
+    """A present connection. `since` is the time at which the connection entered its state.
+
+    `reason` says why the connection is here: it stays until the presence ends.
+    """
 
     access: str
     state: str
@@ -111,14 +115,27 @@ class Present(Struct, frozen=True, omit_defaults=True):
     client_id: str | None = None
     name: str | None = None
     head: str | None = None
+    reason: str | None = None
     data: Raw | UnsetType = UNSET
 
 
-class PresenceTold(Struct, frozen=True):
-    """The connections that are present now, in the order in which they came."""
+class Departure(Struct, frozen=True, omit_defaults=True):
+    """A connection that ended its presence, with the reason that it gave."""
+
+    reason: str
+    client_id: str | None = None
+    name: str | None = None
+
+
+class PresenceTold(Struct, frozen=True, omit_defaults=True):
+    """The connections that are present now, in the order in which they came.
+
+    `left` is a hint, told once: a connection that ended its presence just now and said why.
+    """
 
     session_id: str
     clients: list[Present]
+    left: Departure | None = None
 
 
 class CompactionTold(Struct, frozen=True):

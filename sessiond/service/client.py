@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
 from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
 from sessiond.model.deferred import DEFERRED
-from sessiond.model.events import Present
+from sessiond.model.events import Departure, Present
 from sessiond.model.ids import MAIN
 from sessiond.model.requests import Purpose
 from sessiond.service.actor.actor import SessionActor
@@ -171,23 +171,27 @@ class Client:
         """Pass a notification on to the session's subscribers that want signals."""
         actor.hub.signal(body, self.listener)
 
-    def appear(self, actor: SessionActor, present: Present) -> None:
-        """Set this connection's presence in a session, and notify a change. Raise Overloaded."""
+    def appear(self, actor: SessionActor, present: Present, *, check: bool) -> None:
+        """Set this connection's presence in a session, and notify a change.
+
+        Raises Overloaded, and with `check` InvalidParams for a state that may not follow.
+        """
         self.require_here()
         self._require_share(actor.session_id)
         hub = actor.hub
-        if hub.presence.set(self, present):
+        if hub.presence.set(self, present, check=check):
             hub.tell_presence(self.listener)
         self._present_in[actor.session_id] = actor
 
-    def disappear(self, session_id: str) -> None:
-        """End this connection's presence in a session, if there is one."""
+    def disappear(self, session_id: str, reason: str | None = None) -> None:
+        """End this connection's presence in a session, if there is one, for the given reason."""
         actor = self._present_in.pop(session_id, None)
         if actor is None:
             return
         actor.touch()
         if actor.hub.presence.clear(self):
-            actor.hub.tell_presence(None if self._gone else self.listener)
+            left = None if reason is None else Departure(reason, self.client_id, self.name)
+            actor.hub.tell_presence(None if self._gone else self.listener, left)
 
     def require_here(self) -> None:
         """Raise Cancelled if the connection has ended."""

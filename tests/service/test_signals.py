@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import anyio.lowlevel
@@ -16,6 +17,16 @@ from tests.kit.calls import create
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
+
+# The lifecycle of sharur's agents, written down a second time.
+FOLLOWING = {
+    "idle": {"thinking", "executing", "compacting"},
+    "thinking": {"executing", "idle", "aborting", "error", "compacting"},
+    "executing": {"thinking", "idle", "aborting", "error", "compacting"},
+    "compacting": {"idle", "thinking", "executing", "aborting", "error"},
+    "aborting": {"idle"},
+    "error": {"idle"},
+}
 
 # Contexts get large here, and a session/compaction about one comes when the clock says so.
 QUIET = {"enabled": False}
@@ -236,6 +247,68 @@ async def test_the_time_is_that_of_the_state_and_only_news_is_told(
             ("a", 2, "10:10"),
             ("b", 2, "10:13"),
         ]
+
+
+async def test_a_checked_state_follows_the_table(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, compaction=QUIET)
+        for before, after in product([None, *FOLLOWING], FOLLOWING):
+            await present(wire, state=before)
+            start = before or "idle"
+            if after == start or after in FOLLOWING[start]:
+                assert await present(wire, state=after, check=True) == [after]
+                continue
+            asked = {"session_id": SESSION, "state": after, "check": True}
+            data = (await wire.refusal("session/presence", **asked)).data
+            assert (data["kind"], data["path"], data["state"]) == (
+                "invalid_params",
+                "state",
+                start,
+            )
+            assert set(data["allowed"]) == FOLLOWING[start]
+            assert await present(wire) == [before][: before is not None]
+
+
+@pytest.mark.parametrize(("before", "after"), [("typing", "idle"), ("idle", "typing")])
+async def test_a_state_without_a_place_in_the_table_cannot_be_checked(
+    house: House, before: str, after: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, compaction=QUIET)
+        await present(wire, state=before)
+        refused = await wire.refusal(
+            "session/presence", session_id=SESSION, state=after, check=True
+        )
+        assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "state")
+        assert set(refused.data["allowed"]) == set(FOLLOWING)
+        assert await present(wire) == [before]
+
+
+async def test_subscribers_learn_why_a_client_came_and_why_the_client_leaves(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
+        await create(wire, compaction=QUIET)
+        await wire.call("subscribe", session_id=SESSION)
+        await agent.call("initialize", client_id="a-1", client_info={"name": "coder"})
+        for params in (
+            {"state": "idle", "reason": "resume"},
+            {"state": "thinking"},
+            {"state": None, "reason": "quit"},
+            {"state": "idle"},
+            {"state": None},
+            {"state": None, "reason": "quit"},
+        ):
+            await present(agent, **params)
+        told = [(await wire.next_notification())["params"] for _ in range(5)]
+        assert [[one.get("reason") for one in each["clients"]] for each in told] == [
+            ["resume"],
+            ["resume"],
+            [],
+            [None],
+            [],
+        ]
+        left = {"reason": "quit", "client_id": "a-1", "name": "coder"}
+        assert [each.get("left") for each in told] == [None, None, left, None, None]
+        assert wire.notifications == []
 
 
 async def test_a_session_stays_open_while_somebody_is_present(house: House) -> None:

@@ -18,11 +18,17 @@ __all__ = ["METHOD"]
 
 
 class PresenceParams(SessionParams):
-    """State of this connection; null ends the presence, no state only lists."""
+    """State of this connection; null ends the presence, no state only lists.
+
+    `check` refuses a state that may not follow this connection's last state. `reason` says why the
+    connection came or, with null, why it leaves.
+    """
 
     state: SignalWord | UnsetType | None = UNSET
     head: HeadName | None = None
     data: Raw | UnsetType = UNSET
+    reason: SignalWord | None = None
+    check: bool = False
 
 
 class PresenceResult(Struct, frozen=True):
@@ -36,13 +42,18 @@ def handle(client: Client, params: PresenceParams, call: Call[Client]) -> Any:
     state = params.state
     if isinstance(state, str):
         return ask(client, call, params.session_id, _appearing(client, state, params))
-    for name, given in (("head", params.head is not None), ("data", params.data is not UNSET)):
-        if given:
-            raise InvalidParams(f"{name} needs a state beside it", path=name)
+    given = {
+        "head": params.head is not None,
+        "data": params.data is not UNSET,
+        "reason": params.reason is not None and state is UNSET,
+        "check": params.check,
+    }
+    for name in filter(given.__getitem__, given):
+        raise InvalidParams(f"{name} needs a state beside it", path=name)
 
     def look(actor: SessionActor) -> PresenceResult:
         if state is None:
-            client.disappear(params.session_id)
+            client.disappear(params.session_id, params.reason)
         return PresenceResult(actor.hub.presence.clients())
 
     return ask(client, call, params.session_id, look)
@@ -54,7 +65,7 @@ def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
         require_data_fits(data, PRESENCE_BYTES_MAX)
         # A copy: presence outlives the frame that holds these bytes.
         data = data.copy()
-    head = params.head
+    head, reason, check = params.head, params.reason, params.check
 
     def appear(actor: SessionActor) -> PresenceResult:
         present = Present(
@@ -64,9 +75,10 @@ def _appearing(client: Client, state: str, params: PresenceParams) -> Any:
             client_id=client.client_id,
             name=client.name,
             head=head,
+            reason=reason,
             data=data,
         )
-        client.appear(actor, present)
+        client.appear(actor, present, check=check)
         return PresenceResult(actor.hub.presence.clients())
 
     return appear

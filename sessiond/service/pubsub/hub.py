@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import ReplacedReason
-from sessiond.model.events import Closed, ReadOnlyReason, ReplacedTold
+from sessiond.model.events import Closed, Departure, ReadOnlyReason, ReplacedTold
 from sessiond.model.row import Rules
 from sessiond.service.log.events import Event, notification
 from sessiond.service.ports import Listener
@@ -175,9 +175,9 @@ class Hub:
             subscription.dropped_signals += 1
             self._signals_dropped += 1
 
-    def tell_presence(self, asker: Listener | None) -> None:
-        """Tell who is present now; a subscriber without room is told once it has caught up."""
-        for subscription in self._offer(self.presence.body(), asker):
+    def tell_presence(self, asker: Listener | None, left: Departure | None = None) -> None:
+        """Send the present clients; a subscriber without room gets them once it has caught up."""
+        for subscription in self._offer(self.presence.body(left), asker):
             subscription.missed_presence = True
 
     def _offer(self, body: bytes, asker: Listener | None) -> list[Subscription]:

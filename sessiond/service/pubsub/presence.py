@@ -7,15 +7,27 @@ knows everything with the next one. It is stored nowhere and ends with its conne
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 from msgspec.structs import replace
 
-from sessiond.errors import Overloaded
+from sessiond.errors import InvalidParams, Overloaded
 from sessiond.limits import PRESENT_CLIENTS_MAX, RETRY_AFTER_MS
-from sessiond.model.events import PresenceTold, Present
+from sessiond.model.events import Departure, PresenceTold, Present
 from sessiond.service.log.events import notification
 
-__all__ = ["Presence"]
+__all__ = ["STATES", "Presence"]
+
+_IDLE: Final = "idle"
+STATES: Final = {
+    _IDLE: ("thinking", "executing", "compacting"),
+    "thinking": (_IDLE, "executing", "compacting", "aborting", "error"),
+    "executing": (_IDLE, "thinking", "compacting", "aborting", "error"),
+    "compacting": (_IDLE, "thinking", "executing", "aborting", "error"),
+    "aborting": (_IDLE,),
+    "error": (_IDLE,),
+}
+"""States of an agent, each with the states that may follow. A state may always stay."""
 
 
 class Presence:
@@ -28,12 +40,17 @@ class Presence:
     def __len__(self) -> int:
         return len(self._present)
 
-    def set(self, who: Hashable, present: Present) -> bool:
-        """Record a connection's presence; return whether it changed. Raise Overloaded.
+    def set(self, who: Hashable, present: Present, *, check: bool = False) -> bool:
+        """Record a connection's presence; return whether it changed.
 
-        A connection that keeps its state keeps the time at which the state began.
+        A connection that keeps its state keeps the time at which the state began; its first reason
+        stays until another one is given. Raises Overloaded, and with `check` InvalidParams.
         """
         before = self._present.get(who)
+        if check:
+            _require_follows(present.state, _IDLE if before is None else before.state)
+        if before is not None and present.reason is None:
+            present = replace(present, reason=before.reason)
         if before is None and len(self._present) >= PRESENT_CLIENTS_MAX:
             raise Overloaded(
                 "this session has reached its limit of present connections: try again later",
@@ -53,6 +70,19 @@ class Presence:
         """Return the present clients."""
         return [*self._present.values()]
 
-    def body(self) -> bytes:
+    def body(self, left: Departure | None = None) -> bytes:
         """Return the notification of all present clients."""
-        return notification("session/presence", PresenceTold(self._session_id, self.clients()))
+        told = PresenceTold(self._session_id, self.clients(), left)
+        return notification("session/presence", told)
+
+
+def _require_follows(state: str, before: str) -> None:
+    """Raise InvalidParams unless `state` may follow the state `before`."""
+    for name in (state, before):
+        if name not in STATES:
+            text = f"{name!r} is no state that can be checked: {', '.join(STATES)} are"
+            raise InvalidParams(text, path="state", state=before, allowed=[*STATES])
+    if state != before and state not in STATES[before]:
+        allowed = STATES[before]
+        text = f"{state} may not follow {before}: {' or '.join(allowed)} may"
+        raise InvalidParams(text, path="state", state=before, allowed=[*allowed])

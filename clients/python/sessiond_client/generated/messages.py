@@ -138,7 +138,10 @@ class Signal(Struct, frozen=True, dict=True):
 
 
 class Present(Struct, frozen=True):
-    """A present connection. `since` is the time at which the connection entered its state."""
+    """A present connection. `since` is the time at which the connection entered its state.
+
+    `reason` says why the connection is here: it stays until the presence ends.
+    """
 
     state: str
     access: str = "write"
@@ -150,7 +153,10 @@ class Present(Struct, frozen=True):
 
 
 class Presence(Struct, frozen=True):
-    """The connections that are present now, in the order in which they came."""
+    """The connections that are present now, in the order in which they came.
+
+    `left` is a hint, told once: a connection that ended its presence just now and said why.
+    """
 
     session_id: str
     clients: list[Present]

@@ -443,7 +443,9 @@ class SignalOptions(Timed, total=False):
 class PresenceOptions(Timed, total=False):
     """Optional parameters of session/presence.
 
-    State of this connection; null ends the presence, no state only lists.
+    State of this connection; null ends the presence, no state only lists. `check` refuses a state
+    that may not follow this connection's last state. `reason` says why the connection came or, with
+    null, why it leaves.
 
     `state` None takes the presence back.
     """
@@ -451,6 +453,8 @@ class PresenceOptions(Timed, total=False):
     state: str | None
     head: str
     data: Any
+    reason: str
+    check: bool
 
 
 class ForkOptions(Timed, total=False):
