@@ -1985,6 +1985,8 @@ export interface UpdateParams {
   persist?: "immediate" | "never" | "on_assistant" | null;
   /** Default: null. */
   expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
   _meta?: RequestMeta | null;
 }
 

@@ -13,7 +13,7 @@ import pytest
 
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, create_with
+from tests.kit.calls import append, create_with, session_info
 from tests.kit.house import House, arrived
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import HI, SESSION
@@ -107,6 +107,43 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
             await other.call(method, session_id=SESSION, lease_id=lease["lease_id"], **params)
         await release(wire, lease["lease_id"])
         await append(other, "n2")
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"model": "m"},
+    {"provider": "p"},
+    {"thinking_level": "high"},
+    {"dry_run": True},
+    {"system_prompt": "s"},
+    {"compaction": {"enabled": False}},
+    {"model": None, "title": "t"},
+]
+
+
+@pytest.mark.parametrize("head", ["main", "side"])
+async def test_settings_stay_while_another_client_works_under_a_lease(
+    house: House, head: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("initialize", client_id="agent")
+        await create_with(wire, "n1")
+        lease_id = (await acquire(wire, head=head))["lease_id"]
+        for params in SETTINGS:
+            data = await refused(other.call("session/update", session_id=SESSION, **params))
+            assert (data["kind"], data["head"]) == ("lease_held", head)
+            assert data["holder"] == {"client_id": "agent", "name": None}
+        assert (await session_info(other))["seq"] == 1
+        for params in SETTINGS:
+            await wire.call("session/update", session_id=SESSION, **params)
+            await other.call("session/update", session_id=SESSION, lease_id=lease_id, **params)
+        seq = (await session_info(other))["seq"]
+        assert seq == 1 + 2 * len(SETTINGS)
+        await other.call("session/update", session_id=SESSION, title="t", status="s", plan="p")
+        await release(wire, lease_id)
+        late = other.call("session/update", session_id=SESSION, lease_id=lease_id, model="late")
+        assert (await refused(late))["kind"] == "lease_lost"
+        await other.call("session/update", session_id=SESSION, model="free")
+        assert (await session_info(other))["seq"] == seq + 2
 
 
 async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: House) -> None:

@@ -12,6 +12,8 @@ from sessiond.dialects.preview import first_line
 from sessiond.errors import (
     EntryInvalid,
     InvalidParams,
+    LeaseHeld,
+    LeaseLost,
     PreconditionFailed,
     SessionArchived,
     SessionExists,
@@ -45,6 +47,10 @@ _SAME_NAME = (
 )
 
 
+_SETTINGS = ("model", "provider", "thinking_level", "dry_run", "system_prompt", "compaction")
+"""Fields that an agent works by: they stay while another client works under a lease."""
+
+
 class UpdateParams(SessionParams):
     """Fields to change; null clears a field."""
 
@@ -63,6 +69,7 @@ class UpdateParams(SessionParams):
     metadata: Raw | UnsetType = UNSET
     persist: Persist | None = None
     expected: Expected | None = None
+    lease_id: str | None = None
 
 
 def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
@@ -81,7 +88,11 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
         expected=params.expected,
     )
 
+    configures = any(getattr(params, name) is not UNSET for name in _SETTINGS)
+
     def stage(draft: Draft) -> None:
+        if configures or params.lease_id is not None:
+            actor.leases.require_settings(client, params.lease_id)
         if wanted is not None:
             require_forward(actor.opened.persist, wanted)
             if actor.in_memory and wanted != "never":
@@ -141,5 +152,7 @@ METHOD = Method(
         SessionReadOnly,
         EntryInvalid,
         PreconditionFailed,
+        LeaseHeld,
+        LeaseLost,
     ),
 )

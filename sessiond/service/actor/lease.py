@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -51,12 +51,17 @@ class Waiter(Struct, eq=False):
     until: float
 
 
-def held_by(head: str, held: HeldLease | None, **data: bool) -> LeaseHeld:
+_HEAD_IS_LEASED: Final = "the head is leased: wait with wait_ms, or work on another head"
+
+
+def held_by(
+    head: str, held: HeldLease | None, text: str = _HEAD_IS_LEASED, **data: bool
+) -> LeaseHeld:
     """Return the refusal for another client that wants this head."""
     if held is None:
         return LeaseHeld("the session is being closed; ask again", head=head, holder=None)
     return LeaseHeld(
-        "the head is leased: wait with wait_ms, or work on another head",
+        text,
         head=head,
         holder=LeaseHolder(held.client.client_id, held.client.name),
         epoch=held.lease.epoch,

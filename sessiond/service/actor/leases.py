@@ -77,6 +77,21 @@ class Leases:
             if held is not None and held.lease.lease_id == lease_id and name != head:
                 raise lease_of_another(name, head)
 
+    def require_settings(self, client: Any, lease_id: str | None) -> None:
+        """Raise unless every leased head is this connection's own or leased as `lease_id`.
+
+        Raises LeaseHeld, and LeaseLost for an ended lease.
+        """
+        self._drop_ended()
+        if lease_id is not None and not any(
+            held.lease.lease_id == lease_id for held in self.held.values()
+        ):
+            raise lease_lost(lease_id)
+        for head, held in self.held.items():
+            if held.client is not client and held.lease.lease_id != lease_id:
+                text = "a client works under a lease: change the settings when the lease is over"
+                raise held_by(head, held, text)
+
     def is_held(self, head: str) -> bool:
         """Return whether the head is leased."""
         return self._holding(head) is not None

@@ -115,6 +115,7 @@ class UpdateOptions(Timed, total=False):
     metadata: Any
     persist: Literal["on_assistant", "immediate"]
     expected: Json
+    lease_id: str
 
 
 class ListOptions(Timed, total=False):
