@@ -210,6 +210,12 @@ AUTOMATIC_REST_SECONDS: Final = 60.0
 # methods: characters of the instructions for a plan; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
 
+# service/log/statistics: bytes of the names of tools, and of each list of files, in the statistics of
+# one session; further names are only counted as left out.
+STATISTICS_NAMES_BYTES_MAX: Final = 1024 * 1024
+# service/log/statistics: compactions that statistics show one by one, the newest.
+COMPACTIONS_SHOWN_MAX: Final = 100
+
 # service: newest messages of each session that the prompt of a merge quotes, and characters of each
 # message; the rest is left out.
 MERGE_MESSAGES_MAX: Final = 40

@@ -273,6 +273,15 @@ export interface Compaction {
   details?: unknown;
 }
 
+/** Number of compactions, tokens that they freed where both sizes are stated, and the newest. */
+export interface CompactionFigures {
+  count: number;
+  tokens_before: number;
+  tokens_after: number;
+  tokens_freed: number;
+  newest: CompactionShown[];
+}
+
 /**
  * The entries to summarise, the first kept entry, and the prompt for the summary. A plan is bound
  * to the leaf that it was made at: `session/compact` accepts the plan only while the head has that
@@ -306,6 +315,15 @@ export interface CompactionSettings {
   tokenizer?: string | null;
   /** Default: null. */
   auto?: boolean | null;
+}
+
+/** Compaction with the sizes of the context that its entry states, in tokens. */
+export interface CompactionShown {
+  entry_id: string;
+  seq: number;
+  timestamp: string;
+  tokens_before: number | null;
+  tokens_after: number | null;
 }
 
 /**
@@ -532,6 +550,13 @@ export interface Failed {
   session_id: string;
   kind: string;
   message: string;
+}
+
+/** Files by what tools did to them; `more` is true if the names of some files were left out. */
+export interface FileFigures {
+  read: string[];
+  modified: string[];
+  more: boolean;
 }
 
 /** Row of the flat form; `children` is a count. The last four fields come with `layout`. */
@@ -1057,6 +1082,15 @@ export interface Message {
   turn_status?: string;
   started_at?: string;
   ended_at?: string;
+}
+
+/** Numbers of messages by role; `other` counts the roles that only some programs have. */
+export interface MessageFigures {
+  user: number;
+  assistant: number;
+  tool: number;
+  other: number;
+  total: number;
 }
 
 /** A setting: the model that answers from this entry on. */
@@ -1677,6 +1711,20 @@ export interface SessionEvent {
   origin?: Origin;
 }
 
+/** Figures of entries: of the whole session or of one path. */
+export interface SessionFigures {
+  entries: number;
+  messages: MessageFigures;
+  tool_calls: number;
+  tool_errors: number;
+  tools: ToolFigures[];
+  usage: Usage;
+  files: FileFigures;
+  compactions: CompactionFigures;
+  first_at: string | null;
+  last_at: string | null;
+}
+
 /**
  * Session as lists and answers show it. Times are RFC 3339 UTC. `scope` is the key of a scoped
  * session, and absent for any other session. The last four fields may be long: answers about one
@@ -1785,6 +1833,29 @@ export interface SignalTold {
 export interface Squash {
   /** Default: null. */
   summary?: string | null;
+}
+
+/** Head whose path is counted beside the whole session. */
+export interface StatsParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  _meta?: RequestMeta | null;
+}
+
+/**
+ * Figures of the whole session and of the path of the head, as of `seq`. `branches` counts the
+ * leaves of the tree. `context_tokens` is the estimate of session/usage.
+ */
+export interface StatsResult {
+  seq: number;
+  leaf_id: string | null;
+  heads: HeadInfo[];
+  branches: number;
+  context_tokens: number;
+  whole: SessionFigures;
+  path: SessionFigures;
 }
 
 /** A stored entry as the receipt of an append reports it. */
@@ -1896,6 +1967,12 @@ export interface ThinkingLevelChange {
   atom?: [number, number];
   atom_of?: string;
   thinking_level: string;
+}
+
+/** Number of calls of a tool. */
+export interface ToolFigures {
+  name: string;
+  calls: number;
 }
 
 /** Page of the trash. */
@@ -2169,6 +2246,8 @@ export interface Methods {
    * return how full the model's window is at a head, and the session's total usage. Access: status.
    */
   "session/usage": { params: UsageParams; result: UsageResult };
+  /** count what a session and the path of a head contain. Access: read. */
+  "session/stats": { params: StatsParams; result: StatsResult };
   /**
    * receive every entry of a session from a point on as events, and its signals. Access: status.
    */

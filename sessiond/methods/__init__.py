@@ -79,6 +79,7 @@ from sessiond.methods.session import (
     usage,
     verify,
 )
+from sessiond.methods.session import stats as session_stats
 from sessiond.rpc.dispatch import Method
 from sessiond.service.client import Client
 
@@ -127,6 +128,7 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     plan_compaction.METHOD,
     compact.METHOD,
     usage.METHOD,
+    session_stats.METHOD,
     subscribe.METHOD,
     unsubscribe.METHOD,
     flush.METHOD,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from sessiond.session.index import Session
 
-__all__ = ["ChildIndex", "TreeRow", "preorder"]
+__all__ = ["ChildIndex", "TreeRow", "count_leaves", "preorder"]
 
 
 class ChildIndex:
@@ -119,3 +119,10 @@ def preorder(
         below = ordered(at)
         await_turn(below, depth + 1)
         yield TreeRow(at, depth, len(below), at in active, forked, last)
+
+
+def count_leaves(session: Session, upto: int) -> int:
+    """Return how many nodes up to a line have no child up to that line."""
+    nodes = [seq for seq in range(1, upto + 1) if session.is_node(seq)]
+    above = {session.parents[seq] for seq in nodes}
+    return sum(seq not in above for seq in nodes)

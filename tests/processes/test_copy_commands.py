@@ -147,9 +147,17 @@ def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> No
     assert "not yet" in used
     assert "sessiond compact" in said(shell, "sessiond usage my-session --window 1")
     figures = said(shell, "sessiond stats my-session")
-    for text in ("3 on main's path, 3 in all", "3, 1 head", "42 tokens: 30 in, 12 out", "200000"):
+    for text in (
+        "3 on main's path, 3 in all",
+        "3, 1 head, 1 leaf",
+        "1 user, 2 assistant",
+        "42 tokens: 30 in, 12 out",
+        "200000",
+    ):
         assert text in figures
-    assert set(shell.json("sessiond stats my-session --json")) == {"session", "usage"}
+    told = shell.json("sessiond stats my-session --json")
+    assert set(told) == {"session", "usage", "stats"}
+    assert told["stats"]["whole"]["usage"] == told["usage"]["totals"]
 
 
 def test_the_configured_command_writes_what_the_command_line_leaves_out(shell: Shell) -> None:

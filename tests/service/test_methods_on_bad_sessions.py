@@ -67,6 +67,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/plan_branch_summary": (READ, {"entry_id": "n1"}),
     "session/plan_compaction": (READ, {}),
     "session/usage": (READ, {}),
+    "session/stats": (READ, {}),
     "session/compact": (MUTATION, {"summary": "s"}),
     "session/subscribe": (READ, {"after": {"seq": 0}}),
     "session/unsubscribe": (WHOLE, {}),

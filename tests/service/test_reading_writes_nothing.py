@@ -35,6 +35,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("session/tree", {}),
     ("session/build_context", {}),
     ("session/export", {}),
+    ("session/stats", {}),
     ("session/verify", {}),
     ("session/repair", {}),
     ("subscribe", {"after": {"seq": 0}}),

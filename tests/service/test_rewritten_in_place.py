@@ -73,6 +73,7 @@ READERS: dict[str, dict[str, Any]] = {
     "session/plan_compaction": {"keep_recent_tokens": 10},
     "session/plan_merge": {"other_session_id": "session-b"},
     "session/rebase": {"entry_ids": ["entry-0", "entry-4"]},
+    "session/stats": {},
     "session/tree": {},
     "session/usage": {},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -20,6 +20,8 @@ __all__ = ["COMMAND"]
 
 _COLUMNS = ("SESSION", "SEQ", "WAITING", "BATCHES", "ENTRIES", "SUBSCRIBERS", "REPLAYING", "EVENTS")
 
+_NAMES_SHOWN: Final = 10
+
 
 @click.command(
     "stats",
@@ -32,7 +34,8 @@ def stats(shared: Shared, session: str | None) -> None:
     """Print the figures of SESSION: its messages, entries, tokens and cost.
 
     Without SESSION: the counters of the daemon, then those of each open session. With --json and
-    SESSION: {"session": SessionInfo, "usage": the result of session/usage}.
+    SESSION: {"session": SessionInfo, "usage": the result of session/usage, "stats": the result of
+    session/stats}.
     """
     with connected(shared) as client:
         if session is None:
@@ -43,11 +46,14 @@ def stats(shared: Shared, session: str | None) -> None:
             ask(client, "session/get", session_id=found), type=dict[str, Raw]
         )
         used = ask_long(client, "session/usage", session_id=found)
-    both = msgspec.json.encode({"session": known["session"], "usage": Raw(used)})
-    answer(shared, both, lambda result: facts(_facts(result["session"], result["usage"])))
+        counted_up = ask_long(client, "session/stats", session_id=found)
+    answers = {"session": known["session"], "usage": Raw(used), "stats": Raw(counted_up)}
+    answer(shared, msgspec.json.encode(answers), lambda result: facts(_facts(**result)))
 
 
-def _facts(session: dict[str, Any], used: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _facts(
+    session: dict[str, Any], usage: dict[str, Any], stats: dict[str, Any]
+) -> Iterator[tuple[str, str | None]]:
     yield "id", session["id"]
     yield "title", session["title"]
     heads = counted(len(session["heads"]), "head")
@@ -55,13 +61,45 @@ def _facts(session: dict[str, Any], used: dict[str, Any]) -> Iterator[tuple[str,
         "messages",
         f"{session['message_count']} on main's path, {session['message_total']} in all",
     )
-    yield "entries", f"{session['entry_count']}, {heads}"
+    whole = stats["whole"]
+    yield "by role", _named(whole["messages"], leave_out="total")
+    yield "entries", f"{session['entry_count']}, {heads}, {_leaves(stats['branches'])}"
     yield "created", when(session["created_at"])
     yield "updated", when(session["updated_at"])
     yield "model", session["model"]
-    share = used["tokens"] / used["window"]
-    yield "context", f"about {counted(used['tokens'], 'token')}, {share:.0%} of {used['window']}"
-    yield from usage_facts(used["totals"])
+    share = usage["tokens"] / usage["window"]
+    yield "context", f"about {counted(usage['tokens'], 'token')}, {share:.0%} of {usage['window']}"
+    yield from usage_facts(usage["totals"])
+    yield "tool calls", _tools(whole)
+    for name, files in (("read", whole["files"]["read"]), ("modified", whole["files"]["modified"])):
+        more = f" and {len(files) - _NAMES_SHOWN} more" if len(files) > _NAMES_SHOWN else ""
+        yield name, ", ".join(files[:_NAMES_SHOWN]) + more
+    yield "compactions", _compactions(whole["compactions"])
+
+
+def _named(numbers: dict[str, int], *, leave_out: str) -> str:
+    """Return the numbers that are not 0, each with its name."""
+    shown = [(name, count) for name, count in numbers.items() if name != leave_out]
+    return ", ".join(f"{count} {name}" for name, count in shown if count)
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf" if count == 1 else f"{count} leaves"
+
+
+def _tools(whole: dict[str, Any]) -> str | None:
+    if not whole["tool_calls"]:
+        return None
+    names = ", ".join(f"{tool['name']} {tool['calls']}" for tool in whole["tools"][:_NAMES_SHOWN])
+    errors = f"; {counted(whole['tool_errors'], 'error')}" if whole["tool_errors"] else ""
+    return f"{whole['tool_calls']}: {names}{errors}"
+
+
+def _compactions(found: dict[str, Any]) -> str | None:
+    if not found["count"]:
+        return None
+    freed = found["tokens_freed"]
+    return f"{found['count']}" + (f", {counted(freed, 'token')} freed" if freed else "")
 
 
 def _show(result: dict[str, Any]) -> None:

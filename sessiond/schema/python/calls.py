@@ -12,6 +12,7 @@ __all__ = [
     "BY_POSITION",
     "CALL_NOTES",
     "LEFT_OUT",
+    "NAME_OF",
     "NO_METHOD",
     "OPTION_NAMES",
     "OPTION_NOTES",
@@ -61,6 +62,7 @@ ANSWER_OF: Final = {
     "session/plan_compaction": "PlannedCompaction",
     "session/compact": "Compacted",
     "session/usage": "WindowUsage",
+    "session/stats": "SessionStats",
     "session/acquire": "Lease",
     "session/renew": "Lease",
     "session/presence": "Everybody PresenceAnswer.clients",
@@ -79,6 +81,9 @@ ANSWER_OF: Final = {
     "session/verify": "Verified",
     "session/repair": "Repaired",
 }
+
+# Of a method: the helper's name, where another method has the usual one.
+NAME_OF: Final = {"session/stats": "session_stats"}
 
 # Of a method: parameters that may be left out and are given by position all the same, as they were
 # when the method required them.

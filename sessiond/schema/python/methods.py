@@ -16,6 +16,7 @@ from sessiond.schema.python.calls import (
     BY_POSITION,
     CALL_NOTES,
     LEFT_OUT,
+    NAME_OF,
     NO_METHOD,
     OPTION_NAMES,
     OPTION_NOTES,
@@ -199,4 +200,5 @@ def _body(helper: _Helper, reading: str, *, is_async: bool) -> str:
 def _name(method: str) -> str:
     group, _, word = method.replace("rpc.", "server/").partition("/")
     name = word if group in {"session", "server"} else f"{group}_{word}"
+    name = NAME_OF.get(method, name)
     return f"{name}_" if keyword.iskeyword(name) else name

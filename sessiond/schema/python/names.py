@@ -126,6 +126,24 @@ RESULTS: Final[tuple[Row, ...]] = (
         "input_tokens= output_tokens= cache_read_tokens= cache_write_tokens= total_tokens= cost=",
     ),
     ("WindowUsage", "UsageResult", "tokens window reserve should_compact totals="),
+    ("MessageFigures", "MessageFigures", "user= assistant= tool= other= total="),
+    ("ToolFigures", "ToolFigures", "name calls="),
+    ("FileFigures", "FileFigures", "read= modified= more="),
+    ("CompactionShown", "CompactionShown", "entry_id seq timestamp tokens_before? tokens_after?"),
+    (
+        "CompactionFigures",
+        "CompactionFigures",
+        "count= tokens_before= tokens_after= tokens_freed= newest=",
+    ),
+    (
+        "SessionFigures",
+        "SessionFigures",
+        (
+            "entries messages usage files compactions tool_calls= tool_errors= tools= first_at?"
+            " last_at?"
+        ),
+    ),
+    ("SessionStats", "StatsResult", "seq leaf_id heads branches context_tokens whole path"),
     ("PlannedFiles", "PlannedFiles", "read= modified="),
     (
         "PlanFacts",

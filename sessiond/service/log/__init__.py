@@ -7,4 +7,5 @@ chunks.py        lines that are read at once
 rewritten.py     lines that are not as indexed
 events.py        notifications as bytes
 session_info.py  a session as lists show it
+statistics.py    what the entries say of messages, tools, cost, files and compactions
 """

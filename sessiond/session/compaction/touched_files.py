@@ -6,7 +6,7 @@ named the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Raw, Struct
@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import members_of, whole_text
 
-__all__ = ["NO_FILES", "FileTools", "TouchedFiles", "touched"]
+__all__ = ["NO_FILES", "FileTools", "TouchedFiles", "touched", "touches"]
 
 
 class TouchedFiles(Struct, frozen=True):
@@ -43,18 +43,23 @@ def touched(
     """Return the files of the calls in these messages together with the earlier files."""
     read, modified = set(earlier.read), set(earlier.modified)
     for reading in readings:
-        if reading.role != "assistant":
-            continue
-        for block in reading.blocks:
-            if block.kind != "tool_call" or block.arguments is None:
-                continue
-            if block.name in tools.reading:
-                read.update(_named(block.arguments, tools.arguments))
-            elif block.name in tools.modifying:
-                modified.update(_named(block.arguments, tools.arguments))
+        for is_modified, path in touches(reading, tools):
+            (modified if is_modified else read).add(path)
     if tools.apart:
         read -= modified
     return TouchedFiles(_in_order(read), _in_order(modified))
+
+
+def touches(reading: ParsedMessage, tools: FileTools) -> Iterator[tuple[bool, str]]:
+    """Yield each file that the calls of a message touch, and whether the call modifies the file."""
+    if reading.role != "assistant":
+        return
+    for block in reading.blocks:
+        if block.kind != "tool_call" or block.arguments is None:
+            continue
+        if block.name in tools.reading or block.name in tools.modifying:
+            for path in _named(block.arguments, tools.arguments):
+                yield block.name not in tools.reading, path
 
 
 def _named(arguments: Raw, names: tuple[str, ...]) -> Iterable[str]:

@@ -43,6 +43,7 @@ from sessiond_client.generated.options import (
     RootsOptions,
     SearchOptions,
     SignalOptions,
+    StatsOptions,
     SwitchOptions,
     TrashOptions,
     TreeOptions,
@@ -84,6 +85,7 @@ from sessiond_client.generated.results import (
     SessionAnswer,
     SessionInfo,
     SessionPage,
+    SessionStats,
     StoredEntry,
     Switched,
     TrashPage,
@@ -325,6 +327,11 @@ class BlockingMethods(ABC):
         """Return how full the model's window is at a head, and the session's total usage."""
         answer = self._ask("session/usage", options, session_id=session_id)
         return read(WindowUsage, answer)
+
+    def session_stats(self, session_id: str, **options: Unpack[StatsOptions]) -> SessionStats:
+        """Count what a session and the path of a head contain."""
+        answer = self._ask("session/stats", options, session_id=session_id)
+        return read(SessionStats, answer)
 
     def flush(self, session_id: str, **options: Unpack[FlushOptions]) -> FlushResult:
         """Wait until every event up to now was handed to this connection, or until all is on disk.

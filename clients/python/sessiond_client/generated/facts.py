@@ -50,6 +50,7 @@ READS: Final = frozenset(
         "session/resolve",
         "session/resolve_entries",
         "session/search",
+        "session/stats",
         "session/trash",
         "session/tree",
         "session/usage",

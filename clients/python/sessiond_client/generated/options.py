@@ -44,6 +44,7 @@ __all__ = [
     "RootsOptions",
     "SearchOptions",
     "SignalOptions",
+    "StatsOptions",
     "SubscribeOptions",
     "SwitchOptions",
     "TrashOptions",
@@ -389,6 +390,15 @@ class UsageOptions(Timed, total=False):
 
     head: str
     context_window: int
+
+
+class StatsOptions(Timed, total=False):
+    """Optional parameters of session/stats.
+
+    Head whose path is counted beside the whole session.
+    """
+
+    head: str
 
 
 class SubscribeOptions(Timed, total=False):

@@ -20,7 +20,9 @@ __all__ = [
     "BranchPlan",
     "Compacted",
     "CompactedEntry",
+    "CompactionFigures",
     "CompactionPlan",
+    "CompactionShown",
     "Context",
     "Created",
     "EntriesMeant",
@@ -29,6 +31,7 @@ __all__ = [
     "Everybody",
     "Exported",
     "Failed",
+    "FileFigures",
     "FlushResult",
     "Forest",
     "ForestNode",
@@ -44,6 +47,7 @@ __all__ = [
     "MergePlan",
     "MergeSource",
     "Merged",
+    "MessageFigures",
     "Moved",
     "Navigated",
     "NestedNode",
@@ -63,10 +67,13 @@ __all__ = [
     "SearchAnswer",
     "SeqAnswer",
     "SessionAnswer",
+    "SessionFigures",
     "SessionInfo",
     "SessionPage",
+    "SessionStats",
     "StoredEntry",
     "Switched",
+    "ToolFigures",
     "Totals",
     "TrashPage",
     "Trashed",
@@ -444,6 +451,81 @@ class WindowUsage(Struct, frozen=True):
     reserve: int
     should_compact: bool
     totals: Totals = Totals()
+
+
+class MessageFigures(Struct, frozen=True):
+    """Numbers of messages by role; `other` counts the roles that only some programs have."""
+
+    user: int = 0
+    assistant: int = 0
+    tool: int = 0
+    other: int = 0
+    total: int = 0
+
+
+class ToolFigures(Struct, frozen=True):
+    """Number of calls of a tool."""
+
+    name: str
+    calls: int = 0
+
+
+class FileFigures(Struct, frozen=True):
+    """Files by what tools did to them; `more` is true if the names of some files were left out."""
+
+    read: list[str] = []
+    modified: list[str] = []
+    more: bool = False
+
+
+class CompactionShown(Struct, frozen=True):
+    """Compaction with the sizes of the context that its entry states, in tokens."""
+
+    entry_id: str
+    seq: int
+    timestamp: str
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+class CompactionFigures(Struct, frozen=True):
+    """Number of compactions, tokens that they freed where both sizes are stated, and the newest."""
+
+    count: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    tokens_freed: int = 0
+    newest: list[CompactionShown] = []
+
+
+class SessionFigures(Struct, frozen=True):
+    """Figures of entries: of the whole session or of one path."""
+
+    entries: int
+    messages: MessageFigures
+    usage: Totals
+    files: FileFigures
+    compactions: CompactionFigures
+    tool_calls: int = 0
+    tool_errors: int = 0
+    tools: list[ToolFigures] = []
+    first_at: str | None = None
+    last_at: str | None = None
+
+
+class SessionStats(Struct, frozen=True):
+    """Figures of the whole session and of the path of the head, as of `seq`.
+
+    `branches` counts the leaves of the tree. `context_tokens` is the estimate of session/usage.
+    """
+
+    seq: int
+    leaf_id: str | None
+    heads: list[Head]
+    branches: int
+    context_tokens: int
+    whole: SessionFigures
+    path: SessionFigures
 
 
 class PlannedFiles(Struct, frozen=True):

@@ -1,0 +1,76 @@
+"""session/stats: count what a session and the path of a head contain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import to_thread
+from msgspec import Struct
+
+from sessiond.errors import HeadNotFound
+from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.place import head_leaf
+from sessiond.model.ids import MAIN, HeadName
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.session_info import HeadInfo, head_infos
+from sessiond.service.log.statistics import SessionFigures, statistics
+from sessiond.session.tree import count_leaves
+
+__all__ = ["METHOD"]
+
+
+class StatsParams(SessionParams):
+    """Head whose path is counted beside the whole session."""
+
+    head: HeadName = MAIN
+
+
+class StatsResult(Struct, frozen=True):
+    """Figures of the whole session and of the path of the head, as of `seq`.
+
+    `branches` counts the leaves of the tree. `context_tokens` is the estimate of session/usage.
+    """
+
+    seq: int
+    leaf_id: str | None
+    heads: list[HeadInfo]
+    branches: int
+    context_tokens: int
+    whole: SessionFigures
+    path: SessionFigures
+
+
+def handle(client: Client, params: StatsParams, call: Call[Client]) -> Any:
+    """Read the entries that exist now, in a worker thread."""
+
+    def look(actor: SessionActor) -> Any:
+        opened = actor.opened
+        leaf, upto = head_leaf(opened.session, params.head), actor.seq
+        heads = head_infos(opened.session)
+        tools = actor.environment.policies.of(opened).preset.files
+
+        def work() -> StatsResult:
+            whole, path = statistics(opened, leaf, upto, tools, call.progress)
+            return StatsResult(
+                seq=upto,
+                leaf_id=opened.session.id_of(leaf),
+                heads=heads,
+                branches=count_leaves(opened.session, upto),
+                context_tokens=actor.estimates.find(leaf),
+                whole=whole,
+                path=path,
+            )
+
+        return actor.later(call, lambda: to_thread.run_sync(work))
+
+    return ask(client, call, params.session_id, look)
+
+
+METHOD = Method(
+    name="session/stats",
+    params=StatsParams,
+    result=StatsResult,
+    handle=handle,
+    errors=(HeadNotFound,),
+    access="read",
+)
