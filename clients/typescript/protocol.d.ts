@@ -790,12 +790,18 @@ export interface ImportParams {
   _meta?: RequestMeta | null;
 }
 
-/** The result of an import; `migrated_from` is the older version of the source, if any. */
+/**
+ * The result of an import; `migrated_from` is the older version of the source, if any. `problems`
+ * are PROBLEMS_MAX of `problem_count`, first of all those of the lines left out, of which there are
+ * `dropped`.
+ */
 export interface ImportReport {
   format: string;
   migrated_from: number | null;
   entries: number;
   problems: Problem[];
+  problem_count: number;
+  dropped: number;
 }
 
 /**

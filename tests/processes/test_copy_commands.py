@@ -254,3 +254,19 @@ def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
     text = shell.run("sessiond import old").stderr
     assert text.count("its session is here already") == len(skipped)
     assert "b.jsonl" in text
+
+
+def test_an_import_names_each_line_that_it_leaves_out(shell: Shell) -> None:
+    header = '{"type":"session","version":3,"id":"0197c1d2","timestamp":"2026-01-01T09:00:00.000Z"}'
+    custom = (
+        '{"type":"custom","id":"a1b2c3d4","timestamp":"2026-01-01T09:00:01.000Z","customType":"x"}'
+    )
+    lines = [header, "garbage", custom, *["{bad"] * 101]
+    Path(shell.folder, "found.jsonl").write_text("\n".join(lines) + "\n")
+    done = shell.run("sessiond import found.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "line 2: bad_line: " in done.stderr
+    assert "and 2 more" in done.stderr
+    assert "102 lines of found.jsonl could not be imported" in done.stderr
+    report = json.loads(said(shell, "sessiond import found.jsonl --json"))["imported"][0]["report"]
+    assert (report["entries"], report["dropped"], len(report["problems"])) == (1, 102, 100)

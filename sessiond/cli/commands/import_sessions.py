@@ -16,6 +16,7 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import explain, report
 from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.cli.ui.progress import Steps
+from sessiond.cli.ui.text import counted
 from sessiond.daemon.exit_status import Status
 from sessiond.model.formats import FORMATS
 
@@ -56,7 +57,8 @@ def import_sessions(
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
     A folder stands for the files *.jsonl in it, at any depth. The files are read, never written. A
-    file that cannot be imported does not stop the next ones; the exit status is then 1. A session
+    file that cannot be imported does not stop the next ones; the exit status is then 1. Lines that do
+    not parse are left out and named; a native file must have no such line inside. A session
     that began at the same moment with the same message is here already. With --json: {"imported":
     [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}.
     """
@@ -112,8 +114,7 @@ class _Outcome:
         say(file if self._is_dry else msgspec.json.decode(result["session"])["id"])
         if twins:
             note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
-        for problem in msgspec.json.decode(result["report"])["problems"]:
-            note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+        _note_problems(file, msgspec.json.decode(result["report"]))
 
     def _planned(self, file: str, session: dict[str, Any]) -> list[str]:
         """Return the file of this run with an equal beginning; note the file if there is none."""
@@ -153,6 +154,16 @@ def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[s
     content = {"path": absolute(file)} if file != "-" else {"content": standard_input()}
     result = ask_long(client, "session/import", **params, **content)
     return msgspec.json.decode(result, type=dict[str, Raw])
+
+
+def _note_problems(file: str, report: dict[str, Any]) -> None:
+    for problem in report["problems"]:
+        note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
+    more = report["problem_count"] - len(report["problems"])
+    if more:
+        note(f"and {more} more")
+    if report["dropped"]:
+        note(f"{counted(report['dropped'], 'line')} of {file} could not be imported")
 
 
 def _raw(value: Any) -> Raw:

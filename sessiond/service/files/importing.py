@@ -2,6 +2,9 @@
 
 The copy stays in the dialect of its source, so an export in that format gives equal JSON values. An
 older version of a dialect is migrated to the current one. The source is read, never written.
+
+Law: every line of the source is in the copy, or the report has its number and the reason. A native
+file must be whole, since a repair is to examine its damage first.
 """
 
 from __future__ import annotations
@@ -18,11 +21,10 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
-from sessiond.journal.splitter import LongLine, Splitter, without_end
-from sessiond.limits import IMPORT_BYTES_MAX, PROGRESS_LINES
+from sessiond.journal.splitter import Splitter, without_end
+from sessiond.limits import IMPORT_BYTES_MAX, PROBLEMS_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
 from sessiond.service.files.indexer import Indexer
-from sessiond.service.log.line_indexer import too_long
 from sessiond.service.ports import Progress
 
 __all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
@@ -37,12 +39,18 @@ class ImportSource(Struct, frozen=True):
 
 
 class ImportReport(Struct, frozen=True):
-    """The result of an import; `migrated_from` is the older version of the source, if any."""
+    """The result of an import; `migrated_from` is the older version of the source, if any.
+
+    `problems` are PROBLEMS_MAX of `problem_count`, first of all those of the lines left out, of which
+    there are `dropped`.
+    """
 
     format: str
     migrated_from: int | None
     entries: int
     problems: list[Problem]
+    problem_count: int
+    dropped: int
 
 
 def read_source(path: Path, files: Files) -> ImportSource:
@@ -61,17 +69,11 @@ def read_source(path: Path, files: Files) -> ImportSource:
 
 
 def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
-    """Return the content of `chunks` to import.
-
-    Raises SessionCorrupt for a line that is too long.
-    """
+    """Return the content of `chunks` to import."""
     lines: list[bytes] = []
     splitter = Splitter(array("q", [0]))
     for _, found in feed(splitter, chunks):
-        for line in found:
-            if isinstance(line, LongLine):
-                raise _corrupt(name, len(lines) + 1, too_long(line))
-            lines.append(without_end(line))
+        lines.extend(map(without_end, found))
     return ImportSource(name, lines, splitter.rest())
 
 
@@ -93,37 +95,87 @@ def read_import(
     dialect = indexer.dialect
     if wanted not in {"auto", dialect.name}:
         raise InvalidParams(f"the file is in format {dialect.name}", path="format")
-    problems: list[Problem] = []
+    torn_tail: list[Problem] = []
     if torn.strip():
         if indexer.parses(torn):
             lines.append(torn)
         else:
-            problems.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
+            torn_tail.append(Problem(len(lines) + 1, "torn_tail", "half a line was left out"))
     version = indexer.header.version
     current = dialect.migrate(lines)
-    problems += _check(current, name, progress)
-    current[0] = dialect.copied_header(current[0], session_id, cwd)
-    header = dialect.decode_header(current[0])
-    current[1:] = [dialect.restated(line, header) for line in current[1:]]
-    return current, ImportReport(
+    is_migrated = current[1:] != lines[1:]
+    # A migration may put entries behind the header; all further lines are those of the source.
+    checked = _check(current, name, len(current) - len(lines), progress)
+    kept = [line for seq, line in enumerate(current) if seq not in checked.left_out]
+    kept[0] = dialect.copied_header(kept[0], session_id, cwd)
+    header = dialect.decode_header(kept[0])
+    kept[1:] = [dialect.restated(line, header) for line in kept[1:]]
+    dropped = len(checked.left_out) + len(torn_tail)
+    return kept, ImportReport(
         format=dialect.name,
-        migrated_from=version if isinstance(version, int) and current[1:] != lines[1:] else None,
-        entries=sum(1 for line in current[1:] if line.strip()),
-        problems=problems,
+        migrated_from=version if isinstance(version, int) and is_migrated else None,
+        entries=sum(1 for line in kept[1:] if line.strip()),
+        problems=_in_order([*torn_tail, *checked.bad_lines], checked.problems),
+        problem_count=dropped + checked.problem_count,
+        dropped=dropped,
     )
 
 
-def _check(lines: list[bytes], name: str, progress: Progress) -> list[Problem]:
-    """Return the problems of the lines. Raises SessionCorrupt for a line that is no entry."""
+class _Checked(Struct, frozen=True):
+    """Findings in the lines of a source: the seqs that are left out, and the problems.
+
+    `bad_lines` and `problems` have the first PROBLEMS_MAX each; the lists are apart.
+    """
+
+    left_out: set[int]
+    bad_lines: list[Problem]
+    problems: list[Problem]
+    problem_count: int
+
+
+def _check(lines: list[bytes], name: str, inserted: int, progress: Progress) -> _Checked:
+    """Return the findings in the lines, of which the first `inserted` entries are not in the source.
+
+    Raises SessionCorrupt for a line of a native file that is no entry, and if no line is an entry.
+    """
     indexer = Indexer(Path(name), strict=True)
-    try:
-        for seq, line in enumerate(lines):
+    left_out: set[int] = set()
+    bad_lines: list[Problem] = []
+    whole = 0
+    for seq, line in enumerate(lines):
+        try:
             indexer.visit(seq, line)
-            if not (seq + 1) % PROGRESS_LINES:
-                progress.report(seq + 1, len(lines), "lines")
-    except BadLine as bad:
-        raise _corrupt(name, indexer.session.seq + 2, str(bad)) from bad
-    return indexer.session.problems
+            whole += seq > inserted and bool(line.strip())
+        except BadLine as bad:
+            number = _line_of(seq + 1, inserted)
+            if indexer.dialect.rules.truncates:
+                raise _corrupt(name, number, str(bad)) from bad
+            left_out.add(seq)
+            if len(bad_lines) < PROBLEMS_MAX:
+                why = f"{bad}; the line was left out"
+                bad_lines.append(Problem(number, "bad_line", why))
+            # Further lines keep their ordinals.
+            indexer.visit(seq, b"")
+        if not (seq + 1) % PROGRESS_LINES:
+            progress.report(seq + 1, len(lines), "lines")
+    if left_out and not whole:
+        raise _corrupt(name, bad_lines[0].line, "neither this nor another line is a whole entry")
+    session = indexer.session
+    problems = [
+        Problem(_line_of(one.line, inserted), one.kind, one.detail) for one in session.problems
+    ]
+    return _Checked(left_out, bad_lines, problems, session.problem_count)
+
+
+def _line_of(line: int, inserted: int) -> int:
+    """Return the number in the source of a line that a migration moved down."""
+    return max(1, line - inserted) if line > 1 else line
+
+
+def _in_order(dropped: list[Problem], others: list[Problem]) -> list[Problem]:
+    """Return PROBLEMS_MAX problems by their lines; `others` get the room that `dropped` leaves."""
+    shown = [*dropped, *others][:PROBLEMS_MAX]
+    return sorted(shown, key=lambda one: one.line)
 
 
 def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:

@@ -68,8 +68,8 @@ class LineIndexer:
             row = self._row(line)
         except BadLine as bad:
             if self._strict and line.strip():
-                raise BadLine(too_long(line)) if isinstance(line, LongLine) else bad from None
-            self._skip(seq, line, str(bad))
+                raise BadLine(_reason(line, bad)) from None
+            self._skip(seq, line, bad)
             return
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
@@ -132,15 +132,13 @@ class LineIndexer:
             and (row.parent_id is None or row.parent_id in ids)
         )
 
-    def _skip(self, seq: int, line: bytes, why: str) -> None:
+    def _skip(self, seq: int, line: bytes, bad: BadLine) -> None:
         session = self.session
         session.skip()
         if not line.strip():
             self._follow_atom(seq, None)
             return
-        if isinstance(line, LongLine):
-            why = too_long(line)
-        session.report(seq + 1, "bad_line", _ZEROS if is_zeros(line) else why)
+        session.report(seq + 1, "bad_line", _reason(line, bad))
         if is_closed_half(line):
             self._follow_atom(seq, None)
             self._closed_halves += 1
@@ -156,6 +154,13 @@ class LineIndexer:
     ) -> None:
         for first in self.atoms.take(seq, atom, is_ours=is_ours):
             self.session.report(first + 1, "broken_atom", _LINES_ARE_MISSING)
+
+
+def _reason(line: bytes, bad: BadLine) -> str:
+    """Return why a line is no entry."""
+    if isinstance(line, LongLine):
+        return too_long(line)
+    return _ZEROS if is_zeros(line) else str(bad)
 
 
 def is_closed_half(line: bytes) -> bool:
