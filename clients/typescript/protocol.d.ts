@@ -94,6 +94,16 @@ export interface BeforeFork {
   entry_id: string | null;
 }
 
+/**
+ * A request before a client leaves sessions for another one. A null `to_session_id` means that the
+ * caller did not name the session that comes.
+ */
+export interface BeforeSwitch {
+  from_session_ids: string[];
+  to_session_id: string | null;
+  reason: "new" | "project" | "resume";
+}
+
 /** Target entry; head to move; summary of the abandoned branch; or `drop`. */
 export interface BranchParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -341,10 +351,12 @@ export interface CompactionTold {
   reason?: string;
 }
 
-/** Project to look in; any project if `cwd` is left out. */
+/** Project to look in; any project if `cwd` is left out. `switch_from` is the session to leave. */
 export interface ContinueParams {
   /** Default: null. */
   cwd?: string | null;
+  /** Default: null. */
+  switch_from?: string | null;
   _meta?: RequestMeta | null;
 }
 
@@ -353,7 +365,7 @@ export interface CopyResult {
   session: SessionInfo;
 }
 
-/** Fields of the header, and when the file is created. */
+/** Fields of the header, when the file is created, and the session that the client leaves. */
 export interface CreateParams {
   cwd: string;
   /** Default: null. */
@@ -378,6 +390,8 @@ export interface CreateParams {
   root?: string | null;
   /** Default: "fail". */
   if_exists?: "fail" | "open";
+  /** Default: null. */
+  switch_from?: string | null;
   _meta?: RequestMeta | null;
 }
 
@@ -1201,7 +1215,10 @@ export interface OpaqueEntry {
   [name: string]: unknown;
 }
 
-/** Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created. */
+/**
+ * Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created.
+ * `switch_from` is the session that the client leaves for this one.
+ */
 export interface OpenParams {
   /** Default: null. */
   session_id?: string | null;
@@ -1213,6 +1230,8 @@ export interface OpenParams {
   create?: boolean;
   /** Default: null. */
   cwd?: string | null;
+  /** Default: null. */
+  switch_from?: string | null;
   _meta?: RequestMeta | null;
 }
 
@@ -2357,6 +2376,11 @@ export interface ClientRequests {
    * caller sent none.
    */
   "client/before_branch": { params: BeforeBranch; result: HookAnswer };
+  /**
+   * A request before a client leaves sessions for another one. A null `to_session_id` means that
+   * the caller did not name the session that comes.
+   */
+  "client/before_switch": { params: BeforeSwitch; result: HookAnswer };
 }
 
 /** The code of every kind of error. */

@@ -20,12 +20,14 @@ __all__ = [
     "BeforeBranch",
     "BeforeCompact",
     "BeforeFork",
+    "BeforeSwitch",
     "Hook",
     "HookAnswer",
     "Purpose",
     "Reply",
     "SummarizeParams",
     "Summarized",
+    "SwitchReason",
     "Trouble",
 ]
 
@@ -69,7 +71,7 @@ class Summarized(Struct, frozen=True):
     summary: str
 
 
-Hook = Literal["before_compact", "before_fork", "before_branch"]
+Hook = Literal["before_compact", "before_fork", "before_branch", "before_switch"]
 HOOKS: Final[tuple[Hook, ...]] = get_args(Hook)
 """Operations that a client may veto; the request's method is `client/` and this name."""
 
@@ -108,6 +110,21 @@ class BeforeBranch(Struct, frozen=True):
     entry_id: str | None
 
 
+SwitchReason = Literal["new", "resume", "project"]
+"""Reasons for a switch: a session is created; an existing one is opened; the project changes."""
+
+
+class BeforeSwitch(Struct, frozen=True):
+    """A request before a client leaves sessions for another one.
+
+    A null `to_session_id` means that the caller did not name the session that comes.
+    """
+
+    from_session_ids: list[str]
+    to_session_id: str | None
+    reason: SwitchReason
+
+
 class HookAnswer(Struct, frozen=True, omit_defaults=True):
     """An answer to a hook: empty, a veto with its reason, or a summary that is not blank."""
 
@@ -127,4 +144,5 @@ CLIENT_REQUESTS: Final[dict[str, Asked]] = {
     "client/before_compact": Asked(BeforeCompact, HookAnswer),
     "client/before_fork": Asked(BeforeFork, HookAnswer),
     "client/before_branch": Asked(BeforeBranch, HookAnswer),
+    "client/before_switch": Asked(BeforeSwitch, HookAnswer),
 }

@@ -22,6 +22,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable
 from sessiond.limits import SCOPED_SESSIONS_MAX
 from sessiond.model.entries import Header
+from sessiond.model.requests import BeforeSwitch
 from sessiond.model.scopes import Scope, scope_bytes
 from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
 from sessiond.service.client import Client
@@ -110,9 +111,15 @@ async def resolve(client: Client, key: Scope, agent: str | None) -> Resolved:
 async def switch(
     client: Client, key: Scope, agent: str | None, left: str | None, progress: Progress
 ) -> Switched:
-    """Save and release the sessions of the project that is `left`; load those of the key's project."""
+    """Save and release the sessions of the project that is `left`; load those of the key's project.
+
+    Raises what opening raises, StorageError, and Vetoed by a client that offered the hook.
+    """
     service = client.service
     old = [] if left in {None, key.project} else list(_scoped(service, left))
+    if old and service.hooks.wanted("before_switch"):
+        about = BeforeSwitch(old, key.session_id, "project")
+        await service.hooks.before("before_switch", about)
     for session_id in old:
         await _save(service, session_id)
     now = await _open(service, key, agent)

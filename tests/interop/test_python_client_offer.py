@@ -20,6 +20,7 @@ from sessiond_client import (
     BeforeBranch,
     BeforeCompact,
     BeforeFork,
+    BeforeSwitch,
     BlockingClient,
     Client,
     ClientClosed,
@@ -38,7 +39,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop]
 PATIENCE_SECONDS = 120.0
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 README = Path(__file__).resolve().parents[2] / "clients" / "python" / "README.md"
-HOOKS: tuple[Hook, ...] = ("before_compact", "before_fork", "before_branch")
+HOOKS: tuple[Hook, ...] = (
+    "before_compact",
+    "before_fork",
+    "before_branch",
+    "before_switch",
+)
 SAID = "It was fixed. \u2028 é😀"
 
 
@@ -188,6 +194,8 @@ async def change(client: Client, hook: str, session_id: str) -> Any:
         return await client.branch(session_id, None)
     if hook == "before_fork":
         return await client.fork(session_id)
+    if hook == "before_switch":
+        return await client.create("/p", switch_from=session_id)
     return await client.compact(session_id, summary="mine")
 
 
@@ -207,6 +215,7 @@ async def test_a_hook_may_veto_and_who_fails_or_vanishes_has_nothing_against_it(
         "before_branch": BeforeBranch,
         "before_fork": BeforeFork,
         "before_compact": BeforeCompact,
+        "before_switch": BeforeSwitch,
     }
     async with connect(lasting.socket_path, **PATIENT) as client:
         session_id = await grown(client)
@@ -229,7 +238,10 @@ async def test_a_hook_may_veto_and_who_fails_or_vanishes_has_nothing_against_it(
                 tasks.start_soon(make_it)
                 asked = await anext(offer)
                 assert isinstance(asked.about, abouts[hook])
-                assert asked.about.session_id == session_id
+                about = asked.about
+                is_switch = isinstance(about, BeforeSwitch)
+                concerned = about.from_session_ids if is_switch else [about.session_id]
+                assert concerned == [session_id]
                 handle(asked)
                 if handle is vanishes:
                     guard.disconnect()
@@ -284,7 +296,7 @@ async def _hang_before_each(lasting: Daemon) -> None:
                 callers.start_soon(change, client, hook, session_id)
         with anyio.fail_after(PATIENCE_SECONDS):
             await all_told.wait()
-        assert set(withdrawn) == {BeforeBranch, BeforeFork, BeforeCompact}
+        assert set(withdrawn) == {BeforeBranch, BeforeFork, BeforeCompact, BeforeSwitch}
         tasks.cancel_scope.cancel()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create, create_to_compact, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, entry
 
 SAID = "It was left. \u2028 é😀"
 
@@ -343,9 +344,115 @@ async def test_a_cancelled_call_is_given_up_while_it_waits(house: House) -> None
 async def test_an_offer_is_a_list_of_hooks_or_true(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         answer = await wire.call("initialize", capabilities={"hooks": ["before_branch", "of_2031"]})
-        assert answer["capabilities"]["hooks"] == ["before_compact", "before_fork", "before_branch"]
+        assert answer["capabilities"]["hooks"] == [
+            "before_compact",
+            "before_fork",
+            "before_branch",
+            "before_switch",
+        ]
         for offered in ("before_branch", [1], 1):
             refused = await wire.refusal("initialize", capabilities={"hooks": offered})
             assert refused.data["kind"] == "invalid_params"
         refused = await wire.refusal("initialize", access="read", capabilities={"hooks": True})
         assert refused.data["kind"] == "permission_denied"
+
+
+# -- before a switch of session --------------------------------------------------------
+
+SWITCHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("session/create", {"cwd": "/p"}, {"to_session_id": None, "reason": "new"}),
+    (
+        "session/create",
+        {"cwd": "/p", "session_id": "session-n"},
+        {"to_session_id": "session-n", "reason": "new"},
+    ),
+    (
+        "session/open",
+        {"session_id": "session-b"},
+        {"to_session_id": "session-b", "reason": "resume"},
+    ),
+    (
+        "session/open",
+        {"session_id": "session-n", "create": True},
+        {"to_session_id": "session-n", "reason": "resume"},
+    ),
+    ("session/open", {"entry_id": "b1"}, {"to_session_id": None, "reason": "resume"}),
+    ("session/continue_recent", {"cwd": "/q"}, {"to_session_id": None, "reason": "resume"}),
+]
+
+
+async def used(wire: Wire, watcher: Wire) -> tuple[bool, int]:
+    """Return whether the wire is present in the old session, and the number of sessions."""
+    clients = (await watcher.call("session/presence", session_id=SESSION))["clients"]
+    return bool(clients), len((await wire.call("session/list", drafts=True))["sessions"])
+
+
+@pytest.mark.parametrize("case", SWITCHES, ids=lambda case: f"{case[0]} {case[1]}")
+async def test_a_client_is_asked_before_another_one_leaves_its_session(
+    house: House, case: Any
+) -> None:
+    method, params, told = case
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await create(wire)
+        await create(wire, "session-b")
+        await wire.call("append", session_id="session-b", entry=entry("b1"))
+        await wire.call("session/presence", session_id=SESSION, state="idle")
+        await offer(watcher, "before_switch", client_id="watcher")
+        before = await used(wire, watcher)
+        number = await wire.request(method, switch_from=SESSION, **params)
+        asked = await watcher.next_request()
+        assert asked["method"] == "client/before_switch"
+        assert asked["params"] == {"from_session_ids": [SESSION], **told}
+        await watcher.reply(asked, {"veto": "Not now."})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert (refused.value.data["kind"], refused.value.data["by"]) == ("vetoed", "watcher")
+        assert await used(wire, watcher) == before == (True, 2)
+        number = await wire.request(method, switch_from=SESSION, **params)
+        await watcher.reply(await watcher.next_request(), {})
+        switched = (await wire.answer(number))["session"]["id"]
+        assert switched == told["to_session_id"] or told["to_session_id"] is None
+        present, _count = await used(wire, watcher)
+        assert not present
+
+
+async def test_a_switch_without_a_hook_or_to_itself_asks_nobody(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await create(wire)
+        await wire.call("session/presence", session_id=SESSION, state="idle")
+        await offer(watcher, "before_switch")
+        for params in ({"session_id": SESSION}, {"session_id": SESSION, "create": True}):
+            await wire.call("session/open", switch_from=SESSION, **params)
+        assert (await used(wire, watcher))[0]
+        await offer(watcher, "before_fork")
+        with pytest.raises(Refusal):
+            await wire.call("session/open", switch_from=SESSION, session_id="session-x")
+        assert (await used(wire, watcher))[0]
+        await wire.call("session/create", cwd="/p", switch_from=SESSION)
+        assert not (await used(wire, watcher))[0]
+
+
+async def test_a_veto_keeps_the_project(house: House, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await offer(watcher, "before_switch")
+        first = await wire.call("scope/switch", project=str(one))
+        old = first["session"]["id"]
+        number = await wire.request("scope/switch", project=str(two))
+        asked = await watcher.next_request()
+        assert asked["params"]["from_session_ids"] == [old]
+        assert asked["params"]["reason"] == "project"
+        await watcher.reply(asked, {"veto": "Not now."})
+        with pytest.raises(Refusal) as refused:
+            await wire.answer(number)
+        assert refused.value.data["kind"] == "vetoed"
+        assert daemon.service.find(old) is not None
+        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 1
+        number = await wire.request("scope/switch", project=str(two))
+        asked = await watcher.next_request()
+        await watcher.reply(asked, {})
+        switched = await wire.answer(number)
+        assert switched["released"] == [old]
+        assert asked["params"]["to_session_id"] == switched["session"]["id"]

@@ -12,6 +12,7 @@ from sessiond_client import (
     BeforeBranch,
     BeforeCompact,
     BeforeFork,
+    BeforeSwitch,
     ProtocolViolation,
     RpcError,
     Summarize,
@@ -22,13 +23,14 @@ from sessiond_client.generated.facts import SUMMARY_BYTES_MAX
 from sessiond_client.offering import Offering
 from tests.unit.far_end import Daemon
 
-HOOKS = ("before_compact", "before_fork", "before_branch")
+HOOKS = ("before_compact", "before_fork", "before_branch", "before_switch")
 PLAN = {"plan_id": "p", "leaf_id": "e2", "first_kept_entry_id": "e2", "new_member": 1}
 ABOUT: dict[str, dict[str, Any]] = {
     "summarize": {"session_id": "s", "head": "main", "plan": PLAN, "prompt": "Say it."},
     "before_compact": {"session_id": "s", "head": "main", "plan": None, "automatic": True},
     "before_fork": {"session_id": "s", "entry_id": "e1"},
     "before_branch": {"session_id": "s", "head": "main", "leaf_id": "e2", "entry_id": None},
+    "before_switch": {"from_session_ids": ["s"], "to_session_id": None, "reason": "new"},
 }
 
 
@@ -80,6 +82,7 @@ def test_it_is_offered_in_the_greeting_of_every_connection() -> None:
         ("before_compact", BeforeCompact("s", "main", automatic=True)),
         ("before_fork", BeforeFork("s", "e1")),
         ("before_branch", BeforeBranch("s", "main", "e2")),
+        ("before_switch", BeforeSwitch(["s"], "new")),
     ],
 )
 def test_a_hook_passes_on_vetoes_or_supplies_a_summary(name: str, about: object) -> None:

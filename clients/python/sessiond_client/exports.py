@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         BeforeBranch,
         BeforeCompact,
         BeforeFork,
+        BeforeSwitch,
         Summarize,
     )
     from sessiond_client.offering import Asked
@@ -55,6 +56,7 @@ __all__ = [
     "BeforeBranch",
     "BeforeCompact",
     "BeforeFork",
+    "BeforeSwitch",
     "BlockingCatalogSubscription",
     "BlockingClient",
     "BlockingHeldLease",
@@ -95,6 +97,7 @@ HOMES: Final[dict[str, str]] = {
     "BeforeBranch": "generated.requests",
     "BeforeCompact": "generated.requests",
     "BeforeFork": "generated.requests",
+    "BeforeSwitch": "generated.requests",
     "BlockingCatalogSubscription": "blocking",
     "BlockingClient": "blocking",
     "BlockingHeldLease": "thread_leases",

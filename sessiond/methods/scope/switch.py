@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import Draining, Overloaded, SessionCorrupt, SessionLocked, StorageError
+from sessiond.errors import (
+    Draining,
+    Overloaded,
+    SessionCorrupt,
+    SessionLocked,
+    StorageError,
+    Vetoed,
+)
 from sessiond.methods._shared.common import (
     DEFERRED,
     Call,
@@ -57,5 +64,5 @@ METHOD = Method(
     result=Switched,
     handle=handle,
     access="write",
-    errors=(SessionLocked, SessionCorrupt, StorageError, Overloaded, Draining),
+    errors=(SessionLocked, SessionCorrupt, StorageError, Overloaded, Draining, Vetoed),
 )

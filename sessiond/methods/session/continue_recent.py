@@ -8,9 +8,16 @@ import msgspec
 from msgspec import Meta
 
 from sessiond.catalog.query import Query, without_slash
-from sessiond.errors import SessionCorrupt, SessionLocked, SessionNotFound, StorageError
+from sessiond.errors import (
+    SessionCorrupt,
+    SessionLocked,
+    SessionNotFound,
+    StorageError,
+    Vetoed,
+)
 from sessiond.limits import RECENT_LOOKED_AT
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
+from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, new_header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import SessionId
@@ -19,9 +26,10 @@ __all__ = ["METHOD"]
 
 
 class ContinueParams(Params):
-    """Project to look in; any project if `cwd` is left out."""
+    """Project to look in; any project if `cwd` is left out. `switch_from` is the session to leave."""
 
     cwd: Annotated[str, Meta(min_length=1)] | None = None
+    switch_from: SessionId | None = None
 
 
 class _Found(msgspec.Struct):
@@ -31,8 +39,17 @@ class _Found(msgspec.Struct):
 
 def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread, then open the session that it names."""
-    client.service.work(call, lambda: _continue(client, params.cwd, call))
-    return DEFERRED
+
+    async def job() -> CreateResult:
+        result = await _continue(client, params.cwd, call)
+        leave(client, params.switch_from, result.session.id)
+        return result
+
+    def go_on() -> Any:
+        client.service.work(call, job)
+        return DEFERRED
+
+    return before_switch(client, call, notice(params.switch_from, None, "resume"), go_on)
 
 
 async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
@@ -63,5 +80,6 @@ METHOD = Method(
         SessionLocked,
         SessionCorrupt,
         StorageError,
+        Vetoed,
     ),
 )

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from sessiond.errors import InvalidParams, SessionExists
+from sessiond.errors import InvalidParams, SessionExists, Vetoed
 from sessiond.methods._shared.common import Call, Client, Method, Params, ask, require_path
+from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
@@ -17,7 +18,7 @@ __all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
 
 
 class CreateParams(Params):
-    """Fields of the header, and when the file is created."""
+    """Fields of the header, when the file is created, and the session that the client leaves."""
 
     cwd: Annotated[str, Meta(min_length=1)]
     session_id: SessionId | None = None
@@ -32,6 +33,7 @@ class CreateParams(Params):
     persist: Persist = "on_assistant"
     root: str | None = None
     if_exists: Literal["fail", "open"] = "fail"
+    switch_from: SessionId | None = None
 
 
 class CreateResult(Struct, frozen=True):
@@ -39,6 +41,12 @@ class CreateResult(Struct, frozen=True):
 
     session: SessionInfo
     created: bool
+
+
+def handle(client: Client, params: CreateParams, call: Call[Client]) -> Any:
+    """Create the session once no client has an objection to the switch, if this is one."""
+    about = notice(params.switch_from, params.session_id, "new")
+    return before_switch(client, call, about, lambda: create(client, params, call))
 
 
 def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
@@ -61,6 +69,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
         created = first and actor.opened.created
         if not created and params.if_exists == "fail":
             raise SessionExists("a session of this id exists", session_id=session_id)
+        leave(client, params.switch_from, session_id)
         return CreateResult(actor.opened.whole(), created)
 
     return ask(client, call, session_id, answer)
@@ -88,7 +97,7 @@ METHOD = Method(
     name="session/create",
     params=CreateParams,
     result=CreateResult,
-    handle=create,
+    handle=handle,
     access="write",
-    errors=(SessionExists,),
+    errors=(SessionExists, Vetoed),
 )

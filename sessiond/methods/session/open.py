@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sessiond.errors import InvalidParams, SessionNotFound
+from sessiond.errors import InvalidParams, SessionNotFound, Vetoed
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import (
     DEFERRED,
@@ -16,25 +16,31 @@ from sessiond.methods._shared.common import (
     ask,
     require_path,
 )
+from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, create
 from sessiond.methods.session.get import SessionResult
 from sessiond.model.ids import EntryId, SessionId
+from sessiond.service.actor.actor import SessionActor
 
 __all__ = ["METHOD"]
 
 
 class OpenParams(Params):
-    """Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created."""
+    """Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created.
+
+    `switch_from` is the session that the client leaves for this one.
+    """
 
     session_id: SessionId | None = None
     path: str | None = None
     entry_id: EntryId | None = None
     create: bool = False
     cwd: str | None = None
+    switch_from: SessionId | None = None
 
 
 def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
-    """Open the session and return its fields."""
+    """Open the session and return its fields, once no client has an objection to a switch."""
     named = [name for name in ("session_id", "path", "entry_id") if getattr(params, name)]
     if len(named) != 1:
         raise InvalidParams(
@@ -42,25 +48,36 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
             path=named[1] if named else "session_id",
         )
     if params.create:
-        return _open_or_create(client, params, call)
-    if params.cwd is not None:
+        if params.session_id is None:
+            raise InvalidParams("create needs a session_id", path="create")
+        require_access(client, "write")
+    elif params.cwd is not None:
         raise InvalidParams("cwd is for create: an existing session has its own cwd", path="cwd")
-    if params.session_id is not None:
-        return ask(
-            client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole())
-        )
     if params.path is not None:
         require_path(params.path)
-    client.service.work(call, lambda: _find_and_open(client, params))
-    return DEFERRED
+    about = notice(params.switch_from, params.session_id, "resume")
+    return before_switch(client, call, about, lambda: _open(client, params, call))
 
 
-def _open_or_create(client: Client, params: OpenParams, call: Call[Client]) -> Any:
-    if params.session_id is None:
-        raise InvalidParams("create needs a session_id", path="create")
-    require_access(client, "write")
-    wanted = CreateParams(cwd=params.cwd or "/", session_id=params.session_id, if_exists="open")
-    return create(client, wanted, call)
+def _open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
+    session_id = params.session_id
+    if session_id is None:
+        client.service.work(call, lambda: _find_and_open(client, params))
+        return DEFERRED
+    if params.create:
+        wanted = CreateParams(
+            cwd=params.cwd or "/",
+            session_id=session_id,
+            if_exists="open",
+            switch_from=params.switch_from,
+        )
+        return create(client, wanted, call)
+
+    def answer(actor: SessionActor) -> SessionResult:
+        leave(client, params.switch_from, session_id)
+        return SessionResult(actor.opened.whole())
+
+    return ask(client, call, session_id, answer)
 
 
 async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
@@ -73,7 +90,9 @@ async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
         if found is None:
             raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found
-    return SessionResult(await service.info(session_id))
+    info = await service.info(session_id)
+    leave(client, params.switch_from, session_id)
+    return SessionResult(info)
 
 
 METHOD = Method(
@@ -82,4 +101,5 @@ METHOD = Method(
     result=SessionResult | CreateResult,
     handle=handle,
     access="read",
+    errors=(Vetoed,),
 )

@@ -25,7 +25,7 @@ _EXPORTS: Final = {
         "CatalogChanged Changed Cursor EntryEvent Event Flushed Lagged Notice Presence Present"
         " Replaced Signal Synced"
     ),
-    "generated.requests": "BeforeBranch BeforeCompact BeforeFork Summarize",
+    "generated.requests": "BeforeBranch BeforeCompact BeforeFork BeforeSwitch Summarize",
     "offering": "Asked",
     "task_leases": "HeldLease",
     "thread_leases": "BlockingHeldLease",

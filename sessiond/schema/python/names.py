@@ -207,6 +207,7 @@ REQUESTS: Final[tuple[Row, ...]] = (
     ("BeforeCompact", "BeforeCompact", "session_id head plan? automatic="),
     ("BeforeFork", "BeforeFork", "session_id entry_id?"),
     ("BeforeBranch", "BeforeBranch", "session_id head leaf_id? entry_id?"),
+    ("BeforeSwitch", "BeforeSwitch", "from_session_ids reason to_session_id?"),
 )
 
 # Other names for types, by module.
@@ -219,7 +220,7 @@ ALIASES: Final[dict[str, dict[str, str]]] = {
         "Hits": "list[Hit]",
         "Roots": "list[Root]",
     },
-    "requests": {"Subject": "Summarize | BeforeCompact | BeforeFork | BeforeBranch"},
+    "requests": {"Subject": "Summarize | BeforeCompact | BeforeFork | BeforeBranch | BeforeSwitch"},
 }
 
 BASES: Final = {"CompactionPlan": "PlanFacts"}

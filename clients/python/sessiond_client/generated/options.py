@@ -63,7 +63,7 @@ class _Move(Timed, total=False):
 class CreateOptions(Timed, total=False):
     """Optional parameters of session/create.
 
-    Fields of the header, and when the file is created.
+    Fields of the header, when the file is created, and the session that the client leaves.
     """
 
     session_id: str
@@ -78,12 +78,14 @@ class CreateOptions(Timed, total=False):
     persist: Literal["immediate", "never", "on_assistant"]
     root: str
     if_exists: Literal["fail", "open"]
+    switch_from: str
 
 
 class OpenOptions(Timed, total=False):
     """Optional parameters of session/open.
 
     Session by `session_id`, `path` or `entry_id`; with `create`, an unknown id is created.
+    `switch_from` is the session that the client leaves for this one.
     """
 
     session_id: str
@@ -91,6 +93,7 @@ class OpenOptions(Timed, total=False):
     entry_id: str
     create: bool
     cwd: str
+    switch_from: str
 
 
 class UpdateOptions(Timed, total=False):
@@ -151,10 +154,11 @@ class ListOptions(Timed, total=False):
 class ContinueOptions(Timed, total=False):
     """Optional parameters of session/continue_recent.
 
-    Project to look in; any project if `cwd` is left out.
+    Project to look in; any project if `cwd` is left out. `switch_from` is the session to leave.
     """
 
     cwd: str
+    switch_from: str
 
 
 class ForestOptions(Timed, total=False):

@@ -16,6 +16,7 @@ __all__ = [
     "BeforeBranch",
     "BeforeCompact",
     "BeforeFork",
+    "BeforeSwitch",
     "Subject",
     "Summarize",
 ]
@@ -73,12 +74,24 @@ class BeforeBranch(Struct, frozen=True):
     entry_id: str | None = None
 
 
-Subject = Summarize | BeforeCompact | BeforeFork | BeforeBranch
+class BeforeSwitch(Struct, frozen=True):
+    """A request before a client leaves sessions for another one.
+
+    A null `to_session_id` means that the caller did not name the session that comes.
+    """
+
+    from_session_ids: list[str]
+    reason: str
+    to_session_id: str | None = None
+
+
+Subject = Summarize | BeforeCompact | BeforeFork | BeforeBranch | BeforeSwitch
 
 REQUESTS: Final[dict[str, type[Subject]]] = {
     "client/summarize": Summarize,
     "client/before_compact": BeforeCompact,
     "client/before_fork": BeforeFork,
     "client/before_branch": BeforeBranch,
+    "client/before_switch": BeforeSwitch,
 }
 """Types of the parameters, by method."""
