@@ -1837,6 +1837,16 @@ export interface SessionResult {
   session: SessionInfo;
 }
 
+/**
+ * A block as a front end shows it. `content` is a text in the blocks that sessiond makes. A block
+ * that a writer stored is as stored: it may lack `content`, and have more members.
+ */
+export interface ShownBlock {
+  type: string;
+  content?: unknown;
+  meta?: unknown;
+}
+
 /** Kind of the signal, a word that its receivers know, and its content. */
 export interface SignalParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -2053,6 +2063,49 @@ export interface TreeResult {
   seq: number;
 }
 
+/**
+ * A turn: its first and last line, and the members of the view. The id is that of the entry with
+ * which the turn begins.
+ */
+export interface TurnAt {
+  id: string;
+  seq: number;
+  last_seq: number;
+  /** pending, streaming, done, error, or as stored */
+  status: string;
+  timestamp?: string;
+  request?: ShownBlock[];
+  response?: ShownBlock[];
+  started_at?: string;
+  ended_at?: string | null;
+  usage?: Usage | null;
+}
+
+/** View and head of the turns, from either end. */
+export interface TurnsParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: "chat". */
+  view?: "agent" | "chat";
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  limit?: number | null;
+  /** Default: null. */
+  cursor?: string | null;
+  /** Default: false. */
+  from_end?: boolean;
+  _meta?: RequestMeta | null;
+}
+
+/** Page of turns, oldest first; with `from_end` the pages go towards the root. */
+export interface TurnsResult {
+  turns: TurnAt[];
+  next_cursor: string | null;
+  leaf_id: string | null;
+  seq: number;
+}
+
 /** Session of the new project that could not be opened, and why. */
 export interface Unloadable {
   session_id: string;
@@ -2254,6 +2307,8 @@ export interface Methods {
    * read.
    */
   "session/tree": { params: TreeParams; result: TreeResult | NestedTree | TextTree };
+  /** return a path as turns, as a chat shows them or as an agent runs them. Access: read. */
+  "session/turns": { params: TurnsParams; result: TurnsResult };
   /** the messages that a model is sent at a head or an entry. Access: read. */
   "session/build_context": { params: BuildContextParams; result: BuildContextResult | NotModified };
   /** Alias of session/build_context. */

@@ -21,5 +21,6 @@ tree_layout.py     where rows stand in a drawing
 tree_part.py       a part of a drawing
 context/           what the model sees
 compaction/        how that is made smaller
+turns/             what a chat shows of it
 providers/         how a provider takes it
 """

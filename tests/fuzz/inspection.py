@@ -30,6 +30,8 @@ _READS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("session/tree", {"form": "text"}),
     ("session/tree", {"form": "nested"}),
     ("session/build_context", {}),
+    ("session/turns", {}),
+    ("session/turns", {"view": "agent", "from_end": True}),
     ("session/labels", {}),
     ("session/heads", {}),
 )

@@ -26,6 +26,7 @@ _READERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("session/entries", {"after_seq": 2, "limit": 2}),
     ("session/entry", {"entry_id": "said-2"}),
     ("session/tree", {}),
+    ("session/turns", {}),
     ("session/build_context", {}),
     ("session/plan_compaction", {"keep_recent_tokens": 10}),
     ("session/plan_branch_summary", {"entry_id": None}),

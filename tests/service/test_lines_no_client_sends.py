@@ -36,6 +36,8 @@ READS: dict[str, dict[str, Any]] = {
     "session/tree": {},
     "session/tree ": {"form": "text"},
     "session/tree  ": {"form": "nested"},
+    "session/turns": {},
+    "session/turns ": {"view": "agent"},
     "session/labels": {},
     "session/heads": {},
     "session/build_context": {},

@@ -62,6 +62,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/resolve_entries": (READ, {"refs": ["n1"]}),
     "session/path": (READ, {}),
     "session/tree": (READ, {}),
+    "session/turns": (READ, {}),
     "session/build_context": (READ, {}),
     "session/navigate": (MUTATION, {"entry_id": "n1"}),
     "session/plan_branch_summary": (READ, {"entry_id": "n1"}),

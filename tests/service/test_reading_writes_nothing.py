@@ -33,6 +33,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("session/entries", {}),
     ("session/path", {}),
     ("session/tree", {}),
+    ("session/turns", {}),
     ("session/build_context", {}),
     ("session/export", {}),
     ("session/stats", {}),

@@ -75,6 +75,7 @@ READERS: dict[str, dict[str, Any]] = {
     "session/rebase": {"entry_ids": ["entry-0", "entry-4"]},
     "session/stats": {},
     "session/tree": {},
+    "session/turns": {},
     "session/usage": {},
 }
 

@@ -38,6 +38,7 @@ OFFERED: list[tuple[Any, str, set[str]]] = [
     (options.EntriesOptions, "session/entries", {"session_id"}),
     (options.PathOptions, "session/path", {"session_id"}),
     (options.TreeOptions, "session/tree", {"session_id"}),
+    (options.TurnsOptions, "session/turns", {"session_id"}),
     (options.ContextOptions, "session/build_context", {"session_id"}),
     (options.NavigateOptions, "session/navigate", {"session_id", "entry_id"}),
     (options.PlanBranchOptions, "session/plan_branch_summary", {"session_id", "entry_id"}),

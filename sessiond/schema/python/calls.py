@@ -58,6 +58,7 @@ ANSWER_OF: Final = {
     "session/entries": "EntryPage",
     "session/path": "PathPage",
     "session/tree": "TreePage",
+    "session/turns": "TurnPage",
     "session/build_context": "Context",
     "session/plan_compaction": "PlannedCompaction",
     "session/compact": "Compacted",

@@ -108,6 +108,13 @@ RESULTS: Final[tuple[Row, ...]] = (
             " timestamp?"
         ),
     ),
+    ("TurnBlock", "ShownBlock", "type content? meta?"),
+    (
+        "Turn",
+        "TurnAt",
+        ("id seq last_seq status timestamp? request= response= started_at? ended_at? usage?"),
+    ),
+    ("TurnPage", "TurnsResult", "turns next_cursor? leaf_id? seq?"),
     ("TreePage", "TreeResult NestedTree TextTree", "nodes= next_cursor? seq? roots= text?"),
     (
         "Context",

@@ -47,6 +47,7 @@ from sessiond_client.generated.options import (
     SwitchOptions,
     TrashOptions,
     TreeOptions,
+    TurnsOptions,
     UpdateOptions,
     UsageOptions,
 )
@@ -90,6 +91,7 @@ from sessiond_client.generated.results import (
     Switched,
     TrashPage,
     TreePage,
+    TurnPage,
     Verified,
     WindowUsage,
 )
@@ -302,6 +304,11 @@ class BlockingMethods(ABC):
         """Return every node in pre-order, the active branch first: as rows, nested, or drawn."""
         answer = self._ask("session/tree", options, session_id=session_id)
         return read(TreePage, answer)
+
+    def turns(self, session_id: str, **options: Unpack[TurnsOptions]) -> TurnPage:
+        """Return a path as turns, as a chat shows them or as an agent runs them."""
+        answer = self._ask("session/turns", options, session_id=session_id)
+        return read(TurnPage, answer)
 
     def build_context(self, session_id: str, **options: Unpack[ContextOptions]) -> Context:
         """The messages that a model is sent at a head or an entry.

@@ -53,6 +53,7 @@ READS: Final = frozenset(
         "session/stats",
         "session/trash",
         "session/tree",
+        "session/turns",
         "session/usage",
         "session/verify",
     }

@@ -49,6 +49,7 @@ __all__ = [
     "SwitchOptions",
     "TrashOptions",
     "TreeOptions",
+    "TurnsOptions",
     "UpdateOptions",
     "UsageOptions",
 ]
@@ -335,6 +336,19 @@ class TreeOptions(Timed, total=False):
     around: str
     limit: int
     cursor: str
+
+
+class TurnsOptions(Timed, total=False):
+    """Optional parameters of session/turns.
+
+    View and head of the turns, from either end.
+    """
+
+    view: Literal["agent", "chat"]
+    head: str
+    limit: int
+    cursor: str
+    from_end: bool
 
 
 class ContextOptions(Timed, total=False):

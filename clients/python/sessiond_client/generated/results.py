@@ -79,6 +79,9 @@ __all__ = [
     "Trashed",
     "TreeNode",
     "TreePage",
+    "Turn",
+    "TurnBlock",
+    "TurnPage",
     "Unloadable",
     "Verified",
     "WindowUsage",
@@ -373,6 +376,44 @@ class NestedNode(Struct, frozen=True):
     preview: str | None = None
     tokens_before: int | None = None
     timestamp: str | None = None
+
+
+class TurnBlock(Struct, frozen=True):
+    """A block as a front end shows it. `content` is a text in the blocks that sessiond makes.
+
+    A block that a writer stored is as stored: it may lack `content`, and have more members.
+    """
+
+    type: str
+    content: Any = None
+    meta: Any = None
+
+
+class Turn(Struct, frozen=True):
+    """A turn: its first and last line, and the members of the view.
+
+    The id is that of the entry with which the turn begins.
+    """
+
+    id: str
+    seq: int
+    last_seq: int
+    status: str
+    timestamp: str | None = None
+    request: list[TurnBlock] = []
+    response: list[TurnBlock] = []
+    started_at: str | None = None
+    ended_at: str | None = None
+    usage: Totals | None = None
+
+
+class TurnPage(Struct, frozen=True):
+    """Page of turns, oldest first; with `from_end` the pages go towards the root."""
+
+    turns: list[Turn]
+    next_cursor: str | None = None
+    leaf_id: str | None = None
+    seq: int | None = None
 
 
 class TreePage(Struct, frozen=True):

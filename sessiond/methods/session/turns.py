@@ -1,0 +1,190 @@
+"""session/turns: return a path as turns, as a chat shows them or as an agent runs them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Annotated, Any, Final, Literal
+
+from anyio import to_thread
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from sessiond.errors import HeadNotFound, InvalidParams
+from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, RESULT_BYTES_MAX
+from sessiond.methods._shared.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    encode,
+    page_limit,
+    raw,
+)
+from sessiond.methods._shared.place import head_leaf
+from sessiond.model.ids import MAIN, HeadName
+from sessiond.model.usage import Usage
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.turn_reader import read_turn
+from sessiond.session.turns.blocks import ShownBlock
+from sessiond.session.turns.boundaries import TurnSpan, turns_down, turns_up
+from sessiond.session.turns.turn import ShownTurn
+
+__all__ = ["METHOD"]
+
+# Room for what stands around the turns of an answer.
+_FRAME_BYTES: Final = 4096
+STREAMING_STATES: Final = frozenset({"thinking", "executing", "streaming"})
+"""States of presence in which a client works on the last turn of its head."""
+
+
+class TurnsParams(SessionParams):
+    """View and head of the turns, from either end."""
+
+    view: Literal["chat", "agent"] = "chat"
+    head: HeadName = MAIN
+    limit: int | None = None
+    cursor: str | None = None
+    from_end: bool = False
+
+
+class TurnAt(Struct, frozen=True, kw_only=True):
+    """A turn: its first and last line, and the members of the view.
+
+    The id is that of the entry with which the turn begins.
+    """
+
+    id: str
+    seq: int
+    last_seq: int
+    status: Annotated[str, Meta(description="pending, streaming, done, error, or as stored")]
+    timestamp: str | UnsetType = UNSET
+    request: list[ShownBlock] | UnsetType = UNSET
+    response: list[ShownBlock] | UnsetType = UNSET
+    started_at: str | UnsetType = UNSET
+    ended_at: str | UnsetType | None = UNSET
+    usage: Usage | UnsetType | None = UNSET
+
+
+class TurnsResult(Struct, frozen=True):
+    """Page of turns, oldest first; with `from_end` the pages go towards the root."""
+
+    turns: list[TurnAt]
+    next_cursor: str | None
+    leaf_id: str | None
+    seq: int
+
+
+class _Page(Struct, frozen=True):
+    """Beginning of a page: the leaf of its path, its first line; its size, and whether the leaf streams."""
+
+    leaf: int
+    at: int | None
+    limit: int
+    is_streaming: bool
+
+
+def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
+    """Walk up from the leaf, and read the lines of the turns."""
+    limit = page_limit(params.limit)
+
+    def look(actor: SessionActor) -> Any:
+        session = actor.opened.session
+        leaf, at = _cursor(actor, params) if params.cursor else (_leaf(actor, params), None)
+        present = actor.hub.presence.clients()
+        streams = any(
+            one.state in STREAMING_STATES and (one.head or MAIN) == params.head for one in present
+        )
+        page, upto = _Page(leaf, at, limit, streams), session.seq
+        journal = actor.opened.journal
+        is_near = session.depths[leaf] <= INLINE_WALK_STEPS
+        if is_near and (not upto or journal.span_bytes(1, upto) <= INLINE_READ_BYTES):
+            return _read(actor, params, page, upto)
+        return actor.later(call, lambda: to_thread.run_sync(_read, actor, params, page, upto))
+
+    return ask(client, call, params.session_id, look)
+
+
+def _leaf(actor: SessionActor, params: TurnsParams) -> int:
+    return head_leaf(actor.opened.session, params.head)
+
+
+def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> Raw:
+    """Return the answer: as many turns as there are asked for and as fit."""
+    opened, leaf = actor.opened, page.leaf
+    found: list[bytes] = []
+    size, more = _FRAME_BYTES, None
+    spans = _spans(actor, page, from_end=params.from_end)
+    for span in islice(spans, page.limit):
+        is_last = span.last == leaf
+        turn = read_turn(opened, span, is_last=is_last)
+        if is_last and page.is_streaming and turn.status == "pending":
+            turn.status = "streaming"
+        shown = _shown(turn, span, params.view)
+        size += len(shown) + 1
+        if found and size > RESULT_BYTES_MAX:
+            spans = chain((span,), spans)
+            break
+        found.append(shown)
+    after = next(spans, None)
+    if after is not None:
+        more = f"{leaf}:{after.last if params.from_end else after.first}"
+    if params.from_end:
+        found.reverse()
+    tail = {"next_cursor": more, "leaf_id": opened.session.id_of(leaf), "seq": upto}
+    return raw((b'{"turns":[', b",".join(found), b"],", encode(tail)[1:]))
+
+
+def _spans(actor: SessionActor, page: _Page, *, from_end: bool) -> Iterator[TurnSpan]:
+    """Yield the turns of the page and of all pages behind it, in the order of reading."""
+    session = actor.opened.session
+    if from_end:
+        return turns_up(session, page.leaf if page.at is None else page.at)
+    turns = turns_down(session, page.leaf)
+    first = 0 if page.at is None else bisect_left(turns, page.at, key=lambda span: span.first)
+    return iter(turns[first:])
+
+
+def _shown(turn: ShownTurn, span: TurnSpan, view: str) -> bytes:
+    parts = {"id": turn.id, "seq": span.first, "last_seq": span.last}
+    if view == "agent":
+        agents = {
+            "status": turn.status,
+            "started_at": turn.started_at,
+            "ended_at": turn.ended_at,
+            "usage": turn.usage,
+        }
+        return encode(parts | agents)
+    chats = {
+        "request": turn.request,
+        "response": turn.response,
+        "status": turn.status,
+        "timestamp": turn.timestamp,
+    }
+    return encode(parts | chats)
+
+
+def _cursor(actor: SessionActor, params: TurnsParams) -> tuple[int, int]:
+    """Return the leaf and the line at which a page begins; a cursor is leaf:line."""
+    session = actor.opened.session
+    leaf, _, at = (params.cursor or "").partition(":")
+    is_whole = leaf.isdecimal() and at.isdecimal() and max(len(leaf), len(at)) < 16
+    if (
+        not is_whole
+        or not 0 < int(at) <= int(leaf) <= session.seq
+        or not (session.is_node(int(leaf)) and session.is_node(int(at)))
+    ):
+        raise InvalidParams(
+            "not a cursor that session/turns returned for this session", path="cursor"
+        )
+    return int(leaf), int(at)
+
+
+METHOD = Method(
+    name="session/turns",
+    params=TurnsParams,
+    result=TurnsResult,
+    handle=handle,
+    errors=(HeadNotFound,),
+)

@@ -1,0 +1,255 @@
+"""session/turns: views, pages, streaming; and what a client keeps of events is what it answers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, append_all, call, create, say
+from tests.kit.house import House
+from tests.kit.sessions import stored_entry, stored_message
+from tests.kit.turns import LiveTurns
+
+pytestmark = pytest.mark.files
+
+
+def a_message(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "message": {"role": role, "content": content, **more}}
+
+
+def asks(text: str, **beside: Any) -> dict[str, Any]:
+    return a_message("user", text) | beside
+
+
+def answers(text: str, *calls: str, **more: Any) -> dict[str, Any]:
+    made = [{"type": "toolCall", "id": one, "name": "ls", "arguments": {"n": 1.5}} for one in calls]
+    return a_message("assistant", [{"type": "text", "text": text}, *made], **more)
+
+
+def results(call_id: str, *, failed: bool = False) -> dict[str, Any]:
+    content = [{"type": "text", "text": f"of {call_id}"}]
+    return a_message("toolResult", content, toolCallId=call_id, toolName="ls", isError=failed)
+
+
+async def turns(wire: Wire, **params: Any) -> Any:
+    return (await call(wire, "session/turns", **params))["turns"]
+
+
+async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) -> None:
+    """After every step of a long story, on two heads, also where the path changes."""
+    story = Story(8)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
+        await create(wire, persist="immediate")
+        live, side = LiveTurns(), LiveTurns("side")
+        await call(wire, "subscribe", signals=True)
+        for step in range(60):
+            await story.go_on(wire, agent, step)
+            await call(wire, "session/flush")
+            for told in wire.notifications:
+                take_told(told, live, side)
+            wire.notifications.clear()
+            assert await shown(wire) == live.chat(), step
+            if story.has_side:
+                assert await shown(wire, head="side") == side.chat(), step
+        assert len(live.chat()) + len(side.chat()) > 5
+
+
+class Story:
+    """Random steps of a session on two heads, with an agent beside."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.ids: list[str] = []
+        self.has_side = False
+
+    async def go_on(self, wire: Wire, agent: Wire, step: int) -> None:
+        """Append something, or move main; now and then the agent announces a state."""
+        dice = self.dice
+        made = self.said(step)
+        if made and self.ids and not dice.randrange(4):
+            where = {"head": "side", "parent_id": dice.choice(self.ids)}
+            self.has_side = True
+        else:
+            where = {}
+        if made:
+            stored = await append_all(wire, *made, **where)
+            self.ids += [one["id"] for one in stored["entries"]]
+        elif self.ids:
+            await call(wire, "session/label", entry_id=self.ids[-1], label=f"l{step}")
+            await call(wire, "branch", entry_id=dice.choice([*self.ids, None]))
+        if not dice.randrange(4):
+            state = dice.choice(["thinking", "executing", "streaming", "idle", None])
+            on = {} if state is None or dice.random() < 0.5 else {"head": "side"}
+            await call(agent, "session/presence", state=state, **on)
+
+    def said(self, step: int) -> list[dict[str, Any]]:
+        """Return the entries of a step; none for a move."""
+        why = {"stopReason": "error", "errorMessage": "no credit"}
+        stored = [{"type": "plan", "n": 1.50, "meta": {"a": 1}}, {"type": "text"}]
+        state = self.dice.choice(["done", "pending", "error", "waiting"])
+        choices: list[list[dict[str, Any]]] = [
+            [asks(f"ask {step}")],
+            [asks(f"more {step}")],
+            [answers(f"answer {step}")],
+            [answers("", f"c{step}", f"d{step}"), results(f"c{step}", failed=True)],
+            [answers("", **self.dice.choice([why, {"stopReason": "aborted"}]))],
+            [asks("with blocks", blocks=stored, turn_status=state)],
+            [
+                {"type": "custom", "custom_type": "x", "data": 1},
+                {"type": "branch_summary", "summary": "left", "from_id": None},
+            ],
+            [],
+        ]
+        return self.dice.choice(choices)
+
+
+def take_told(told: dict[str, Any], *kept: LiveTurns) -> None:
+    for one in kept:
+        if told["method"] == "session/event":
+            one.take(told["params"])
+        elif told["method"] == "session/presence":
+            one.take_presence(told["params"])
+
+
+async def shown(wire: Wire, **params: Any) -> list[dict[str, Any]]:
+    """Return the turns without their seqs."""
+    return [
+        {name: value for name, value in turn.items() if name not in {"seq", "last_seq"}}
+        for turn in await turns(wire, **params)
+    ]
+
+
+async def test_pages_of_any_size_join_to_the_whole_from_both_ends(house: House) -> None:
+    said = [one for n in range(7) for one in (asks(f"q{n}"), answers(f"a{n}"))]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        last = (await append_all(wire, answers("hello"), *said))["leaf_id"]
+        whole = await turns(wire)
+        assert [turn["seq"] for turn in whole] == [1, *range(2, 16, 2)]
+        for limit in (1, 2, 3, 7, 8, 9):
+            for from_end in (False, True):
+                pages = await paged(wire, limit=limit, from_end=from_end)
+                assert max(map(len, pages)) == min(limit, 8)
+                assert [turn for page in pages for turn in page] == whole
+                await call(wire, "branch", entry_id=last)
+
+
+async def paged(wire: Wire, *, from_end: bool, **params: Any) -> list[list[Any]]:
+    """Return all pages in the order of the path, while the session goes on."""
+    pages, cursor = [], None
+    while True:
+        page = await call(wire, "session/turns", from_end=from_end, cursor=cursor, **params)
+        pages.append(page["turns"])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return pages[::-1] if from_end else pages
+        # The path stays that of the first page.
+        await say(wire, "more")
+
+
+async def test_a_page_ends_before_the_answer_is_too_large(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiond.methods.session.turns.RESULT_BYTES_MAX", 10_000)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        for n in range(5):
+            await append(wire, f"u{n}", "x" * 2500)
+        for from_end in (False, True):
+            pages = await paged(wire, from_end=from_end)
+            assert [len(page) for page in pages] in ([2, 2, 1], [1, 2, 2])
+            await call(wire, "session/rewind", to="u4")
+
+
+async def test_streaming_begins_and_ends_with_presence_on_the_head(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "u1")
+
+        async def status() -> Any:
+            return [turn["status"] for turn in await turns(wire)]
+
+        assert await status() == ["pending"]
+        async with daemon.connect() as agent:
+            await call(agent, "session/presence", state="thinking", head="other")
+            assert await status() == ["pending"]
+            await call(agent, "session/presence", state="watching")
+            assert await status() == ["pending"]
+            await call(agent, "session/presence", state="streaming")
+            assert await status() == ["streaming"]
+            await append(wire, "u2")
+            assert await status() == ["done", "streaming"]
+            await append(wire, "a2", role="assistant")
+            assert await status() == ["done", "done"]
+            await append(wire, "u3")
+            assert await status() == ["done", "done", "streaming"]
+        await call(wire, "session/presence")
+        assert await status() == ["done", "done", "pending"]
+
+
+async def test_the_view_of_an_agent_has_times_usage_and_status(house: House) -> None:
+    """Stored times win; a turn that goes on has no end."""
+    house.put(
+        [
+            stored_message("u1", None, started_at="2026-02-01T00:00:00Z"),
+            stored_entry(
+                "message",
+                "a1",
+                "u1",
+                message={"role": "assistant", "content": "", "usage": {"input": 5, "output": 2}},
+            ),
+            stored_entry(
+                "message",
+                "a2",
+                "a1",
+                message={"role": "assistant", "content": "", "usage": {"input": 7, "output": 1}},
+                ended_at="2026-02-01T00:00:09Z",
+                turn_status="error",
+            ),
+            stored_message("u2", "a2"),
+        ]
+    )
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first, second = await turns(wire, view="agent")
+    assert first["usage"]["input_tokens"] == 12
+    assert first["usage"]["output_tokens"] == 3
+    assert (first["started_at"], first["ended_at"]) == (
+        "2026-02-01T00:00:00Z",
+        "2026-02-01T00:00:09Z",
+    )
+    assert (first["status"], second["status"]) == ("error", "pending")
+    assert (second["ended_at"], second["usage"]) == (None, None)
+    assert "response" not in first
+
+
+@pytest.mark.parametrize("cursor", ["x", "1", "9:1", "2:9", "0:0", "3:3:3", "1" * 20 + ":1"])
+async def test_a_cursor_of_elsewhere_is_named(house: House, cursor: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "u1")
+        await append(wire, "u2")
+        with pytest.raises(Refusal) as refused:
+            await turns(wire, cursor=cursor)
+        assert refused.value.data["path"] == "cursor"
+
+
+async def test_a_head_that_is_not_there_is_named(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        assert await turns(wire) == []
+        with pytest.raises(Refusal) as refused:
+            await turns(wire, head="x")
+        assert refused.value.data["kind"] == "head_not_found"
+
+
+async def test_blocks_without_a_type_come_in_a_block(house: House) -> None:
+    odd = [1, {"content": "x"}, {"type": "new", "x": 1}, {"type": 3}]
+    house.put([stored_message("u1", None, blocks=odd), stored_message("u2", "u1", blocks={"a": 1})])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first, second = await turns(wire)
+    wrapped = [{"type": "custom", "content": "", "meta": {"block": one}} for one in odd]
+    assert first["request"] == [*wrapped[:2], odd[2], wrapped[3]]
+    assert second["request"] == [{"type": "text", "content": "text of u2"}]
