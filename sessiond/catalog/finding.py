@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.catalog.rows import Brief, FoundSession, Relative
+from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 
-__all__ = ["Kept", "find_by_ref", "find_kept", "relatives", "scoped_in", "twins"]
+__all__ = ["Kept", "find_by_ref", "find_kept", "listed_files", "relatives", "scoped_in", "twins"]
 
 _PREFIX_MIN: Final = 4
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
@@ -105,6 +105,12 @@ def find_kept(connection: sqlite3.Connection, session_id: str) -> Kept | None:
         "SELECT title, cwd FROM sessions WHERE session_id = ? AND cwd != ''", (session_id,)
     ).fetchone()
     return None if row is None else Kept(*row)
+
+
+def listed_files(connection: sqlite3.Connection) -> list[ListedFile]:
+    """Return the files of all sessions that lists show."""
+    rows = connection.execute("SELECT session_id, path, created_at FROM sessions WHERE listed = 1")
+    return [ListedFile(*row) for row in rows]
 
 
 def relatives(connection: sqlite3.Connection, cwd: str | None, limit: int) -> list[Relative]:

@@ -17,6 +17,7 @@ __all__ = [
     "Fingerprint",
     "FoundSession",
     "Known",
+    "ListedFile",
     "Mark",
     "Relative",
     "Shown",
@@ -80,6 +81,14 @@ class Known(Struct, frozen=True):
     mark: Mark
     fingerprint: Fingerprint
     listed: bool
+
+
+class ListedFile(Struct, frozen=True):
+    """The file of a session that lists show, and the time when the session began."""
+
+    session_id: str
+    path: str
+    created_at: str
 
 
 class Stored(Struct, frozen=True):

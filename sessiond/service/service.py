@@ -15,6 +15,7 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from sessiond.catalog.finding import listed_files
 from sessiond.errors import SessionExists
 from sessiond.limits import Bounds
 from sessiond.service.actor.actor import SessionActor
@@ -31,7 +32,7 @@ from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.root_list import RootList
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.ports import Consulted, Ticket
+from sessiond.service.ports import Consulted, Progress, Ticket
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -220,14 +221,26 @@ class Service:
         }
         return await to_thread.run_sync(self.store.identify, path, held)
 
-    async def find_entry(self, entry_id: str) -> str | None:
-        """Return a session that has the entry: an open one, else the first file that has it."""
+    async def find_entry(self, entry_id: str, progress: Progress) -> str | None:
+        """Return a session that has the entry: an open one, else the first file that has it.
+
+        Raises StorageError.
+        """
+        if (found := self._open_with(entry_id)) is not None:
+            return found
+        listed = await self.live_catalog.ask(lambda catalog: catalog.ask(listed_files), progress)
+        if (found := self._open_with(entry_id)) is not None:
+            return found
+        # The file of an open session may hold lines that are not durable yet: its index decides.
+        known = {actor.session_id for actor in self.registry.open_actors()}
+        return await to_thread.run_sync(self.store.find_entry, entry_id, listed, known)
+
+    def _open_with(self, entry_id: str) -> str | None:
+        """Return an open session that has the entry."""
         for actor in self.registry.open_actors():
             if entry_id in actor.opened.session.ids:
                 return actor.session_id
-        # The file of an open session may hold lines that are not durable yet: its index decides.
-        known = {actor.session_id for actor in self.registry.open_actors()}
-        return await to_thread.run_sync(self.store.find_entry, entry_id, known)
+        return None
 
     # -- the end -------------------------------------------------------------------
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
@@ -66,3 +69,43 @@ async def test_a_closed_session_goes_by_an_entry_the_one_begun_last_first(house:
         async with house.daemon() as daemon, daemon.connect() as wire:
             answer = await wire.call("session/open", entry_id=entry_id)
             assert answer["session"]["id"] == found
+
+
+async def test_a_file_of_a_root_goes_by_an_entry_and_so_does_one_under_another_name(
+    house: House,
+) -> None:
+    root, sessions = house.home / "of-pi", house.layout.sessions
+    for folder in (root, sessions):
+        for missing in (*reversed(folder.parents), folder):
+            if not house.disk.exists(missing):
+                house.disk.make_folder(missing)
+
+    def pi_file(path: Path, header_id: str, time: str, *entry_ids: str) -> None:
+        header = {"type": "session", "version": 3, "id": header_id, "timestamp": time, "cwd": "/p"}
+        message = {"role": "user", "content": "hi", "timestamp": 1768473000000}
+        lines = [
+            {"type": "message", "id": one, "parentId": None, "timestamp": time, "message": message}
+            for one in entry_ids
+        ]
+        house.disk.put(path, b"".join(msgspec.json.encode(one) + b"\n" for one in [header, *lines]))
+
+    pi_file(root / "a.jsonl", "first-one", "2026-01-01T09:00:00.000Z", "shared", "rooted")
+    pi_file(root / "b.jsonl", "second-one", "2026-01-02T09:00:00.000Z", "shared")
+    pi_file(root / "c.jsonl", "third-one", "2026-01-01T08:00:00.000Z", "shared")
+    pi_file(
+        sessions / "renamed.jsonl", "fourth-one", "2026-01-01T07:00:00.000Z", "shared", "renamed"
+    )
+    house.disk.put(root / "d.jsonl", b"no session\n")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/roots", action="add", path=str(root), kind="pi")
+    for entry_id, found in (
+        ("rooted", "first-one"),
+        ("renamed", "fourth-one"),
+        ("shared", "second-one"),
+    ):
+        async with house.daemon() as daemon, daemon.connect() as wire:
+            answer = await wire.call("session/open", entry_id=entry_id)
+            assert answer["session"]["id"] == found
+            assert (await wire.refusal("session/open", entry_id="nowhere")).data["kind"] == (
+                "session_not_found"
+            )

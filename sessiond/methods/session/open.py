@@ -62,7 +62,7 @@ def handle(client: Client, params: OpenParams, call: Call[Client]) -> Any:
 def _open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     session_id = params.session_id
     if session_id is None:
-        client.service.work(call, lambda: _find_and_open(client, params))
+        client.service.work(call, lambda: _find_and_open(client, params, call))
         return DEFERRED
     if params.create:
         wanted = CreateParams(
@@ -80,13 +80,13 @@ def _open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     return ask(client, call, session_id, answer)
 
 
-async def _find_and_open(client: Client, params: OpenParams) -> SessionResult:
+async def _find_and_open(client: Client, params: OpenParams, call: Call[Client]) -> SessionResult:
     service = client.service
     if params.path is not None:
         session_id = await service.identify(Path(params.path))
     else:
         assert params.entry_id is not None
-        found = await service.find_entry(params.entry_id)
+        found = await service.find_entry(params.entry_id, call.progress)
         if found is None:
             raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found

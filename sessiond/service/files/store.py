@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
+from sessiond.catalog.rows import ListedFile
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, SessionExists, StorageError, TooLarge
 from sessiond.journal.disk.failures import printable, telling
@@ -271,29 +272,39 @@ class Store:
         with suppress(OSError):
             self.files.close(fd)
 
-    def find_entry(self, entry_id: str, besides: Collection[str]) -> str | None:
+    def find_entry(
+        self, entry_id: str, listed: Iterable[ListedFile], besides: Collection[str]
+    ) -> str | None:
         """Return the session whose file has the entry, latest begun first; None without one.
 
-        Sessions in `besides` are not read.
+        `listed` are the sessions in files under other names than sessiond's, and in roots. Sessions
+        in `besides` are not read.
         """
-        for path in sorted(self.layout.scan(self.files, drafts=True), key=_name, reverse=True):
-            session_id = self.layout.id_of(path)
-            if session_id is None or session_id in besides:
-                continue
-            indexer = Indexer(path, in_place=True)
-            try:
-                with telling("read", path):
-                    journal = Journal.read_only(self.files, path, indexer.visit_lines)
-                    try:
-                        judge_tail(self.files, journal, indexer)
-                    finally:
-                        journal.close()
-                if entry_id in indexer.session.ids:
-                    return session_id
-            except SessiondError:
-                # Lists report an unreadable file; here it only lacks the entry.
-                continue
+        begun = {Path(one.path): (_stamp(one.created_at), one.session_id) for one in listed}
+        for path in self.layout.scan(self.files, drafts=True):
+            own = self.layout.id_of(path)
+            if own is not None:
+                # The name begins with the time when the session came here.
+                begun[path] = path.name, own
+        for path in sorted(begun, key=begun.__getitem__, reverse=True):
+            session_id = begun[path][1]
+            if session_id not in besides and self._has_entry(path, entry_id):
+                return session_id
         return None
+
+    def _has_entry(self, path: Path, entry_id: str) -> bool:
+        indexer = Indexer(path, in_place=True)
+        try:
+            with telling("read", path):
+                journal = Journal.read_only(self.files, path, indexer.visit_lines)
+                try:
+                    judge_tail(self.files, journal, indexer)
+                finally:
+                    journal.close()
+        except SessiondError:
+            # Lists report an unreadable file; here it only lacks the entry.
+            return False
+        return entry_id in indexer.session.ids
 
     def settle(self, opened: OpenSession) -> None:
         """Make a session's last entries durable before its file is released; keep a large index."""
@@ -319,9 +330,9 @@ class Store:
                 self.files.unlink(self.layout.note_path(session_id))
 
 
-def _name(path: Path) -> str:
-    """Return the name of a file, which begins with the time when its session began."""
-    return path.name
+def _stamp(created_at: str) -> str:
+    """Return a time as the names of files spell times."""
+    return created_at.replace(":", "-").replace(".", "-")
 
 
 def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
