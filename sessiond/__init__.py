@@ -11,6 +11,7 @@ methods/     one RPC method per file
 transports/  connections over a Unix socket or stdio
 service/     sessions that are open, and sessions as files
 rpc/         JSON-RPC 2.0 without I/O
+state/       named JSON documents of a profile
 session/     the state of one session, pure
 journal/     durable lines
 dialects/    lines to entries and back

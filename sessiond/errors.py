@@ -31,6 +31,7 @@ __all__ = [
     "ParseFailed",
     "PermissionDenied",
     "PreconditionFailed",
+    "RevisionMismatch",
     "SessionArchived",
     "SessionCorrupt",
     "SessionExists",
@@ -239,6 +240,13 @@ class HeadNotFound(SessiondError):
     kind = "head_not_found"
 
 
+class RevisionMismatch(SessiondError):
+    """The key is not at `expected_revision`: decide again by `actual_revision` (0: no such key)."""
+
+    code = -32035
+    kind = "revision_mismatch"
+
+
 class LeaseHeld(SessiondError):
     """The head is leased; `holder`, `epoch` and `expires_at` name the holder and the end."""
 
@@ -360,6 +368,7 @@ ERRORS: tuple[type[SessiondError], ...] = (
     PreconditionFailed,
     IdempotencyConflict,
     HeadNotFound,
+    RevisionMismatch,
     LeaseHeld,
     LeaseLost,
     SubscriptionNotFound,

@@ -318,6 +318,27 @@ SCOPED_SESSIONS_MAX: Final = 100
 # methods: characters of the name of an agent that is the key of a session.
 AGENT_NAME_CHARS_MAX: Final = 200
 
+# state: bytes of one value; more is too_large.
+STATE_VALUE_BYTES_MAX: Final = 4 * 1024 * 1024
+# state: bytes of the values and keys of one namespace, which one answer and one write of a file hold,
+# and of all namespaces, which are in memory; more is too_large.
+STATE_NAMESPACE_BYTES_MAX: Final = 32 * 1024 * 1024
+STATE_BYTES_MAX: Final = 256 * 1024 * 1024
+# state: keys of one namespace, and namespaces; one more is too_large.
+STATE_KEYS_MAX: Final = 10_000
+STATE_NAMESPACES_MAX: Final = 4_096
+# state: tags of one value; more is invalid_params.
+STATE_TAGS_MAX: Final = 32
+# methods: the longest time to live of a value, about a hundred years; a longer one is invalid_params.
+STATE_TTL_MS_MAX: Final = 100 * 366 * 24 * 3_600_000
+# state: bytes of a file of the store; a larger file is none that the store wrote.
+STATE_FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+# service/states: calls that wait for the writer of one namespace; one more is overloaded.
+STATE_CALLS_MAX: Final = 8_192
+# service/states: the longest pause between two looks for values whose time is over, since the clock
+# may be set meanwhile.
+STATE_LOOK_SECONDS: Final = 60.0
+
 # dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
 # service: characters that one transaction adds to the search index.

@@ -63,6 +63,12 @@ export interface AppendParams {
   _meta?: RequestMeta | null;
 }
 
+/** File that had the name of a namespace and was put aside. */
+export interface Aside {
+  namespace: string;
+  path: string;
+}
+
 /**
  * A request before a head leaves `leaf_id` for another entry. A null id is the place before the
  * first entry; `leaf_id` is also null for a new head. A summary in the answer is used if the caller
@@ -867,6 +873,23 @@ export interface InitializedParams {
   _meta?: RequestMeta | null;
 }
 
+/** Key of a namespace without its value; `revision` 0 stands for a key that does not exist. */
+export interface KeyRow {
+  key: string;
+  /** Default: 0. */
+  revision: number;
+  /** Default: 0. */
+  bytes: number;
+  /** Default: []. */
+  tags: string[];
+  /** Default: null. */
+  created_at: string | null;
+  /** Default: null. */
+  updated_at: string | null;
+  /** Default: null. */
+  expires_at: string | null;
+}
+
 /** Context that the caller holds: its leaf and its number of messages. */
 export interface Known {
   leaf_id: string | null;
@@ -1140,6 +1163,14 @@ export interface Moved {
   leaf_id: string | null;
   head: string;
   seq: number;
+}
+
+/** Namespace with the number of its keys; `bytes` counts keys, tags and values. */
+export interface NamespaceRow {
+  namespace: string;
+  keys: number;
+  bytes: number;
+  revision: number;
 }
 
 /** Target; summary of the abandoned branch; label for the summary, or for the target. */
@@ -1718,6 +1749,7 @@ export interface ServiceStatistics {
   draining: boolean;
   holdings: HoldingsStatistics;
   catalog: RosterStatistics;
+  state: StateStatistics;
   sessions: Record<string, HostStatistics>;
 }
 
@@ -1868,6 +1900,158 @@ export interface SignalTold {
 export interface Squash {
   /** Default: null. */
   summary?: string | null;
+}
+
+/** Namespace, and the tags that the values must all have. */
+export interface StateAllParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /** Default: []. */
+  tags?: string[];
+  _meta?: RequestMeta | null;
+}
+
+/** Values by key; `revision` is that of the namespace. */
+export interface StateAllResult {
+  values: StateRow[];
+  revision: number;
+}
+
+/**
+ * A hint that a key of the state store has changed; `key` null with "many": any may have changed.
+ * The truth is what state/get says. `revision` is that of the change, or the store's with "many".
+ */
+export interface StateChanged {
+  namespace: string | null;
+  key: string | null;
+  revision: number;
+  change: "deleted" | "expired" | "many" | "set";
+}
+
+/** Key, with the revision that the key must have. */
+export interface StateDeleteParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /**
+   * 1 to 256 characters without control characters and backslashes, and no part between slashes
+   * that is . or ..
+   */
+  key: string;
+  expected_revision?: number | null;
+  _meta?: RequestMeta | null;
+}
+
+/** `deleted` is false if there was no such key; `revision` is that of the namespace. */
+export interface StateDeleteResult {
+  deleted: boolean;
+  revision: number;
+}
+
+/** Keys of a namespace; `revision` is that of the namespace. */
+export interface StateKeys {
+  keys: KeyRow[];
+  revision: number;
+}
+
+/** Namespace whose keys are listed, with the tags that they must all have. */
+export interface StateListParams {
+  /** Default: null. */
+  namespace?: string | null;
+  /** Default: []. */
+  tags?: string[];
+  _meta?: RequestMeta | null;
+}
+
+/** Namespaces, the files that were put aside, and the revision of the store. */
+export interface StateNamespaces {
+  namespaces: NamespaceRow[];
+  aside: Aside[];
+  revision: number;
+}
+
+/** Parameters of a method on one key. */
+export interface StateParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /**
+   * 1 to 256 characters without control characters and backslashes, and no part between slashes
+   * that is . or ..
+   */
+  key: string;
+  _meta?: RequestMeta | null;
+}
+
+/** Key of a namespace with its value, as the bytes that were stored. */
+export interface StateRow {
+  key: string;
+  /** Default: 0. */
+  revision: number;
+  /** Default: 0. */
+  bytes: number;
+  /** Default: []. */
+  tags: string[];
+  /** Default: null. */
+  created_at: string | null;
+  /** Default: null. */
+  updated_at: string | null;
+  /** Default: null. */
+  expires_at: string | null;
+  value: unknown;
+}
+
+/**
+ * Value of the key, with the revision that the key must have. Without `ttl_ms` the value stays
+ * until it is deleted.
+ */
+export interface StateSetParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /**
+   * 1 to 256 characters without control characters and backslashes, and no part between slashes
+   * that is . or ..
+   */
+  key: string;
+  value: unknown;
+  expected_revision?: number | null;
+  /** Default: null. */
+  ttl_ms?: number | null;
+  /** Default: []. */
+  tags?: string[];
+  _meta?: RequestMeta | null;
+}
+
+/** Revision of the value; `created` is false if the key had a value before. */
+export interface StateSetResult {
+  revision: number;
+  created: boolean;
+  expires_at: string | null;
+}
+
+/** Counters of the state store; `writes` counts the files that were replaced. */
+export interface StateStatistics {
+  namespaces: number;
+  keys: number;
+  bytes: number;
+  writes: number;
+}
+
+/** Namespace; without it, all of them. */
+export interface StateSubscribeParams {
+  /** Default: null. */
+  namespace?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Revision of the store; later changes are told. */
+export interface StateSubscribeResult {
+  revision: number;
+}
+
+/** Namespace; without it, every subscription of the connection on the store ends. */
+export interface StateUnsubscribeParams {
+  /** Default: null. */
+  namespace?: string | null;
+  _meta?: RequestMeta | null;
 }
 
 /** Head whose path is counted beside the whole session. */
@@ -2270,6 +2454,20 @@ export interface Methods {
    * list, add or remove folders of other programs, listed beside the profile's own. Access: status.
    */
   "catalog/roots": { params: RootsParams; result: RootsResult };
+  /** the value of a key. Access: read. */
+  "state/get": { params: StateParams; result: StateRow };
+  /** store a value under a key, on condition of its revision if wanted. Access: write. */
+  "state/set": { params: StateSetParams; result: StateSetResult };
+  /** delete a key, on condition of its revision if wanted. Access: write. */
+  "state/delete": { params: StateDeleteParams; result: StateDeleteResult };
+  /** all values of a namespace. Access: read. */
+  "state/all": { params: StateAllParams; result: StateAllResult };
+  /** the namespaces, or the keys of one, without values. Access: read. */
+  "state/list": { params: StateListParams; result: StateKeys | StateNamespaces };
+  /** receive a notification for each change of the state store. Access: read. */
+  "state/subscribe": { params: StateSubscribeParams; result: StateSubscribeResult };
+  /** stop the notifications of state/subscribe. Access: read. */
+  "state/unsubscribe": { params: StateUnsubscribeParams; result: Empty };
   /** store one entry, or several entries as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */
@@ -2404,6 +2602,7 @@ export interface Notifications {
   "session/changed": Changed;
   "session/closed": Closed;
   "catalog/changed": CatalogChanged;
+  "state/changed": StateChanged;
   "server/draining": Draining;
   "$/progress": ProgressTold;
   "$/cancelRequest": Withdrawn;
@@ -2486,6 +2685,8 @@ export interface ErrorCodes {
   idempotency_conflict: -32032;
   /** The session has no head of this name. Give `parent_id` to create the head, or branch. */
   head_not_found: -32034;
+  /** The key is not at `expected_revision`: decide again by `actual_revision` (0: no such key). */
+  revision_mismatch: -32035;
   /** The head is leased; `holder`, `epoch` and `expires_at` name the holder and the end. */
   lease_held: -32036;
   /** The lease has ended. Acquire a new lease and look at the head before you go on. */
@@ -2529,6 +2730,7 @@ export interface ErrorData {
   precondition_failed: { expected: Expected; actual: { leaf_id: string | null; seq: number }; missed: string[] };
   idempotency_conflict: { entry_id: string | null; stored_seq: number };
   head_not_found: { head: string };
+  revision_mismatch: { namespace: string; key: string; expected_revision: number; actual_revision: number };
   lease_held: { head: string; holder: { client_id: string | null; name: string | null } | null; epoch?: number; expires_at?: string };
   lease_lost: { lease_id: string };
   subscription_not_found: { session_id: string };

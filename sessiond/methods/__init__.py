@@ -6,6 +6,7 @@ server/         `server/…`
 catalog/        `catalog/…`
 scope/          `scope/…`
 retention/      `retention/…`
+state/          `state/…`
 rpc/            `rpc.…`
 initialize.py   `initialize`
 initialized.py  `initialized`
@@ -81,6 +82,13 @@ from sessiond.methods.session import (
     verify,
 )
 from sessiond.methods.session import stats as session_stats
+from sessiond.methods.state import all as state_all
+from sessiond.methods.state import delete as state_delete
+from sessiond.methods.state import get as state_get
+from sessiond.methods.state import list as state_list
+from sessiond.methods.state import set as state_set
+from sessiond.methods.state import subscribe as state_subscribe
+from sessiond.methods.state import unsubscribe as state_unsubscribe
 from sessiond.rpc.dispatch import Method
 from sessiond.service.client import Client
 
@@ -110,6 +118,13 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     scope_resolve.METHOD,
     scope_switch.METHOD,
     catalog_roots.METHOD,
+    state_get.METHOD,
+    state_set.METHOD,
+    state_delete.METHOD,
+    state_all.METHOD,
+    state_list.METHOD,
+    state_subscribe.METHOD,
+    state_unsubscribe.METHOD,
     append.METHOD,
     branch.METHOD,
     navigate.METHOD,

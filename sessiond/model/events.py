@@ -31,6 +31,8 @@ __all__ = [
     "ReplacedTold",
     "SessionEvent",
     "SignalTold",
+    "StateChange",
+    "StateChanged",
     "Synced",
     "Withdrawn",
 ]
@@ -200,6 +202,21 @@ class CatalogChanged(Struct, frozen=True):
     change: CatalogChange
 
 
+StateChange = Literal["set", "deleted", "expired", "many"]
+
+
+class StateChanged(Struct, frozen=True):
+    """A hint that a key of the state store has changed; `key` null with "many": any may have changed.
+
+    The truth is what state/get says. `revision` is that of the change, or the store's with "many".
+    """
+
+    namespace: str | None
+    key: str | None
+    revision: int
+    change: StateChange
+
+
 class Draining(Struct, frozen=True):
     """Notice that the daemon stops. Reconnect after `retry_after_ms`."""
 
@@ -237,6 +254,7 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/changed": Changed,
     "session/closed": Closed,
     "catalog/changed": CatalogChanged,
+    "state/changed": StateChanged,
     "server/draining": Draining,
     "$/progress": ProgressTold,
     "$/cancelRequest": Withdrawn,

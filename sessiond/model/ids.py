@@ -6,6 +6,7 @@ in other systems "abcdefgh\\n" became a file name that way.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 from msgspec import Meta
@@ -17,12 +18,17 @@ __all__ = [
     "PATTERN_WORDS",
     "EntryId",
     "HeadName",
+    "Namespace",
     "NewEntryId",
     "SessionId",
+    "StateKey",
+    "Tag",
     "as_uuid",
     "derive_entry_id",
     "derive_session_id",
+    "is_namespace",
     "is_session_id",
+    "is_state_key",
 ]
 
 SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
@@ -31,10 +37,23 @@ SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
 EntryId = Annotated[str, Meta(min_length=1, max_length=1024)]
 _ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$"
 _HEAD_NAME_PATTERN: Final = r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$"
+# A namespace is the name of a file, and some file systems do not tell A from a.
+_NAMESPACE_PATTERN: Final = r"^[a-z0-9][a-z0-9_.-]{0,63}(?!\n)$"
+# A key is no file name; parts like ".." are refused all the same, as programs make paths of keys.
+_STATE_KEY_PATTERN: Final = (
+    r"^(?!\.{1,2}(?:/|$))(?!.*/\.{1,2}(?:/|$))[^\x00-\x1f\x7f-\x9f\\]{1,256}(?!\n)$"
+)
+_TAG_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]{1,64}(?!\n)$"
 PATTERN_WORDS: Final = {
     SESSION_ID_PATTERN: "8 to 128 characters of A-Z a-z 0-9 _ -",
     _ENTRY_ID_PATTERN: "1 to 128 characters of A-Z a-z 0-9 _ . : -",
     _HEAD_NAME_PATTERN: "1 to 64 characters of A-Z a-z 0-9 _ . / : -",
+    _NAMESPACE_PATTERN: "1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit",
+    _STATE_KEY_PATTERN: (
+        "1 to 256 characters without control characters and backslashes, and no part between slashes"
+        " that is . or .."
+    ),
+    _TAG_PATTERN: "1 to 64 characters without control characters",
 }
 """A description of each pattern, for error messages and the schema."""
 
@@ -48,6 +67,13 @@ NewEntryId = Annotated[
 HeadName = Annotated[
     str, Meta(pattern=_HEAD_NAME_PATTERN, description=PATTERN_WORDS[_HEAD_NAME_PATTERN])
 ]
+Namespace = Annotated[
+    str, Meta(pattern=_NAMESPACE_PATTERN, description=PATTERN_WORDS[_NAMESPACE_PATTERN])
+]
+StateKey = Annotated[
+    str, Meta(pattern=_STATE_KEY_PATTERN, description=PATTERN_WORDS[_STATE_KEY_PATTERN])
+]
+Tag = Annotated[str, Meta(pattern=_TAG_PATTERN, description=PATTERN_WORDS[_TAG_PATTERN])]
 
 MAIN: Final = "main"
 _UUID_PARTS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
@@ -59,6 +85,16 @@ _SESSION_ID_CHARACTERS: Final = frozenset(
 def is_session_id(text: str) -> bool:
     """Return whether `text` may be the id of a session (and so part of a file name)."""
     return 8 <= len(text) <= 128 and _SESSION_ID_CHARACTERS.issuperset(text)
+
+
+def is_namespace(text: str) -> bool:
+    """Return whether `text` may be a namespace of the state store (and so part of a file name)."""
+    return re.search(_NAMESPACE_PATTERN, text) is not None
+
+
+def is_state_key(text: str) -> bool:
+    """Return whether `text` may be a key of the state store."""
+    return re.search(_STATE_KEY_PATTERN, text) is not None
 
 
 def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:

@@ -52,6 +52,12 @@ ERROR_DATA: Final[dict[str, dict[str, str]]] = {
     },
     "idempotency_conflict": {"entry_id": f"{_TEXT} | null", "stored_seq": _NUMBER},
     "head_not_found": {"head": _TEXT},
+    "revision_mismatch": {
+        "namespace": _TEXT,
+        "key": _TEXT,
+        "expected_revision": _NUMBER,
+        "actual_revision": _NUMBER,
+    },
     "lease_held": {
         "head": _TEXT,
         "holder": "{ client_id: string | null; name: string | null } | null",

@@ -11,6 +11,7 @@ copying/           a session made of another
 exporting/         a session as the file of another program
 hooks.py           clients asked before a call takes effect
 listing/           all sessions at once
+states/            the state store, as connections use it
 summaries/         summaries that clients or a command write
 actor/             one open session
 context/           contexts and token figures, cached

@@ -250,6 +250,7 @@ class Client:
         for session_id in list(self._present_in):
             self.disappear(session_id)
         self.service.live_catalog.feed.remove(self.listener)
+        self.service.states.feed.remove(self.listener, None)
         self.service.forget(self)
 
 

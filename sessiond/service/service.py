@@ -34,6 +34,7 @@ from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
 from sessiond.service.registry.registry import SessionRegistry
+from sessiond.service.states.states import States, StateStatistics
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
 
@@ -50,6 +51,7 @@ class ServiceStatistics(Struct, frozen=True):
     draining: bool
     holdings: HoldingsStatistics
     catalog: RosterStatistics
+    state: StateStatistics
     sessions: dict[str, HostStatistics]
 
 
@@ -98,6 +100,8 @@ class Service:
             self.compactions,
             on_leave=self.note_use,
         )
+        self.states = States(store.documents, environment, tasks)
+        tasks.start_soon(self.states.run)
         tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(watcher.run)
         tasks.start_soon(watcher.folders.run, self.live_catalog.wake)
@@ -261,6 +265,7 @@ class Service:
             draining=self.draining,
             holdings=self.byte_budget.statistics(),
             catalog=self.live_catalog.statistics(),
+            state=self.states.statistics(),
             sessions={actor.session_id: actor.statistics() for actor in actors},
         )
 

@@ -28,6 +28,7 @@ async def end_service(service: Service) -> None:
         client.listener.put(client.listener.encode(told))
         client.listener.flush()
     await service.registry.drain()
+    await service.states.drain()
     for client in list(service.clients):
         client.listener.close()
     with anyio.move_on_after(_LAST_ANSWERS_SECONDS):

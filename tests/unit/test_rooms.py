@@ -22,7 +22,10 @@ PACKAGES = sorted(path.parent for path in HOUSE.rglob("__init__.py"))
 # Their modules stand in `CONTENTS` of the command line and in `METHODS`.
 TABLES = {
     "cli/commands",
-    *(f"methods/{name}" for name in ("catalog", "retention", "rpc", "scope", "server", "session")),
+    *(
+        f"methods/{name}"
+        for name in ("catalog", "retention", "rpc", "scope", "server", "session", "state")
+    ),
 }
 # Lists, whose number of files says nothing about their number of subjects.
 LISTS = TABLES | {"dialects"}

@@ -13,6 +13,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         catalog.sqlite                    the index of files; may be thrown away
         search.sqlite                     the full-text index; made by the first search
         roots.json                        the folders that clients added as roots
+        state/<namespace>.json            the state store; made by its first write
         indexes/<session id>.index        indexes of large sessions; may be thrown away
         daemon.lock                       the lock of the profile's one daemon
 """
@@ -78,6 +79,7 @@ class Layout:
         self.pending = self.root / "pending"
         self.trash = self.root / "trash"
         self.indexes = self.root / "indexes"
+        self.state = self.root / "state"
         self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
@@ -244,7 +246,7 @@ class Layout:
 
     def half_made(self, files: Files) -> Iterator[Path]:
         """Yield every unfinished new file that an earlier daemon left. Raises StorageError."""
-        for folder in (*self.folders, self.trash, self.indexes):
+        for folder in (*self.folders, self.trash, self.indexes, self.state):
             for name in _names(files, folder):
                 if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name

@@ -9,6 +9,9 @@ forms. A file whose name only begins like one of them belongs to the user.
     <file>.torn-<stamp>                   what an opening cut from the end of a file
     <file>.torn-<stamp>-2                 a second such copy with that stamp
     .sessiond-<32 hex digits>.new         a file that is not finished
+    <namespace>.json                      a namespace of the state store
+    <namespace>.json.aside-<stamp>        a file that had the name of a namespace and was none
+    <namespace>.json.aside-<stamp>-2      a second such file with that stamp
 
 In the trash the name of a session or a draft may be followed by
 
@@ -25,10 +28,12 @@ import re
 from pathlib import Path
 from typing import Final
 
-from sessiond.model.ids import is_session_id
+from sessiond.model.ids import is_namespace, is_session_id
 
 __all__ = [
     "SUFFIX",
+    "aside_name",
+    "document_name",
     "draft_id_in",
     "id_in_name",
     "is_copy_in_trash",
@@ -36,6 +41,8 @@ __all__ = [
     "is_session_in_trash",
     "is_torn_end",
     "is_unfinished",
+    "namespace_aside",
+    "namespace_in",
     "note_id_in",
     "note_name",
     "torn_end_name",
@@ -59,6 +66,8 @@ _ENDING: Final = rf"(?a)(?:{_COPY})?(?:\.{_NUMBER})?"
 _COPY_ENDING: Final = rf"(?as)(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?"
 _ORIGIN: Final = rf"(?as).*\.origin(?:\.{_NUMBER})?"
 _NUMBERED: Final = rf"(?a)\.{_NUMBER}"
+_DOCUMENT: Final = ".json"
+_ASIDE: Final = re.compile(rf"(.+)\.aside-{_STAMP}(?:-{_NUMBER})?", re.ASCII)
 _UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
 
 
@@ -83,6 +92,30 @@ def note_id_in(name: str) -> str | None:
     """Return the id of the draft that a note is about; None for any other name."""
     draft_id = name.removesuffix(_PLACE)
     return draft_id if draft_id != name and is_session_id(draft_id) else None
+
+
+def document_name(namespace: str) -> str:
+    """Return the name of the file of a namespace."""
+    assert is_namespace(namespace), "namespaces are checked at the edge"
+    return f"{namespace}{_DOCUMENT}"
+
+
+def namespace_in(name: str) -> str | None:
+    """Return the namespace in the name of its file; None for any other name."""
+    namespace = name.removesuffix(_DOCUMENT)
+    return namespace if namespace != name and is_namespace(namespace) else None
+
+
+def aside_name(path: Path, stamp: str, number: int) -> Path:
+    """Return the `number`th name for a file that had the name of a namespace and was none."""
+    ending = f"-{number}" if number > 1 else ""
+    return path.with_name(f"{path.name}.aside-{stamp}{ending}")
+
+
+def namespace_aside(name: str) -> str | None:
+    """Return the namespace whose name a file had that was put aside; None for any other name."""
+    found = _ASIDE.fullmatch(name)
+    return None if found is None else namespace_in(found[1])
 
 
 def torn_end_name(path: Path, stamp: str, number: int) -> Path:

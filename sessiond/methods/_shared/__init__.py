@@ -9,5 +9,6 @@ nodes.py          tree nodes
 context_since.py  only what is new to the caller
 with_hooks.py     clients asked before a call takes effect
 copies.py         sessions made of another
+values.py         values of the state store
 vacant.py         sessions without a file
 """

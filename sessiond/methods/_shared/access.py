@@ -11,6 +11,7 @@ from sessiond.service.client import Access
 
 __all__ = ["allow", "require_access"]
 
+_REFUSED_WHILE_DRAINING: Final = ("session/", "state/")
 _RANK: Final = {"status": 0, "read": 1, "write": 2}
 
 
@@ -18,7 +19,7 @@ def allow(client: Client, method: Method[Client, Any]) -> None:
     """Raise PermissionDenied or Draining for a method that this client may not call now."""
     if client.access != "write":
         require_access(client, method.access)
-    if client.service.registry.draining and method.name.startswith("session/"):
+    if client.service.registry.draining and method.name.startswith(_REFUSED_WHILE_DRAINING):
         raise Draining("the daemon is stopping", retry_after_ms=RETRY_AFTER_MS)
 
 

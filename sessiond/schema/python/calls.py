@@ -24,6 +24,7 @@ NO_METHOD: Final = frozenset(
     {
         *("initialize", "initialized", "shutdown", "exit"),
         *("session/subscribe", "session/unsubscribe", "catalog/subscribe", "catalog/unsubscribe"),
+        *("state/subscribe", "state/unsubscribe"),
     }
 )
 
@@ -43,6 +44,11 @@ ANSWER_OF: Final = {
     "session/continue_recent": "Created",
     "catalog/forest": "Forest",
     "catalog/roots": "Roots RootPage.roots",
+    "state/get": "StateValue",
+    "state/set": "StateStored",
+    "state/delete": "StateDeleted",
+    "state/all": "StateValues",
+    "state/list": "StateListing",
     "session/append": "Appended",
     "session/branch": "Moved",
     "session/navigate": "Navigated",

@@ -44,6 +44,9 @@ from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.session.index import Session
+from sessiond.state import codec
+from sessiond.state.documents import Documents
+from sessiond.state.folder import DocumentFolder
 
 __all__ = ["Store"]
 
@@ -68,9 +71,18 @@ class Store:
         self.rows = Rows(layout, files, self.records, self._assembly)
         self.checks = Checks(self.session_files, layout, files)
         # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
-        now_us = (unix_ms(environment.now()) or 0) * 1000
+        now_ms = unix_ms(environment.now()) or 0
+        now_us = now_ms * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
+        state_files = DocumentFolder(
+            files,
+            layout.state,
+            codec.decode,
+            stamp=environment.file_stamp,
+            report=environment.report_trouble,
+        )
+        self.documents = Documents(state_files, now_ms, environment.report_trouble)
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool

@@ -43,6 +43,10 @@ from sessiond_client.generated.options import (
     RootsOptions,
     SearchOptions,
     SignalOptions,
+    StateAllOptions,
+    StateDeleteOptions,
+    StateListOptions,
+    StateSetOptions,
     StatsOptions,
     SwitchOptions,
     TrashOptions,
@@ -87,6 +91,11 @@ from sessiond_client.generated.results import (
     SessionInfo,
     SessionPage,
     SessionStats,
+    StateDeleted,
+    StateListing,
+    StateStored,
+    StateValue,
+    StateValues,
     StoredEntry,
     Switched,
     TrashPage,
@@ -199,6 +208,35 @@ class AsyncMethods(ABC):
         """List, add or remove folders of other programs, listed beside the profile's own."""
         answer = await self._ask("catalog/roots", options)
         return read(RootPage, answer).roots
+
+    async def state_get(self, namespace: str, key: str, **options: Unpack[Timed]) -> StateValue:
+        """The value of a key."""
+        answer = await self._ask("state/get", options, namespace=namespace, key=key)
+        return read(StateValue, answer)
+
+    async def state_set(
+        self, namespace: str, key: str, value: Any, **options: Unpack[StateSetOptions]
+    ) -> StateStored:
+        """Store a value under a key, on condition of its revision if wanted."""
+        answer = await self._ask("state/set", options, namespace=namespace, key=key, value=value)
+        return read(StateStored, answer)
+
+    async def state_delete(
+        self, namespace: str, key: str, **options: Unpack[StateDeleteOptions]
+    ) -> StateDeleted:
+        """Delete a key, on condition of its revision if wanted."""
+        answer = await self._ask("state/delete", options, namespace=namespace, key=key)
+        return read(StateDeleted, answer)
+
+    async def state_all(self, namespace: str, **options: Unpack[StateAllOptions]) -> StateValues:
+        """All values of a namespace."""
+        answer = await self._ask("state/all", options, namespace=namespace)
+        return read(StateValues, answer)
+
+    async def state_list(self, **options: Unpack[StateListOptions]) -> StateListing:
+        """The namespaces, or the keys of one, without values."""
+        answer = await self._ask("state/list", options)
+        return read(StateListing, answer)
 
     async def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
         """Store one entry, or several entries as one atom.

@@ -56,6 +56,9 @@ READS: Final = frozenset(
         "session/turns",
         "session/usage",
         "session/verify",
+        "state/all",
+        "state/get",
+        "state/list",
     }
 )
 """Methods that need no right to write: to do one twice is to do it once."""

@@ -31,6 +31,7 @@ __all__ = [
     "Replaced",
     "Signal",
     "StateChange",
+    "StateChanged",
     "Subscribed",
     "Synced",
     "WatchResult",
@@ -173,6 +174,18 @@ class CatalogChanged(Struct, frozen=True):
     change: str = "many"
 
 
+class StateChanged(Struct, frozen=True):
+    """A hint that a key of the state store has changed; `key` null with "many": any may have changed.
+
+    The truth is what state/get says. `revision` is that of the change, or the store's with "many".
+    """
+
+    revision: int
+    namespace: str | None = None
+    key: str | None = None
+    change: str = "many"
+
+
 class StateChange(Struct, frozen=True):
     """A change of a session's archived or read-only state.
 
@@ -245,6 +258,7 @@ NOTIFICATIONS: Final[dict[str, type[Struct]]] = {
     "session/presence": Presence,
     "session/changed": StateChange,
     "catalog/changed": CatalogChanged,
+    "state/changed": StateChanged,
     "$/progress": ProgressTold,
     "$/cancelRequest": Withdrawn,
 }

@@ -44,6 +44,10 @@ __all__ = [
     "RootsOptions",
     "SearchOptions",
     "SignalOptions",
+    "StateAllOptions",
+    "StateDeleteOptions",
+    "StateListOptions",
+    "StateSetOptions",
     "StatsOptions",
     "SubscribeOptions",
     "SwitchOptions",
@@ -211,6 +215,46 @@ class RootsOptions(Timed, total=False):
     action: Literal["add", "list", "remove"]
     path: str
     kind: str
+
+
+class StateSetOptions(Timed, total=False):
+    """Optional parameters of state/set.
+
+    Value of the key, with the revision that the key must have. Without `ttl_ms` the value stays
+    until it is deleted.
+    """
+
+    expected_revision: int | None
+    ttl_ms: int
+    tags: Sequence[str]
+
+
+class StateDeleteOptions(Timed, total=False):
+    """Optional parameters of state/delete.
+
+    Key, with the revision that the key must have.
+    """
+
+    expected_revision: int | None
+
+
+class StateAllOptions(Timed, total=False):
+    """Optional parameters of state/all.
+
+    Namespace, and the tags that the values must all have.
+    """
+
+    tags: Sequence[str]
+
+
+class StateListOptions(Timed, total=False):
+    """Optional parameters of state/list.
+
+    Namespace whose keys are listed, with the tags that they must all have.
+    """
+
+    namespace: str
+    tags: Sequence[str]
 
 
 class AppendOptions(_Move, total=False):

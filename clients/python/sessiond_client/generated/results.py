@@ -71,6 +71,14 @@ __all__ = [
     "SessionInfo",
     "SessionPage",
     "SessionStats",
+    "StateAside",
+    "StateDeleted",
+    "StateKey",
+    "StateListing",
+    "StateNamespace",
+    "StateStored",
+    "StateValue",
+    "StateValues",
     "StoredEntry",
     "Switched",
     "ToolFigures",
@@ -798,6 +806,89 @@ class Forest(Struct, frozen=True):
 
     nodes: list[ForestNode] = []
     text: str | None = None
+
+
+class StateValue(Struct, frozen=True, dict=True):
+    """Key of a namespace with its value, as the bytes that were stored.
+
+    `raw` is the value's bytes as stored, `value` a reading of them.
+    """
+
+    key: str
+    revision: int
+    raw: Raw = msgspec.field(name="value")
+    bytes: int = 0
+    tags: list[str] = []
+    created_at: str | None = None
+    updated_at: str | None = None
+    expires_at: str | None = None
+
+    @cached_property
+    def value(self) -> Any:
+        """The value, decoded at the first use."""
+        return wire.READ_ANY(self.raw)
+
+
+class StateKey(Struct, frozen=True):
+    """Key of a namespace without its value; `revision` 0 stands for a key that does not exist."""
+
+    key: str
+    revision: int
+    bytes: int = 0
+    tags: list[str] = []
+    created_at: str | None = None
+    updated_at: str | None = None
+    expires_at: str | None = None
+
+
+class StateStored(Struct, frozen=True):
+    """Revision of the value; `created` is false if the key had a value before."""
+
+    revision: int
+    created: bool = False
+    expires_at: str | None = None
+
+
+class StateDeleted(Struct, frozen=True):
+    """`deleted` is false if there was no such key; `revision` is that of the namespace."""
+
+    deleted: bool
+    revision: int = 0
+
+
+class StateValues(Struct, frozen=True):
+    """Values by key; `revision` is that of the namespace."""
+
+    values: list[StateValue]
+    revision: int = 0
+
+
+class StateNamespace(Struct, frozen=True):
+    """Namespace with the number of its keys; `bytes` counts keys, tags and values."""
+
+    namespace: str
+    keys: int = 0
+    bytes: int = 0
+    revision: int = 0
+
+
+class StateAside(Struct, frozen=True):
+    """File that had the name of a namespace and was put aside."""
+
+    namespace: str
+    path: str
+
+
+class StateListing(Struct, frozen=True):
+    """Keys of one namespace, or the namespaces of the store.
+
+    `keys` of the namespace that was named, else `namespaces` and `aside`.
+    """
+
+    keys: list[StateKey] = []
+    namespaces: list[StateNamespace] = []
+    aside: list[StateAside] = []
+    revision: int = 0
 
 
 class Root(Struct, frozen=True):

@@ -1,0 +1,164 @@
+"""States: the state store of a profile as connections use it.
+
+Rule 1: a read is answered at once from memory, unless a call before it waits, or a value's time is
+over: such a read waits in the line of its namespace.
+
+Rule 2: a value whose time is over is deleted durably before a read answers that it is gone. So a clock
+that is set back brings no value back: a value that was seen to be gone stays gone, and a value that
+was not yet gone lives until the clock reaches its time. If the disk refuses, the value is gone for
+the readers of this daemon, and the log says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from sessiond.limits import STATE_LOOK_SECONDS
+from sessiond.model.times import unix_ms
+from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
+from sessiond.service.states.feed import StateFeed
+from sessiond.service.states.writer import Act, NamespaceWriter
+from sessiond.state.document import Document
+from sessiond.state.documents import Documents
+from sessiond.state.folder import Aside
+
+__all__ = ["StateStatistics", "States"]
+
+# The shortest pause between two looks, so that a disk that refuses is not tried without an end.
+_PAUSE_SECONDS = 1.0
+
+
+class StateStatistics(Struct, frozen=True):
+    """Counters of the state store; `writes` counts the files that were replaced."""
+
+    namespaces: int
+    keys: int
+    bytes: int
+    writes: int
+
+
+class States:
+    """All namespaces, with a writer for each one that calls wait for."""
+
+    def __init__(self, documents: Documents, environment: Environment, tasks: TaskGroup) -> None:
+        self.documents = documents
+        self.feed = StateFeed()
+        self._environment = environment
+        self._tasks = tasks
+        self._writers: dict[str, NamespaceWriter] = {}
+        self._wake = anyio.Event()
+        self._writes = 0
+
+    # -- calls -------------------------------------------------------------------------
+
+    def change(self, ticket: Ticket, namespace: str, act: Act) -> Any:
+        """Queue a change. Raises Overloaded."""
+        return self._writer(namespace).put(act, ticket, reads=False)
+
+    def ask(self, ticket: Ticket, namespace: str, question: Callable[[Document], Any]) -> Any:
+        """Answer from a namespace, at once or in the namespace's line. Raises Overloaded."""
+        document = self._at_once(namespace)
+        if document is not None:
+            return question(document)
+        return self._writer(namespace).put(question, ticket, reads=True)
+
+    def _at_once(self, namespace: str) -> Document | None:
+        if namespace in self._writers or not self.documents.is_ready(namespace):
+            return None
+        document = self.documents.by_namespace.get(namespace)
+        if document is None:
+            return Document(namespace)
+        return None if document.is_due(self.now_ms) else document
+
+    async def all_documents(self) -> Sequence[Document]:
+        """Return all documents, once the calls before this one are served. Raises StorageError."""
+        if not self.documents.is_ready():
+            report = self._environment.report_trouble
+            await to_thread.run_sync(self.documents.recover, None, report)
+        self._sweep()
+        for done in [writer.pass_through() for writer in self._writers.values()]:
+            await done.wait()
+        by_namespace = self.documents.by_namespace
+        return [by_namespace[namespace] for namespace in sorted(by_namespace)]
+
+    async def aside(self) -> list[Aside]:
+        """Return the files that were put aside. Raises StorageError."""
+        return await to_thread.run_sync(self.documents.aside)
+
+    async def drain(self) -> None:
+        """Wait until every call is answered. No further call may come."""
+        for writer in list(self._writers.values()):
+            await writer.idle()
+
+    @property
+    def now_ms(self) -> int:
+        """The time in milliseconds since 1970."""
+        return unix_ms(self._environment.now()) or 0
+
+    def statistics(self) -> StateStatistics:
+        """Return the counters."""
+        known = self.documents.by_namespace.values()
+        return StateStatistics(
+            namespaces=len(known),
+            keys=sum(len(document.records) for document in known),
+            bytes=self.documents.size,
+            writes=self._writes,
+        )
+
+    # -- the writers -------------------------------------------------------------------
+
+    def _writer(self, namespace: str) -> NamespaceWriter:
+        writer = self._writers.get(namespace)
+        if writer is None:
+            writer = NamespaceWriter(
+                namespace, self.documents, self._environment, self.feed, callbacks=self
+            )
+            self._writers[namespace] = writer
+        return writer
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a writer in a task of the daemon."""
+        self._tasks.start_soon(run)
+
+    def committed(self, *, expiry_changed: bool) -> None:
+        """Count a write, and look when the next value expires if that has changed."""
+        self._writes += 1
+        if expiry_changed:
+            self._wake.set()
+
+    def ended(self, namespace: str) -> None:
+        """Drop a writer in whose line no call waits."""
+        del self._writers[namespace]
+
+    # -- values whose time is over -----------------------------------------------------
+
+    async def run(self) -> None:
+        """Delete values whose time is over, for as long as the daemon runs."""
+        while True:
+            with anyio.move_on_after(self._pause()):
+                await self._wake.wait()
+            self._wake = anyio.Event()
+            self._sweep()
+
+    def _pause(self) -> float | None:
+        """Return how long nothing expires; None without a value that ever expires."""
+        times = [document.next_expiry for document in self.documents.by_namespace.values()]
+        first = min((one for one in times if one is not None), default=None)
+        if first is None:
+            return None
+        left = (first - self.now_ms) / 1000
+        return min(max(left, _PAUSE_SECONDS), STATE_LOOK_SECONDS)
+
+    def _sweep(self) -> None:
+        now = self.now_ms
+        for document in list(self.documents.by_namespace.values()):
+            if document.is_due(now):
+                # The draft that the writer makes drops the expired values.
+                self._writer(document.namespace).pass_through()

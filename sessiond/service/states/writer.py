@@ -1,0 +1,214 @@
+"""Writer of one namespace: the calls in their order, and the writes that make them durable.
+
+Rule 1: the calls that wait while a write is on the disk share the next write. A read that waits
+among them sees the writes before it, and none behind it.
+
+Rule 2: an answer, a refusal too, is sent once everything that it shows is durable.
+
+Rule 3: a write that failed has changed nothing; the reads that waited with it are answered from the
+values before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from anyio import CancelScope, Event, to_thread
+from msgspec import Struct
+
+from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, TooLarge, exhausted
+from sessiond.limits import RETRY_AFTER_MS, STATE_CALLS_MAX, STATE_NAMESPACES_MAX
+from sessiond.model.deferred import DEFERRED
+from sessiond.model.times import unix_ms
+from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
+from sessiond.service.states.feed import StateFeed
+from sessiond.state.document import Document, Draft, Moment
+from sessiond.state.documents import Documents
+
+__all__ = ["Act", "NamespaceWriter", "WriterCallbacks"]
+
+Act = Callable[[Draft], Any]
+
+
+class _Waiting(Struct, eq=False):
+    """Call in line. The daemon's own calls have no ticket; they set an event once they are served."""
+
+    act: Act
+    ticket: Ticket | None
+    reads: bool
+    done: Event | None = None
+
+
+class WriterCallbacks(Protocol):
+    """The store as a writer sees it."""
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a function in a task of the daemon."""
+        ...
+
+    def committed(self, *, expiry_changed: bool) -> None:
+        """Take note of a write, which may have changed when the first value expires."""
+        ...
+
+    def ended(self, namespace: str) -> None:
+        """Drop a writer in whose line no call waits."""
+        ...
+
+
+class NamespaceWriter:
+    """The line of one namespace."""
+
+    def __init__(
+        self,
+        namespace: str,
+        documents: Documents,
+        environment: Environment,
+        feed: StateFeed,
+        callbacks: WriterCallbacks,
+    ) -> None:
+        self._namespace = namespace
+        self._documents = documents
+        self._environment = environment
+        self._feed = feed
+        self._callbacks = callbacks
+        self._line: list[_Waiting] = []
+        self._idle = Event()
+        self._idle.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no call waits or is being served."""
+        return self._idle.is_set()
+
+    async def idle(self) -> None:
+        """Wait until every call is answered."""
+        await self._idle.wait()
+
+    def put(self, act: Act, ticket: Ticket, *, reads: bool) -> Any:
+        """Queue a call; its answer comes later. Raises Overloaded."""
+        if len(self._line) >= STATE_CALLS_MAX:
+            raise Overloaded(
+                "too many calls wait for this namespace",
+                limit=STATE_CALLS_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
+        waiting = _Waiting(act, ticket, reads)
+        self._append(waiting)
+        ticket.defer(lambda: self._give_up(waiting))
+        return DEFERRED
+
+    def pass_through(self) -> Event:
+        """Queue a call of the daemon; return the event of its end, and of every call before it."""
+        done = Event()
+        self._append(_Waiting(lambda _draft: None, None, reads=True, done=done))
+        return done
+
+    def _append(self, waiting: _Waiting) -> None:
+        self._line.append(waiting)
+        if self.is_idle:
+            self._idle = Event()
+            self._callbacks.start(self._run)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """Cancel a call that no write has taken yet."""
+        if waiting in self._line:
+            self._line.remove(waiting)
+            assert waiting.ticket is not None, "only a request is cancelled"
+            waiting.ticket.fail(Cancelled("cancelled while it waited for its turn"))
+
+    async def _run(self) -> None:
+        try:
+            while self._line:
+                batch, self._line = self._line, []
+                outcomes = await self._serve(batch)
+                _settle(batch, outcomes)
+        finally:
+            self._idle.set()
+            self._callbacks.ended(self._namespace)
+
+    async def _serve(self, batch: list[_Waiting]) -> list[Any]:
+        """Return the result of each call, or the error in its place."""
+        try:
+            if not self._documents.is_ready(self._namespace):
+                await self._in_thread(self._documents.recover, self._namespace, self._report)
+            draft = self._draft()
+        except Exception as error:  # noqa: BLE001 - each call gets the error
+            return [self._refusal(error)] * len(batch)
+        outcomes = [self._stage(draft, one) for one in batch]
+        if not draft.changes:
+            return outcomes
+        try:
+            await self._in_thread(self._documents.write, draft)
+        except Exception as error:  # noqa: BLE001 - each call gets the error
+            return self._refuse(batch, self._refusal(error))
+        expiry = self._documents.next_expiry(self._namespace)
+        self._documents.commit(draft)
+        changed = expiry != self._documents.next_expiry(self._namespace)
+        self._callbacks.committed(expiry_changed=changed)
+        self._feed.tell(self._namespace, draft.changes, self._documents.committed_revision)
+        return outcomes
+
+    async def _in_thread(self, function: Callable[..., None], *args: Any) -> None:
+        # A cancelled caller must not leave a half-known write.
+        with CancelScope(shield=True):
+            await to_thread.run_sync(function, *args)
+
+    def _draft(self) -> Draft:
+        documents, now = self._documents, self._environment.now()
+        document = documents.by_namespace.get(self._namespace) or Document(self._namespace)
+        moment = Moment(now, unix_ms(now) or 0, documents.next_revision)
+        return Draft(document, moment, bytes_max=documents.bytes_max(document))
+
+    def _stage(self, draft: Draft, waiting: _Waiting) -> Any:
+        try:
+            if not waiting.reads:
+                self._require_room()
+            return waiting.act(draft)
+        except Exception as error:  # noqa: BLE001 - one call's bug must not end other calls
+            return self._refusal(error)
+
+    def _require_room(self) -> None:
+        known = self._documents.by_namespace
+        if self._namespace not in known and len(known) >= STATE_NAMESPACES_MAX:
+            text = "the store has as many namespaces as it may have: use one of them"
+            raise TooLarge(text, limit=STATE_NAMESPACES_MAX)
+
+    def _refuse(self, batch: list[_Waiting], failure: SessiondError) -> list[Any]:
+        """Return the outcomes after a failed write: reads succeed, a call that changes nothing too."""
+        self._environment.report_trouble(f"the state store was not written: {failure}")
+        outcomes: list[Any] = []
+        for waiting in batch:
+            draft = self._draft()
+            expired = len(draft.changes)
+            outcome = self._stage(draft, waiting)
+            outcomes.append(outcome if len(draft.changes) == expired else failure)
+        return outcomes
+
+    def _refusal(self, error: Exception) -> SessiondError:
+        if isinstance(error, SessiondError):
+            return error.with_traceback(None)
+        short = exhausted(error, RETRY_AFTER_MS)
+        if short is not None:
+            return short
+        incident_id = self._environment.report_bug("state store", error)
+        return Internal("a bug in sessiond", incident_id=incident_id)
+
+    def _report(self, text: str) -> None:
+        self._environment.report_trouble(text)
+
+
+def _settle(batch: list[_Waiting], outcomes: list[Any]) -> None:
+    for waiting, outcome in zip(batch, outcomes, strict=True):
+        if waiting.ticket is None:
+            continue
+        if isinstance(outcome, SessiondError):
+            waiting.ticket.fail(outcome)
+        else:
+            waiting.ticket.answer(outcome)
+    for waiting in batch:
+        if waiting.ticket is not None:
+            waiting.ticket.flush()
+        if waiting.done is not None:
+            waiting.done.set()

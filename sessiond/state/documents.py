@@ -1,0 +1,113 @@
+"""Documents: all namespaces of a profile, read at a start. Reads are answered from memory.
+
+Law: memory is never ahead of the disk. `write` makes a draft durable in a worker thread; `commit`
+takes it over behind that, where the reads are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sessiond.errors import StorageError
+from sessiond.limits import STATE_BYTES_MAX, STATE_NAMESPACE_BYTES_MAX
+from sessiond.state.codec import encode
+from sessiond.state.document import Document, Draft
+from sessiond.state.folder import Aside, DocumentFolder
+
+__all__ = ["Documents"]
+
+
+class Documents:
+    """Documents of one profile."""
+
+    def __init__(
+        self, folder: DocumentFolder[Document], first_revision: int, report: Callable[[str], None]
+    ) -> None:
+        """Read every file. A failure is reported, and keeps what could not be read from being used.
+
+        `first_revision` comes from the clock: if files are lost, it still exceeds their revisions.
+        """
+        self.by_namespace: dict[str, Document] = {}
+        self.revision = first_revision
+        """Highest revision that a change has, or had before it was refused by the disk."""
+        self.committed_revision = first_revision
+        """Revision of the latest change that is durable."""
+        self._failed: set[str] = set()
+        self._is_listed = False
+        self._folder = folder
+        try:
+            self._list(report)
+        except StorageError as error:
+            report(f"{error}; the state store cannot be used until that is mended")
+
+    @property
+    def size(self) -> int:
+        """Bytes of all documents, as their own sizes count."""
+        return sum(document.size for document in self.by_namespace.values())
+
+    def next_revision(self) -> int:
+        """Return a revision that no change has."""
+        self.revision += 1
+        return self.revision
+
+    def bytes_max(self, document: Document) -> int:
+        """Return how many bytes a document may have now."""
+        return min(STATE_NAMESPACE_BYTES_MAX, STATE_BYTES_MAX - self.size + document.size)
+
+    def next_expiry(self, namespace: str) -> int | None:
+        """Return when the first value of a namespace expires; None if none does."""
+        document = self.by_namespace.get(namespace)
+        return None if document is None else document.next_expiry
+
+    def is_ready(self, namespace: str | None = None) -> bool:
+        """Return whether a namespace, or all of them, can be read from memory."""
+        return self._is_listed and (
+            not self._failed if namespace is None else namespace not in self._failed
+        )
+
+    def recover(self, namespace: str | None, report: Callable[[str], None]) -> None:
+        """Read again what could not be read. Blocking. Raises StorageError."""
+        if not self._is_listed:
+            self._list(report)
+        if namespace in self._failed:
+            self._load(namespace)
+
+    def failures(self) -> list[str]:
+        """Return the namespaces whose files cannot be read."""
+        return sorted(self._failed)
+
+    def aside(self) -> list[Aside]:
+        """Return the files that were put aside. Blocking. Raises StorageError."""
+        return self._folder.aside()
+
+    def write(self, draft: Draft) -> None:
+        """Make a draft durable. Blocking. Raises StorageError."""
+        self._folder.replace(draft.namespace, encode(draft))
+
+    def commit(self, draft: Draft) -> None:
+        """Take over a draft that is durable."""
+        document = self.by_namespace.get(draft.namespace)
+        if document is None:
+            document = self.by_namespace[draft.namespace] = Document(draft.namespace)
+        document.commit(draft)
+        self.committed_revision = max(self.committed_revision, draft.revision)
+
+    def _list(self, report: Callable[[str], None]) -> None:
+        namespaces = self._folder.namespaces()
+        if namespaces:
+            self._folder.settle()
+        for namespace in namespaces:
+            try:
+                self._load(namespace)
+            except StorageError as error:
+                self._failed.add(namespace)
+                report(f"{error}; the namespace {namespace} cannot be used until that is mended")
+        self._is_listed = True
+
+    def _load(self, namespace: str) -> None:
+        document = self._folder.load(namespace)
+        self._failed.discard(namespace)
+        if document is not None:
+            self.by_namespace[namespace] = document
+            self.revision = max(self.revision, document.revision)
+            self.committed_revision = max(self.committed_revision, document.revision)
