@@ -9,6 +9,7 @@ nodes.py          tree nodes
 context_since.py  only what is new to the caller
 with_hooks.py     clients asked before a call takes effect
 copies.py         sessions made of another
+switching.py      clients asked before a connection goes to another session
 values.py         values of the state store
 vacant.py         sessions without a file
 """
