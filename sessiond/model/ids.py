@@ -33,8 +33,8 @@ __all__ = [
 
 SESSION_ID_PATTERN: Final = r"^[A-Za-z0-9_-]{8,128}(?!\n)$"
 
-# An id that refers to an entry: files of other programs may have any string as an id.
-EntryId = Annotated[str, Meta(min_length=1, max_length=1024)]
+# An id that refers to an entry: files of other programs may have any string as an id, of any length.
+EntryId = Annotated[str, Meta(min_length=1)]
 _ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$"
 _HEAD_NAME_PATTERN: Final = r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$"
 # A namespace is the name of a file, and some file systems do not tell A from a.

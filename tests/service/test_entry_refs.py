@@ -116,3 +116,35 @@ async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(hous
         found = await resolved(wire, ids[0], ids[-1], "00000000000000000000000000000bb8")
     assert [one["entry_id"] for one in found] == [ids[0], ids[-1], ids[-1]]
     assert [one["short"] for one in found] == ["00000001", "00000bb8", "00000bb8"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_every_method_takes_an_id_of_any_length_that_a_foreign_line_has(
+    house: House, dialect: str
+) -> None:
+    long = "x" * 1500
+    lines = chained(["entry-1", long])
+    house.put(pi_text(lines) if dialect == "pi" else lines)
+    asked = {"session_id": SESSION}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        info = (await wire.call("session/open", entry_id=long))["session"]
+        assert (info["leaf_id"], info["problems"]) == (long, 0)
+        assert (await wire.call("session/entry", **asked, entry_id=long))["entry"]["id"] == long
+        for method in ("session/path", "build_context"):
+            await wire.call(method, **asked, entry_id=long)
+        assert (await resolved(wire, long))[0]["entry_id"] == long
+        await wire.call("session/label", **asked, entry_id=long, label="here")
+        labels = (await wire.call("session/labels", **asked))["labels"]
+        assert [one["entry_id"] for one in labels] == [long]
+        await wire.call("session/branch", **asked, entry_id="entry-1", head="main")
+        await wire.call("session/branch", **asked, entry_id=long, head="main")
+        await wire.call("session/fork", **asked, at=long)
+        message = {"role": "user", "content": "on", "timestamp": 1768473000000}
+        await wire.call("append", **asked, message=message, parent_id=long)
+        await wire.call("session/rewind", **asked, to=long)
+        refused = await wire.refusal("session/entry", **asked, entry_id=f"{long}x")
+        assert refused.data["kind"] == "entry_not_found"
+        # An id that a client chooses keeps its bound.
+        entry = {"type": "custom", "custom_type": "x", "id": long + "y"}
+        refused = await wire.refusal("append", **asked, entry=entry)
+        assert refused.data["kind"] == "invalid_params"
