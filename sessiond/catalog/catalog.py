@@ -27,11 +27,13 @@ from sessiond.catalog.statements import (
     drop_unlisted,
     erase,
     find_known,
+    find_related,
     find_roots,
     find_settled_drafts,
     find_shown,
     insert,
     place,
+    tables_in_use,
     unlist,
 )
 from sessiond.errors import StorageError
@@ -64,6 +66,10 @@ class Catalog:
     def at(self, path: str) -> list[Known]:
         """Return the records of the file at a path: one, unless an older version made several."""
         return self.file.use(lambda connection: at_path(connection, path))
+
+    def related(self, path: str, ids: Iterable[str]) -> list[Known]:
+        """Return the records of the file at a path, as `at` does, and of the sessions `ids`."""
+        return self.file.use(lambda connection: find_related(connection, path, ids))
 
     def place(self, session_id: str, path: str, mark: Mark) -> None:
         """Record the path and the epoch of a session's file; the list columns stay."""
@@ -217,8 +223,9 @@ def _put(
     connection: sqlite3.Connection, rows: Sequence[Stored], gone: Sequence[str]
 ) -> dict[str, Shown]:
     before: dict[str, Shown] = {}
+    tables = tables_in_use(connection)
     for session_id in [*(row.session_id for row in rows), *gone]:
-        shown = find_shown(connection, session_id)
+        shown = find_shown(connection, session_id, tables)
         if shown is not None:
             before[session_id] = shown
     for row in rows:

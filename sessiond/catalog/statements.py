@@ -21,11 +21,13 @@ __all__ = [
     "drop_unlisted",
     "erase",
     "find_known",
+    "find_related",
     "find_roots",
     "find_settled_drafts",
     "find_shown",
     "insert",
     "place",
+    "tables_in_use",
     "unlist",
 ]
 
@@ -64,6 +66,18 @@ def at_path(connection: sqlite3.Connection, path: str) -> list[Known]:
     rows = connection.execute(
         f"SELECT {_KNOWN} FROM sessions WHERE path = ? ORDER BY listed DESC, session_id",  # noqa: S608
         (path,),
+    )
+    return [_known(row) for row in rows]
+
+
+def find_related(connection: sqlite3.Connection, path: str, ids: Iterable[str]) -> list[Known]:
+    """Return the records of the file at a path, and of the sessions with these ids."""
+    wanted = tuple(ids)
+    places = ",".join("?" * len(wanted))
+    rows = connection.execute(
+        f"SELECT {_KNOWN} FROM sessions WHERE path = ? OR session_id IN ({places}) "  # noqa: S608
+        "ORDER BY listed DESC, session_id",
+        (path, *wanted),
     )
     return [_known(row) for row in rows]
 
@@ -107,9 +121,13 @@ def place(connection: sqlite3.Connection, session_id: str, path: str, mark: Mark
     connection.execute(_PLACE, (session_id, path, *seen))
 
 
-def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
+def find_shown(
+    connection: sqlite3.Connection,
+    session_id: str,
+    tables: Iterable[str] = ("sessions", "volatile"),
+) -> Shown | None:
     """Return what lists show of a session; None if it is not listed."""
-    for table in ("sessions", "volatile"):
+    for table in tables:
         row = connection.execute(
             f"SELECT info, draft, archived, has_assistant FROM {table} "  # noqa: S608 - our names
             "WHERE session_id = ? AND listed = 1",
@@ -118,6 +136,12 @@ def find_shown(connection: sqlite3.Connection, session_id: str) -> Shown | None:
         if row is not None:
             return Shown(row[0], *map(bool, row[1:]))
     return None
+
+
+def tables_in_use(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the tables that hold rows of sessions."""
+    (volatile,) = connection.execute("SELECT EXISTS (SELECT 1 FROM volatile)").fetchone()
+    return ("sessions", "volatile") if volatile else ("sessions",)
 
 
 def drop(connection: sqlite3.Connection, session_id: str) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from sessiond.catalog.file import CatalogFile
 from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.ids import derive_session_id
@@ -420,6 +424,83 @@ async def test_samples_of_other_programs_are_listed_as_they_are(
         recent = await wire.call("session/continue_recent", cwd=old["cwd"])
         assert recent["session"]["id"] != old["id"]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", ["pi", "operator", "piglet", "sharur"])
+async def test_the_first_list_reads_each_file_of_a_root_in_one_opening(
+    house_of: Counting, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, count = tmp_path.resolve() / "samples", 12
+    content = (SAMPLES / kind / f"{kind}.jsonl").read_bytes()
+    header_id = re.search(rb'"id":"([^"]+)"', content)
+    assert header_id is not None
+    folder.mkdir()
+    for number in range(count):
+        name = f"session-{number:02}"
+        path = folder / f"{name}.jsonl"
+        path.write_bytes(content.replace(header_id[1], name.encode()))
+        os.utime(path, (1, 1))
+    uses: list[object] = []
+    use = CatalogFile.use
+
+    def counted(file: CatalogFile, work: Callable[..., Any]) -> Any:
+        uses.append(work)
+        return use(file, work)
+
+    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("catalog/roots", action="add", path=str(folder), kind=kind)
+        house_of.opened.clear()
+        house_of.looked.clear()
+        monkeypatch.setattr(CatalogFile, "use", counted)
+        assert await ids(wire) == [f"session-{number:02}" for number in range(count)]
+        opened = Counter(path for path in house_of.opened if folder in path.parents)
+        looked = Counter(path for path in house_of.looked if folder in path.parents)
+        assert set(opened.values()) == {1}
+        assert len(opened) == len(looked) == count
+        # One look right before the opening, beside the one at the whole folder.
+        assert set(looked.values()) == {1}
+        # One lookup for each file; all rows are stored together.
+        assert len(uses) <= count + 10
+
+
+async def test_what_a_daemon_recorded_of_a_root_stays_whatever_became_of_the_files(
+    real_house: House, root: Path
+) -> None:
+    path = root / WORK / "any name.jsonl"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        before = {one["id"]: one for one in (await wire.call("session/list"))["sessions"]}
+    # While no daemon runs, one file grows and a copy of another comes under another name.
+    with path.open("ab") as file:
+        line = pi_line("10000009", "10000001", "more")
+        file.write(json.dumps(line).encode() + b"\n")
+    shutil.copy(path, root / WORK / "a copy.jsonl")
+    async with real_house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        sessions = (await wire.call("session/list"))["sessions"]
+        found = {one["path"]: one for one in sessions}
+        grown = found[str(path)]
+        assert grown["id"] == "session-p2"
+        assert grown["epoch"] == before["session-p2"]["epoch"]
+        assert grown["message_total"] == before["session-p2"]["message_total"] + 1
+        copy = str(root / WORK / "a copy.jsonl")
+        assert found[copy]["id"] == derive_session_id(copy)
+        assert len(sessions) == len(before) + 1
+        epochs = {one["id"]: one["epoch"] for one in sessions}
+        await wire.call("catalog/roots", action="remove", path=str(root))
+        assert (await wire.call("session/list"))["sessions"] == []
+        await add_root(wire, root)
+        sessions = (await wire.call("session/list"))["sessions"]
+        assert {one["id"]: one["epoch"] for one in sessions} == epochs
+
+
+async def test_a_file_in_the_place_of_a_link_is_listed(real_house: House, root: Path) -> None:
+    link = root / WORK / "link.jsonl"
+    link.symlink_to(root / WORK / "any name.jsonl")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await ids(wire) == ["session-p1", "session-p2"]
+        put(root / WORK, "new", pi_file("session-p3", "c")).replace(link)
+        assert await ids(wire) == ["session-p1", "session-p2", "session-p3"]
 
 
 class Counting(Files):

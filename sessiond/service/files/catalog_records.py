@@ -67,10 +67,10 @@ class CatalogRecords:
         if known is None or known.path != str(path):
             self.catalog.place(session_id, str(path), Mark(self._new_epoch(), 0, ""))
 
-    def id_for(
+    def identify(
         self, path: Path, header_id: str, other: str | None, is_deleted: Callable[[str], bool]
-    ) -> str:
-        """Return the session id of a file whose name has none.
+    ) -> tuple[str, Known | None]:
+        """Return the session id of a file whose name has none, and the session's record.
 
         A path keeps the id that it is recorded under, also if another program put another file
         there, unless the session of that id was deleted. A path without a record gets the id in the
@@ -78,20 +78,22 @@ class CatalogRecords:
         another file; then the id is derived from the path.
         """
         derived = derive_session_id(str(path))
-        recorded = [known.session_id for known in self.catalog.at(str(path))]
+        related = self.catalog.related(str(path), (header_id, derived))
+        by_id = {known.session_id: known for known in related}
+        recorded = [known.session_id for known in related if known.path == str(path)]
         if derived in recorded:
-            return derived
+            return derived, by_id[derived]
         if header_id not in recorded:
             for session_id in recorded:
                 if not is_deleted(session_id):
-                    return session_id
-        if not is_session_id(header_id):
-            return derived
-        if other is None:
-            known = self.known(header_id)
-            other = known.path if known is not None and self._may_exist(known.path) else None
-        is_free = other is None or str(path) in {other, os.path.realpath(other)}
-        return header_id if is_free else derived
+                    return session_id, by_id[session_id]
+        if is_session_id(header_id):
+            known = by_id.get(header_id)
+            if other is None and known is not None and self._may_exist(known.path):
+                other = known.path
+            if other is None or str(path) in {other, os.path.realpath(other)}:
+                return header_id, known
+        return derived, by_id.get(derived)
 
     def others(self, known: Known) -> list[Known]:
         """Return the records of other sessions at the path of a session."""

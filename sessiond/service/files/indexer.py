@@ -5,6 +5,7 @@ The first line decides the dialect; the intake indexes the other lines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,8 @@ class Indexer:
 
     `in_place`: the file is to be served where it is, so a file of an older version of its dialect is
     indexed as the current version has its lines. `strict`: a line that is no entry raises BadLine
-    instead of being kept. `session_id`: the id under which the file is served, if known.
+    instead of being kept. `session_id`: the id under which the file is served, if known; `identify`
+    gives that id by the id in the header, once. What `identify` raises comes out of a visit.
     """
 
     def __init__(
@@ -38,9 +40,11 @@ class Indexer:
         in_place: bool = False,
         strict: bool = False,
         session_id: str | None = None,
+        identify: Callable[[str], str] | None = None,
     ) -> None:
         self.path = path
-        self._session_id = session_id
+        self.session_id = session_id
+        self._identify = identify
         self._in_place = in_place
         self._strict = strict
         self._dialect: Dialect | None = None
@@ -149,7 +153,9 @@ class Indexer:
         self._session = Session(dialect.rules)
         if self._upgrade is not None:
             self._session.facts.update(self._upgrade.facts)
-        session_ids = {self._header.id, self._session_id or self._header.id}
+        if self._identify is not None and self.session_id is None:
+            self.session_id = self._identify(self._header.id)
+        session_ids = {self._header.id, self.session_id or self._header.id}
         self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
         self._take = self._intake.take if self._upgrade is None else self._take_older

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from sessiond.catalog.rows import Fingerprint, Known, Stored
@@ -54,12 +55,28 @@ class Rows:
     ) -> Stored:
         """Return the row of a file that is not open."""
         indexer = Indexer(path, in_place=True, session_id=session_id)
+        return self._read(indexer, known, fingerprint)
+
+    def read_new(
+        self, path: Path, identify: Callable[[str], str], fingerprint: Fingerprint
+    ) -> Stored:
+        """Return the row of a file without a record, in one opening.
+
+        `identify` gives the session id by the id in the header; what `identify` raises ends the
+        reading.
+        """
+        indexer = Indexer(path, in_place=True, identify=identify)
+        return self._read(indexer, None, fingerprint)
+
+    def _read(self, indexer: Indexer, known: Known | None, fingerprint: Fingerprint) -> Stored:
+        path = indexer.path
         journal = Journal.read_only(self._files, path, indexer.visit_lines)
         try:
             with telling("read", path):
                 judge_tail(self._files, journal, indexer)
             if (upgrade := indexer.upgrade) is not None:
                 journal.translate(upgrade.again, upgrade.take)
+            session_id = indexer.session_id or indexer.header.id
             opened = self._assembly.opened(path, session_id, known, journal, indexer)
             return self._records.row(snapshot(opened), fingerprint)
         finally:

@@ -243,7 +243,7 @@ class Store:
         taken = self.session_files.find(header_id) if is_session_id(header_id) else None
         other = None if taken is None else str(taken)
         is_deleted = self.session_files.trash.has
-        session_id = self.records.id_for(path, header_id, other, is_deleted)
+        session_id, _ = self.records.identify(path, header_id, other, is_deleted)
         known = self.records.known(session_id)
         # A root may list the file under the name of a link.
         if known is None or os.path.realpath(known.path) != str(path):

@@ -70,13 +70,18 @@ class FileIndex:
             session_id = self._layout.id_of(folder / name)
             if session_id is None and folder != self._layout.pending:
                 session_id = identify(folder / name)
-            self._id_at[path] = session_id
+            self._id_at[path] = None
             if session_id is not None:
-                files = self._files_of.setdefault(session_id, [])
-                files.append(path)
-                if len(files) > 1:
-                    files.sort(key=self._rank)
+                self.claim(path, session_id)
                 yield session_id
+
+    def claim(self, path: str, session_id: str) -> None:
+        """Record the session of a file that `update` met and that had no session until now."""
+        self._id_at[path] = session_id
+        files = self._files_of.setdefault(session_id, [])
+        files.append(path)
+        if len(files) > 1:
+            files.sort(key=self._rank)
 
     def take_gone(self) -> list[str]:
         """Return the files that disappeared since the last call."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -52,6 +52,17 @@ class Unreadable(Struct, frozen=True):
 
     path: str
     reason: str
+
+
+class _IsLinked(Exception):
+    """End of the reading of a link to a file that is listed where the file lies."""
+
+
+class _IsRecorded(Exception):
+    """End of the reading of a file whose session has a record, or another file."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
 
 
 class FolderScanner:
@@ -88,6 +99,8 @@ class FolderScanner:
         # Files that were listed because of a root that is no root any more.
         self._left: dict[str, str] = {}
         self._seen: dict[str, Fingerprint] = {}
+        # Files of roots whose ids the reading of the files will tell.
+        self._arrived: dict[str, FileStat] = {}
         self._unreadable: dict[str, str] = {}
         self._folders = MtimeCache(self._files)
         self._next_full = float("-inf")
@@ -271,6 +284,8 @@ class FolderScanner:
         for name, one in found.items():
             path = f"{folder}/{name}"
             session_id = self._claims.id_at(path)
+            if path in self._arrived:
+                continue
             if session_id is None and one is not None and is_session_name(name):
                 self._refused[path] = _state(one)
             elif one is not None and self._seen.get(path) != fingerprint_of(one):
@@ -292,21 +307,25 @@ class FolderScanner:
             # Neither an answer nor the catalog can hold a name that is not UTF-8.
             self._unreadable[str(path)] = "its name is not UTF-8: rename it"
             return None
+        if found is not None and path.parent not in self._claims.folders:
+            self._arrived[str(path)] = found
+            return None
         try:
             header_id = self._store.rows.header_id(path)
         except SessiondError as error:
             self._unreadable[str(path)] = str(error)
             return None
-        if self._is_linked(path):
-            return None
+        session_id, _ = self._named(path, header_id)
+        return session_id
+
+    def _named(self, path: Path, header_id: str) -> tuple[str, Known | None]:
+        """Return the session id of a file whose name has none, and the session's record."""
         other, _ = self._claims.of(header_id)
         is_deleted = self._store.session_files.trash.has
-        return self._store.records.id_for(path, header_id, other, is_deleted)
+        return self._store.records.identify(path, header_id, other, is_deleted)
 
     def _is_linked(self, path: Path) -> bool:
         """Return whether a file of a root is a link to a file that is listed where it lies."""
-        if path.parent in self._claims.folders:
-            return False
         try:
             if not stat.S_ISLNK(self._files.lstat(path).st_mode):
                 return False
@@ -331,16 +350,62 @@ class FolderScanner:
     def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
         rows: list[Read] = []
         gone: list[str] = []
-        for done, session_id in enumerate(touched, 1):
-            row = self._settle_one(session_id, gone)
+        total = len(self._arrived) + len(touched)
+        for done, row in enumerate(self._readings(touched, gone), 1):
             if row is not None:
                 rows.append(row)
             if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
                 self._put(rows, gone, tell)
                 rows, gone = [], []
-            if len(touched) > SCAN_BATCH_ROWS:
-                report(done, len(touched))
+            if total > SCAN_BATCH_ROWS:
+                report(min(done, total), total)
         self._put(rows, gone, tell)
+
+    def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
+        """Yield what each file that may have changed was read to; None without a new row."""
+        arrived, self._arrived = self._arrived, {}
+        recorded = set(touched)
+        for path, found in arrived.items():
+            yield self._read_arrived(Path(path), found, recorded)
+        for session_id in sorted(recorded):
+            yield self._settle_one(session_id, gone)
+
+    def _read_arrived(self, path: Path, found: FileStat, recorded: set[str]) -> Read | None:
+        """Return the row of a file of a root, read in one opening.
+
+        A file whose session has a record, or another file, is read as any known session is: its
+        session id is added to `recorded`.
+        """
+
+        def identify(header_id: str) -> str:
+            if self._is_linked(path):
+                raise _IsLinked
+            session_id, known = self._named(path, header_id)
+            self._claims.claim(str(path), session_id)
+            if known is not None or self._claims.of(session_id) != (str(path), []):
+                raise _IsRecorded(session_id)
+            return session_id
+
+        fingerprint = fingerprint_of(found)
+        if not is_settled(fingerprint.mtime_ns, self._files.now()):
+            fingerprint = NOTHING
+        try:
+            row = self._store.rows.read_new(path, identify, fingerprint)
+        except _IsLinked:
+            self._refused[str(path)] = _state(found)
+            return None
+        except _IsRecorded as found_id:
+            recorded.add(found_id.session_id)
+            return None
+        except (SessiondError, OSError) as error:
+            self._unreadable[str(path)] = str(error)
+            if self._claims.id_at(str(path)) is None:
+                self._refused[str(path)] = _state(found)
+            elif not isinstance(error, (StorageError, OSError)):
+                self._seen[str(path)] = fingerprint_of(found)
+            return None
+        self._seen[str(path)] = fingerprint
+        return row, None
 
     def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
         # The actor of a session that was opened meanwhile reports its changes.
