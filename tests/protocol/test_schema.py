@@ -16,6 +16,7 @@ from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.schema import FORMATS
 from sessiond.schema.python import FILES, FOLDER
+from sessiond.schema.python.names import BASES, MESSAGES, REQUESTS, RESULTS
 from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
 
 SCHEMA: dict[str, Any] = json.loads(FORMATS["jsonschema"]())
@@ -24,6 +25,16 @@ CHECKED_IN = {
     "openrpc": "protocol.openrpc.json",
     "typescript": "clients/typescript/protocol.d.ts",
 }
+
+
+# What the library itself reads, or reads only in part.
+NOT_OFFERED: dict[str, set[str]] = {
+    "StateChange": {"session_id"},
+    "ProgressValue": {"kind"},
+    "Subscribed": {"heads", "leaf_id"},
+    "InitializeResult": {"instance_id", "limits", "protocol_version", "server_info"},
+}
+READ_IN_PART = {"EntryName", "Capabilities"}
 
 
 def validator(schema: dict[str, Any]) -> Draft202012Validator:
@@ -44,6 +55,17 @@ def test_the_generated_files_of_the_python_client_are_todays() -> None:
     for name, text in FILES.items():
         found = (folder / name).read_text()
         assert found == text(), f"{FOLDER}/{name} is of another day; run: make schema"
+
+
+def test_the_python_client_offers_every_member_of_what_the_daemon_sends() -> None:
+    rows = (*MESSAGES, *RESULTS, *REQUESTS)
+    offered = {name: set(re.findall(r"(?:^| )(\w+)", fields)) for name, _, fields in rows}
+    for name, sources, _ in rows:
+        members = {one for each in sources.split() for one in SCHEMA["$defs"][each]["properties"]}
+        fields = offered[name] | offered.get(BASES.get(name, ""), set())
+        assert fields <= members
+        if name not in READ_IN_PART:
+            assert members - fields == NOT_OFFERED.get(name, set()), name
 
 
 def test_the_schema_is_a_schema_and_names_everything() -> None:

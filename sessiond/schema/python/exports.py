@@ -22,7 +22,7 @@ _EXPORTS: Final = {
         " Timeout"
     ),
     "events": (
-        "CatalogChanged Changed Cursor EntryEvent Event Flushed Lagged Notice Presence Present"
+        "CatalogChanged Changed Cursor Departure EntryEvent Event Flushed Lagged Notice Presence Present"
         " Replaced Signal Synced"
     ),
     "generated.requests": "BeforeBranch BeforeCompact BeforeFork BeforeSwitch Summarize",

@@ -34,13 +34,14 @@ Row = tuple[str, str, str]
 MESSAGES: Final[tuple[Row, ...]] = (
     ("Cursor", "After", "seq entry_id~ epoch~"),
     ("EntryName", "Message", "id type"),
-    ("EntryEvent", "SessionEvent", "session_id epoch seq entry! head~ leaf_id~ origin~"),
+    ("EntryEvent", "SessionEvent", "session_id epoch seq entry! head~ leaf_id~ origin~ dropped="),
     ("Synced", "Synced", "session_id seq"),
     ("Lagged", "Lagged", "session_id seq dropped_signals="),
     ("Replaced", "ReplacedTold", "session_id epoch reason="),
     ("Signal", "SignalTold", "session_id kind data!? origin~"),
-    ("Present", "Present", "state access=write since= client_id? name? head? data?"),
-    ("Presence", "PresenceTold", "session_id clients"),
+    ("Present", "Present", "state access=write since= client_id? name? head? data? reason?"),
+    ("Departure", "Departure", "reason client_id? name?"),
+    ("Presence", "PresenceTold", "session_id clients left?"),
     ("CatalogChanged", "CatalogChanged", "revision session_id? change=many"),
     ("StateChanged", "StateChanged", "revision namespace? key? change=many"),
     ("StateChange", "Changed", "archived read_only read_only_reason?"),
@@ -70,7 +71,8 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Scope", "Scope", "scope agent? project?"),
     ("SessionAnswer", "SessionResult", "session"),
     ("Created", "CreateResult", "session created=true"),
-    ("SessionPage", "ListResult", "sessions next_cursor? revision?"),
+    ("UnreadableFile", "Unreadable", "path reason="),
+    ("SessionPage", "ListResult", "sessions next_cursor? revision? unreadable="),
     ("AppendedEntry", "StoredEntry", "id parent_id seq timestamp?"),
     ("Appended", "Receipt", "entries leaf_id seq head=main duplicate= durability=disk"),
     ("SeqAnswer", "Labelled", "seq"),
@@ -83,8 +85,8 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("EntryPage", "EntriesResult", "entries next_seq? seq?"),
     ("PathPage", "PathResult", "entries next_cursor?"),
     ("PresenceAnswer", "PresenceResult", "clients"),
-    ("Imported", "ImportResult", "session report? twins="),
-    ("Exported", "ExportResult", "path? content?"),
+    ("Imported", "ImportResult", "session report? twins= imported=true"),
+    ("Exported", "ExportResult", "path? content? entries? notes="),
     # Heads, trees and contexts.
     ("Moved", "Moved", "leaf_id head=main seq?"),
     ("Rewound", "Rewound", "leaf_id seq head=main rewound= rewound_count?"),
@@ -106,7 +108,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "NestedNode",
         (
             "id parent_id? seq? type= depth= children= on_active_path= label? preview? tokens_before?"
-            " timestamp?"
+            " timestamp? resolved_parent_id~"
         ),
     ),
     ("TurnBlock", "ShownBlock", "type content? meta?"),
@@ -252,6 +254,7 @@ TYPES: Final = {
     "Context.model": "dict[str, Any]",
     "Context.sources": "list[Any]",
     "Context.tokens": "Any",
+    "EntryEvent.dropped": "bool",
     "EntryEvent.origin": "dict[str, Any]",
     "ForestNode.gutters": "list[dict[str, Any]]",
     "Imported.report": "Any",

@@ -20,6 +20,7 @@ __all__ = [
     "Capabilities",
     "CatalogChanged",
     "Cursor",
+    "Departure",
     "EntryEvent",
     "EntryName",
     "InitializeResult",
@@ -73,6 +74,7 @@ class EntryEvent(Struct, frozen=True, dict=True):
     leaf_id: str | UnsetType | None = UNSET
     """The head's leaf right after this entry; unset where the entry moves no head."""
     origin: dict[str, Any] | UnsetType = UNSET
+    dropped: bool = False
 
     @cached_property
     def entry(self) -> dict[str, Any]:
@@ -151,6 +153,15 @@ class Present(Struct, frozen=True):
     name: str | None = None
     head: str | None = None
     data: Any = None
+    reason: str | None = None
+
+
+class Departure(Struct, frozen=True):
+    """A connection that ended its presence, with the reason that it gave."""
+
+    reason: str
+    client_id: str | None = None
+    name: str | None = None
 
 
 class Presence(Struct, frozen=True):
@@ -161,6 +172,7 @@ class Presence(Struct, frozen=True):
 
     session_id: str
     clients: list[Present]
+    left: Departure | None = None
 
 
 class CatalogChanged(Struct, frozen=True):

@@ -91,6 +91,7 @@ __all__ = [
     "TurnBlock",
     "TurnPage",
     "Unloadable",
+    "UnreadableFile",
     "Verified",
     "WindowUsage",
 ]
@@ -178,12 +179,20 @@ class Created(Struct, frozen=True):
     created: bool = True
 
 
+class UnreadableFile(Struct, frozen=True):
+    """A file in a folder of sessions that is no session."""
+
+    path: str
+    reason: str = ""
+
+
 class SessionPage(Struct, frozen=True):
     """Page of sessions, and the files in the session folders that cannot be read as sessions."""
 
     sessions: list[SessionInfo]
     next_cursor: str | None = None
     revision: Any = None
+    unreadable: list[UnreadableFile] = []
 
 
 class AppendedEntry(Struct, frozen=True):
@@ -273,6 +282,7 @@ class Imported(Struct, frozen=True):
     session: SessionInfo
     report: Any = None
     twins: list[str] = []
+    imported: bool = True
 
 
 class Exported(Struct, frozen=True):
@@ -280,6 +290,8 @@ class Exported(Struct, frozen=True):
 
     path: str | None = None
     content: str | None = None
+    entries: int | None = None
+    notes: list[str] = []
 
 
 class Moved(Struct, frozen=True):
@@ -384,6 +396,7 @@ class NestedNode(Struct, frozen=True):
     preview: str | None = None
     tokens_before: int | None = None
     timestamp: str | None = None
+    resolved_parent_id: str | UnsetType | None = UNSET
 
 
 class TurnBlock(Struct, frozen=True):
