@@ -331,8 +331,8 @@ STATE_NAMESPACES_MAX: Final = 4_096
 STATE_TAGS_MAX: Final = 32
 # methods: the longest time to live of a value, about a hundred years; a longer one is invalid_params.
 STATE_TTL_MS_MAX: Final = 100 * 366 * 24 * 3_600_000
-# state: bytes of a file of the store; a larger file is none that the store wrote.
-STATE_FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+# state: bytes of a file of the store, or of one that is loaded; a larger file is refused.
+STATE_FILE_BYTES_MAX: Final = 128 * 1024 * 1024
 # service/states: calls that wait for the writer of one namespace; one more is overloaded.
 STATE_CALLS_MAX: Final = 8_192
 # service/states: the longest pause between two looks for values whose time is over, since the clock

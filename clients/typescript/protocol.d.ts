@@ -1071,6 +1071,22 @@ export interface ListResult {
   unreadable: Unreadable[];
 }
 
+/** File that was not loaded, or with `key` a member of a file that was not. */
+export interface LoadProblem {
+  path: string;
+  reason: string;
+  /** Default: null. */
+  key?: string | null;
+}
+
+/** Namespace with the number of its keys that were loaded; `changed` had other values before. */
+export interface LoadedRow {
+  namespace: string;
+  keys: number;
+  changed: number;
+  revision: number;
+}
+
 /**
  * Other session, text of the merge, and where the turn goes. Without a text the daemon has one
  * written by the prompt of session/plan_merge.
@@ -1962,6 +1978,20 @@ export interface StateListParams {
   _meta?: RequestMeta | null;
 }
 
+/** File, or folder of files; `namespace` names that of a file, whose own name is the default. */
+export interface StateLoadParams {
+  path: string;
+  /** Default: null. */
+  namespace?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Namespaces that were loaded, and what was not. */
+export interface StateLoadResult {
+  loaded: LoadedRow[];
+  problems: LoadProblem[];
+}
+
 /** Namespaces, the files that were put aside, and the revision of the store. */
 export interface StateNamespaces {
   namespaces: NamespaceRow[];
@@ -1997,6 +2027,20 @@ export interface StateRow {
   /** Default: null. */
   expires_at: string | null;
   value: unknown;
+}
+
+/** Namespace, and the absolute path of a new file. */
+export interface StateSaveParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  path: string;
+  _meta?: RequestMeta | null;
+}
+
+/** Path of the file, and the number of its keys. */
+export interface StateSaveResult {
+  path: string;
+  keys: number;
 }
 
 /**
@@ -2464,6 +2508,10 @@ export interface Methods {
   "state/all": { params: StateAllParams; result: StateAllResult };
   /** the namespaces, or the keys of one, without values. Access: read. */
   "state/list": { params: StateListParams; result: StateKeys | StateNamespaces };
+  /** take JSON files of another program over as namespaces. Access: write. */
+  "state/load": { params: StateLoadParams; result: StateLoadResult };
+  /** write the values of a namespace to a JSON file of their own. Access: write. */
+  "state/save": { params: StateSaveParams; result: StateSaveResult };
   /** receive a notification for each change of the state store. Access: read. */
   "state/subscribe": { params: StateSubscribeParams; result: StateSubscribeResult };
   /** stop the notifications of state/subscribe. Access: read. */

@@ -86,6 +86,8 @@ from sessiond.methods.state import all as state_all
 from sessiond.methods.state import delete as state_delete
 from sessiond.methods.state import get as state_get
 from sessiond.methods.state import list as state_list
+from sessiond.methods.state import load as state_load
+from sessiond.methods.state import save as state_save
 from sessiond.methods.state import set as state_set
 from sessiond.methods.state import subscribe as state_subscribe
 from sessiond.methods.state import unsubscribe as state_unsubscribe
@@ -123,6 +125,8 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     state_delete.METHOD,
     state_all.METHOD,
     state_list.METHOD,
+    state_load.METHOD,
+    state_save.METHOD,
     state_subscribe.METHOD,
     state_unsubscribe.METHOD,
     append.METHOD,

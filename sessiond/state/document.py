@@ -9,7 +9,8 @@ namespace have one revision. A key that does not exist has revision 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -118,6 +119,17 @@ class Draft(Document):
         self._bytes_max = bytes_max
         if document.is_due(now.ms):
             self._expire(now.ms)
+
+    @contextmanager
+    def all_or_nothing(self) -> Generator[None]:
+        """Undo every change of the block if the block raises."""
+        before = dict(self.records), self.revision, self.size, len(self.changes)
+        try:
+            yield
+        except BaseException:
+            self.records, self.revision, self.size, count = before
+            del self.changes[count:]
+            raise
 
     def put(self, write: Write) -> Record:
         """Store a value. Raises RevisionMismatch, TooLarge."""

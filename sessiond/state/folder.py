@@ -36,7 +36,7 @@ from sessiond.journal.profile.names import (
 from sessiond.limits import STATE_FILE_BYTES_MAX
 from sessiond.state.codec import Damaged, NewerVersion
 
-__all__ = ["Aside", "DocumentFolder"]
+__all__ = ["Aside", "DocumentFolder", "read_whole"]
 
 D = TypeVar("D", covariant=True)
 
@@ -149,27 +149,10 @@ class DocumentFolder(Generic[D]):
     # -- reading -----------------------------------------------------------------------
 
     def _read(self, path: Path) -> tuple[bytes, tuple[int, int, int]] | None:
-        files = self._files
-        if not is_taken(files, path):
+        if not is_taken(self._files, path):
             return None
-        fd = open_regular(files, path)
-        try:
-            size = check_regular(files, fd)
-            if size > STATE_FILE_BYTES_MAX:
-                raise OSError(errno.EFBIG, "it is larger than a file of the store may be")
-            data = b"".join(self._pieces(fd, size))
-            return data, _identity(files.fstat(fd))
-        finally:
-            close_quietly(files, fd)
-
-    def _pieces(self, fd: int, size: int) -> Iterator[bytes]:
-        at = 0
-        while at < size:
-            piece = self._files.pread(fd, min(_PIECE, size - at), at)
-            if not piece:
-                return
-            yield piece
-            at += len(piece)
+        data, found = read_whole(self._files, path)
+        return data, _identity(found)
 
     def _names(self) -> list[str]:
         try:
@@ -210,6 +193,28 @@ class DocumentFolder(Generic[D]):
 
     def _path(self, namespace: str) -> Path:
         return self._folder / document_name(namespace)
+
+
+def read_whole(files: Files, path: Path) -> tuple[bytes, FileStat]:
+    """Return the bytes of a regular file, and its state. Raises OSError."""
+    fd = open_regular(files, path)
+    try:
+        size = check_regular(files, fd)
+        if size > STATE_FILE_BYTES_MAX:
+            raise OSError(errno.EFBIG, "it is larger than a file of the state store may be")
+        return b"".join(_pieces(files, fd, size)), files.fstat(fd)
+    finally:
+        close_quietly(files, fd)
+
+
+def _pieces(files: Files, fd: int, size: int) -> Iterator[bytes]:
+    at = 0
+    while at < size:
+        piece = files.pread(fd, min(_PIECE, size - at), at)
+        if not piece:
+            return
+        yield piece
+        at += len(piece)
 
 
 def _identity(found: FileStat) -> tuple[int, int, int]:

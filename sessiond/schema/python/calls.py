@@ -49,6 +49,8 @@ ANSWER_OF: Final = {
     "state/delete": "StateDeleted",
     "state/all": "StateValues",
     "state/list": "StateListing",
+    "state/load": "StateLoaded",
+    "state/save": "StateSaved",
     "session/append": "Appended",
     "session/branch": "Moved",
     "session/navigate": "Navigated",

@@ -20,11 +20,13 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.limits import STATE_LOOK_SECONDS
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.times import unix_ms
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.feed import StateFeed
-from sessiond.service.states.writer import Act, NamespaceWriter
+from sessiond.service.states.writer import Act, Later, NamespaceWriter
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
@@ -66,7 +68,11 @@ class States:
         """Answer from a namespace, at once or in the namespace's line. Raises Overloaded."""
         document = self._at_once(namespace)
         if document is not None:
-            return question(document)
+            answer = question(document)
+            if not isinstance(answer, Later):
+                return answer
+            run_in_background(ticket, answer.job, self._environment)
+            return DEFERRED
         return self._writer(namespace).put(question, ticket, reads=True)
 
     def _at_once(self, namespace: str) -> Document | None:
@@ -77,14 +83,18 @@ class States:
             return Document(namespace)
         return None if document.is_due(self.now_ms) else document
 
+    async def carry_out(self, namespace: str, act: Act) -> Any:
+        """Return the result of a change that the daemon makes itself. Raises what `act` raises."""
+        return await self._writer(namespace).carry_out(act).get()
+
     async def all_documents(self) -> Sequence[Document]:
         """Return all documents, once the calls before this one are served. Raises StorageError."""
         if not self.documents.is_ready():
             report = self._environment.report_trouble
             await to_thread.run_sync(self.documents.recover, None, report)
         self._sweep()
-        for done in [writer.pass_through() for writer in self._writers.values()]:
-            await done.wait()
+        for passed in [writer.pass_through() for writer in self._writers.values()]:
+            await passed.get()
         by_namespace = self.documents.by_namespace
         return [by_namespace[namespace] for namespace in sorted(by_namespace)]
 

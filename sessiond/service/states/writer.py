@@ -11,7 +11,7 @@ values before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from anyio import CancelScope, Event, to_thread
@@ -21,24 +21,50 @@ from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, TooL
 from sessiond.limits import RETRY_AFTER_MS, STATE_CALLS_MAX, STATE_NAMESPACES_MAX
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.times import unix_ms
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.feed import StateFeed
 from sessiond.state.document import Document, Draft, Moment
 from sessiond.state.documents import Documents
 
-__all__ = ["Act", "NamespaceWriter", "WriterCallbacks"]
+__all__ = ["Act", "Later", "NamespaceWriter", "OwnOutcome", "WriterCallbacks"]
 
 Act = Callable[[Draft], Any]
 
 
+class Later(Struct, frozen=True):
+    """OwnOutcome of a read: a job that makes the answer, once what the read saw is durable."""
+
+    job: Callable[[], Awaitable[Any]]
+
+
+class OwnOutcome:
+    """OwnOutcome of a call of the daemon itself, which has no ticket."""
+
+    def __init__(self) -> None:
+        self._done = Event()
+        self._value: Any = None
+
+    def set(self, value: Any) -> None:
+        """Set the result, or the error in its place."""
+        self._value = value
+        self._done.set()
+
+    async def get(self) -> Any:
+        """Wait for the result, and return it. Raises the error that the call ended with."""
+        await self._done.wait()
+        if isinstance(self._value, SessiondError):
+            raise self._value
+        return self._value
+
+
 class _Waiting(Struct, eq=False):
-    """Call in line. The daemon's own calls have no ticket; they set an event once they are served."""
+    """Call in line."""
 
     act: Act
-    ticket: Ticket | None
+    owner: Ticket | OwnOutcome
     reads: bool
-    done: Event | None = None
 
 
 class WriterCallbacks(Protocol):
@@ -96,14 +122,20 @@ class NamespaceWriter:
             )
         waiting = _Waiting(act, ticket, reads)
         self._append(waiting)
-        ticket.defer(lambda: self._give_up(waiting))
+        ticket.defer(lambda: self._give_up(waiting, ticket))
         return DEFERRED
 
-    def pass_through(self) -> Event:
-        """Queue a call of the daemon; return the event of its end, and of every call before it."""
-        done = Event()
-        self._append(_Waiting(lambda _draft: None, None, reads=True, done=done))
-        return done
+    def carry_out(self, act: Act) -> OwnOutcome:
+        """Queue a change of the daemon itself."""
+        outcome = OwnOutcome()
+        self._append(_Waiting(act, outcome, reads=False))
+        return outcome
+
+    def pass_through(self) -> OwnOutcome:
+        """Queue a read of the daemon itself, whose end is that of every call before it."""
+        outcome = OwnOutcome()
+        self._append(_Waiting(lambda _draft: None, outcome, reads=True))
+        return outcome
 
     def _append(self, waiting: _Waiting) -> None:
         self._line.append(waiting)
@@ -111,19 +143,18 @@ class NamespaceWriter:
             self._idle = Event()
             self._callbacks.start(self._run)
 
-    def _give_up(self, waiting: _Waiting) -> None:
+    def _give_up(self, waiting: _Waiting, ticket: Ticket) -> None:
         """Cancel a call that no write has taken yet."""
         if waiting in self._line:
             self._line.remove(waiting)
-            assert waiting.ticket is not None, "only a request is cancelled"
-            waiting.ticket.fail(Cancelled("cancelled while it waited for its turn"))
+            ticket.fail(Cancelled("cancelled while it waited for its turn"))
 
     async def _run(self) -> None:
         try:
             while self._line:
                 batch, self._line = self._line, []
                 outcomes = await self._serve(batch)
-                _settle(batch, outcomes)
+                self._settle(batch, outcomes)
         finally:
             self._idle.set()
             self._callbacks.ended(self._namespace)
@@ -198,17 +229,17 @@ class NamespaceWriter:
     def _report(self, text: str) -> None:
         self._environment.report_trouble(text)
 
-
-def _settle(batch: list[_Waiting], outcomes: list[Any]) -> None:
-    for waiting, outcome in zip(batch, outcomes, strict=True):
-        if waiting.ticket is None:
-            continue
-        if isinstance(outcome, SessiondError):
-            waiting.ticket.fail(outcome)
-        else:
-            waiting.ticket.answer(outcome)
-    for waiting in batch:
-        if waiting.ticket is not None:
-            waiting.ticket.flush()
-        if waiting.done is not None:
-            waiting.done.set()
+    def _settle(self, batch: list[_Waiting], outcomes: list[Any]) -> None:
+        for waiting, outcome in zip(batch, outcomes, strict=True):
+            owner = waiting.owner
+            if isinstance(owner, OwnOutcome):
+                owner.set(outcome)
+            elif isinstance(outcome, SessiondError):
+                owner.fail(outcome)
+            elif isinstance(outcome, Later):
+                run_in_background(owner, outcome.job, self._environment)
+            else:
+                owner.answer(outcome)
+        for waiting in batch:
+            if not isinstance(waiting.owner, OwnOutcome):
+                waiting.owner.flush()

@@ -46,6 +46,7 @@ from sessiond_client.generated.options import (
     StateAllOptions,
     StateDeleteOptions,
     StateListOptions,
+    StateLoadOptions,
     StateSetOptions,
     StatsOptions,
     SwitchOptions,
@@ -93,6 +94,8 @@ from sessiond_client.generated.results import (
     SessionStats,
     StateDeleted,
     StateListing,
+    StateLoaded,
+    StateSaved,
     StateStored,
     StateValue,
     StateValues,
@@ -237,6 +240,16 @@ class AsyncMethods(ABC):
         """The namespaces, or the keys of one, without values."""
         answer = await self._ask("state/list", options)
         return read(StateListing, answer)
+
+    async def state_load(self, path: str, **options: Unpack[StateLoadOptions]) -> StateLoaded:
+        """Take JSON files of another program over as namespaces."""
+        answer = await self._ask("state/load", options, path=path)
+        return read(StateLoaded, answer)
+
+    async def state_save(self, namespace: str, path: str, **options: Unpack[Timed]) -> StateSaved:
+        """Write the values of a namespace to a JSON file of their own."""
+        answer = await self._ask("state/save", options, namespace=namespace, path=path)
+        return read(StateSaved, answer)
 
     async def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
         """Store one entry, or several entries as one atom.

@@ -47,6 +47,7 @@ __all__ = [
     "StateAllOptions",
     "StateDeleteOptions",
     "StateListOptions",
+    "StateLoadOptions",
     "StateSetOptions",
     "StatsOptions",
     "SubscribeOptions",
@@ -255,6 +256,15 @@ class StateListOptions(Timed, total=False):
 
     namespace: str
     tags: Sequence[str]
+
+
+class StateLoadOptions(Timed, total=False):
+    """Optional parameters of state/load.
+
+    File, or folder of files; `namespace` names that of a file, whose own name is the default.
+    """
+
+    namespace: str
 
 
 class AppendOptions(_Move, total=False):

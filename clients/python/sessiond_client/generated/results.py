@@ -75,7 +75,11 @@ __all__ = [
     "StateDeleted",
     "StateKey",
     "StateListing",
+    "StateLoaded",
+    "StateLoadedNamespace",
     "StateNamespace",
+    "StateProblem",
+    "StateSaved",
     "StateStored",
     "StateValue",
     "StateValues",
@@ -890,6 +894,37 @@ class StateAside(Struct, frozen=True):
 
     namespace: str
     path: str
+
+
+class StateProblem(Struct, frozen=True):
+    """File that was not loaded, or with `key` a member of a file that was not."""
+
+    path: str
+    reason: str
+    key: str | None = None
+
+
+class StateLoadedNamespace(Struct, frozen=True):
+    """Namespace with the number of its keys that were loaded; `changed` had other values before."""
+
+    namespace: str
+    keys: int
+    changed: int = 0
+    revision: int = 0
+
+
+class StateLoaded(Struct, frozen=True):
+    """Namespaces that were loaded, and what was not."""
+
+    loaded: list[StateLoadedNamespace]
+    problems: list[StateProblem] = []
+
+
+class StateSaved(Struct, frozen=True):
+    """Path of the file, and the number of its keys."""
+
+    path: str
+    keys: int = 0
 
 
 class StateListing(Struct, frozen=True):
