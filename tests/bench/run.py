@@ -42,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     rows = [row for row in ROWS if options.rows is None or row.number in options.rows]
     rounds = options.rounds or (ROUNDS_QUICK if options.quick else ROUNDS)
-    with bench(rounds=rounds, quick=options.quick) as surroundings:
+    with bench(rounds=rounds, quick=options.quick, full=options.full) as surroundings:
         run = _measured(surroundings, rows)
     path = RESULTS / f"{run.started_at.replace(':', '')}-{run.commit[:12]}.json"
     save_run(run, path)
@@ -57,6 +57,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=_numbers, help=f"only these, of {numbers}")
     parser.add_argument("--rounds", type=int, help=f"instead of {ROUNDS}")
     parser.add_argument("--quick", action="store_true", help="smaller, three rounds, the mix only")
+    parser.add_argument("--full", action="store_true", help="row 13 with 10,000 sessions, 1 GB")
     parser.add_argument("--json", action="store_true", help="the whole result, not the table")
     parser.add_argument("--gate", action="store_true", help="fail if a goal is missed")
     parser.add_argument(

@@ -33,9 +33,13 @@ Measured = dict[str, dict[str, list[float]]]
 class Bench:
     """The surroundings of one run."""
 
-    def __init__(self, *, rounds: int, quick: bool, folder: Path, cache: Path) -> None:
+    def __init__(
+        self, *, rounds: int, quick: bool, folder: Path, cache: Path, full: bool = False
+    ) -> None:
         self.rounds = rounds
         self.quick = quick
+        self.full = full
+        """True where a row that has a larger measurement shall make it."""
         self.folder = folder
         self.cache = cache
         self.cores: Cores = find_cores()
@@ -70,7 +74,7 @@ class Row(Struct, frozen=True):
 
 
 @contextmanager
-def bench(*, rounds: int, quick: bool) -> Iterator[Bench]:
+def bench(*, rounds: int, quick: bool, full: bool = False) -> Iterator[Bench]:
     """Make a work folder and a cache in the checkout, so on a disk and not in memory."""
     root = REPOSITORY / CACHE
     root.mkdir(exist_ok=True)
@@ -81,7 +85,7 @@ def bench(*, rounds: int, quick: bool) -> Iterator[Bench]:
     with _alone(root / "lock"):
         folder = Path(tempfile.mkdtemp(prefix="work-", dir=root))
         try:
-            yield Bench(rounds=rounds, quick=quick, folder=folder, cache=cache)
+            yield Bench(rounds=rounds, quick=quick, folder=folder, cache=cache, full=full)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
