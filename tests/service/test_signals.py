@@ -66,6 +66,21 @@ def body(number: int, method: str, **params: Any) -> dict[str, Any]:
 # -- order -------------------------------------------------------------------------------
 
 
+async def test_an_abort_reaches_the_agent_at_once_with_who_sent_it(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as agent, daemon.connect() as editor:
+        await create(agent, compaction=QUIET)
+        await agent.call("subscribe", session_id=SESSION)
+        lease = await agent.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
+        await editor.call("initialize", client_id="editor-1")
+        # The head is leased, and an abort needs no lease.
+        await signal(editor, "abort", data={"reason": "wrong file"})
+        told = await agent.next_notification()
+        assert (told["method"], told["params"]["kind"]) == ("session/signal", "abort")
+        assert told["params"]["data"] == {"reason": "wrong file"}
+        assert told["params"]["origin"]["client_id"] == "editor-1"
+        await agent.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+
+
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
     house: House, persist: str
