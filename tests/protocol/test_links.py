@@ -22,8 +22,8 @@ def prose(page: Path) -> str:
 
 def links(page: Path) -> list[str]:
     """Return the targets of a page's links, without links to other hosts."""
-    found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
-    return [link for link in found if "://" not in link]
+    found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", prose(page), re.MULTILINE)
+    return [link for pair in found for link in pair if link and "://" not in link]
 
 
 def anchors(page: Path) -> set[str]:
