@@ -398,6 +398,23 @@ def test_a_session_that_was_closed_under_a_subscription_is_asked_for_again() -> 
         feed.take()
 
 
+def test_a_flush_that_a_closed_session_refuses_is_asked_for_again() -> None:
+    """The notice and the refusal may come in one read: the flush was sent before either was read."""
+    feed, daemon = feed_with(after=0)
+    daemon.connect()
+    daemon.answer(1, {"epoch": "A", "seq": 0})
+    feed.flush()
+    daemon.notify("closed", reason="deleted")
+    daemon.refuse(2, {"code": -32040, "kind": "subscription_not_found", "retryable": False})
+    assert isinstance(feed.take(), Notice)
+    assert not feed.is_over
+    daemon.lose()
+    daemon.connect()
+    daemon.answer(1, {"epoch": "A", "seq": 0})
+    daemon.answer(2, {"seq": 0})
+    assert taken(feed) == [Flushed("s", 0)]
+
+
 def test_hints_of_the_catalog_that_may_have_been_missed_are_made_up_for() -> None:
     feed = CatalogFeed(SETUP, deadline=30.0)
     daemon = Daemon(feed)

@@ -70,6 +70,11 @@ class Stream(Conversation, Generic[E]):
     def wake_at(self) -> float:
         return math.inf if self.is_started else self._deadline
 
+    def _message(self, message: wire.Incoming) -> None:
+        # A given-up connection decides nothing more: the next one asks again what was asked on it.
+        if self.broken is None:
+            super()._message(message)
+
     def _answer(self, call_id: int, answer: Raw | RpcError) -> None:
         if isinstance(answer, RpcError):
             self._hang_up(answer)
