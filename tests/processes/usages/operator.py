@@ -1,0 +1,58 @@
+"""Operator as a program whose usage is walked: its messages, and its own reading of its files."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from tests.kit.readers.operator import OperatorReader
+from tests.processes.harness.walk import Seen
+
+__all__ = ["ANSWERED", "CWD", "OPERATOR", "USAGE", "block", "call", "result", "said"]
+
+Json = Any
+CWD = "/home/ana/shop"
+
+
+class Operator:
+    """Operator's messages, and its own reading of its files."""
+
+    name = "operator"
+
+    def see(self, data: bytes) -> Seen:
+        reader = OperatorReader(data)
+        level, model = reader.settings()
+        facts = {"labels": reader.labels, "thinking_level": level, "model": model}
+        context = [(role, contents) for _, role, contents in reader.context()]
+        return Seen(reader.leaf_id, context, facts)
+
+    def spell(self, message: Json) -> Json:
+        return message["role"], message["contents"]
+
+    def user(self, text: str) -> Json:
+        return said("user", block(text))
+
+    def assistant(self, text: str) -> Json:
+        return said("assistant", block(text), **ANSWERED)
+
+
+def block(text: str) -> Json:
+    return {"type": "text", "content": text}
+
+
+def said(role: str, *contents: Json, **more: Json) -> Json:
+    place = {"id": str(uuid4()), "timestamp": 1784000000.25, "role": role}
+    return {"contents": list(contents), **place, **more}
+
+
+def call(name: str, call_id: str, **args: Json) -> Json:
+    return {"type": "tool_call", "id": call_id, "name": name, "kind": name, "args": args}
+
+
+def result(call_id: str, text: str) -> Json:
+    return {"type": "tool_result", "id": call_id, "content": text, "is_error": False}
+
+
+USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 0, "cache_write_tokens": 0}
+ANSWERED = {"usage": USAGE, "stop_reason": "stop", "error": ""}
+OPERATOR = Operator()
