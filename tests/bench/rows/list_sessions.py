@@ -165,9 +165,8 @@ def _measure_roots(bench: Bench, result: RowResult) -> None:
     ):
         # pi has only lists to compare with.
         against = peer if metric in {"first", "again"} else None
-        named = (
-            f"{case}, {sessions:,} sessions of five programs, {size / 1e6:.0f} MB (pi: its fifth)"
-        )
+        named = f"{case}, {sessions:,} sessions of five programs, {size / 1e6:.0f} MB"
+        named += " (pi: its fifth)" if against else ""
         result.figures.append(figure(measured, Pair("ours", against, PI), metric, case=named))
 
 
