@@ -156,3 +156,8 @@ async def test_a_draft_that_nobody_touched_for_a_day_goes_to_the_trash(real_hous
     (trashed,) = layout.trash.glob("*draft-old*.jsonl")
     assert trashed.read_bytes() == before
     assert [path.name for path in layout.pending.glob("*.jsonl")] == ["draft-new.jsonl"]
+
+
+async def test_a_root_that_can_be_no_path_has_no_sessions(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await order(wire, root="/p\0") == []

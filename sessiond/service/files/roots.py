@@ -80,6 +80,8 @@ class Roots:
 
     def find(self, path: str) -> Root | None:
         """Return the root at this path, in any spelling; None if there is no such root."""
+        if "\0" in path:
+            return None
         real = os.path.realpath(path)
         return next((root for root in self.current if root.path == real), None)
 
