@@ -222,6 +222,19 @@ MERGE_MESSAGES_MAX: Final = 40
 MERGE_MESSAGE_CHARS: Final = 1000
 # session: entries of one append call.
 APPEND_ENTRIES_MAX: Final = 512
+# model/working: decisions that the view shows; the log keeps all of them.
+DECISIONS_SHOWN_MAX: Final = 10
+# model/working: artifacts of one session, and the bytes of their names and paths; more is
+# too_large.
+ARTIFACTS_MAX: Final = 1_000
+ARTIFACTS_BYTES_MAX: Final = 256 * 1024
+# model/working: characters of a decision, of a rationale and of a task, and of an artifact's
+# name; more is invalid.
+STATE_TEXT_CHARS_MAX: Final = 16_384
+ARTIFACT_NAME_CHARS_MAX: Final = 256
+# methods: the limits above which a prune is due, unless the call sends other ones.
+PRUNE_DECISIONS: Final = 10
+PRUNE_TOKENS: Final = 150_000
 # session: named heads of one session.
 HEADS_MAX: Final = 1024
 # service/actor/leases: bounds of the time to live of a lease, in milliseconds; another time is

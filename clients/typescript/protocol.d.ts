@@ -63,6 +63,23 @@ export interface AppendParams {
   _meta?: RequestMeta | null;
 }
 
+/** Name of an artifact and its place; null removes the name. */
+export interface ArtifactParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  /** Default: null. */
+  idempotency_key?: string | null;
+  _meta?: RequestMeta | null;
+  name: string;
+  path: string | null;
+}
+
 /** File that had the name of a namespace and was put aside. */
 export interface Aside {
   namespace: string;
@@ -143,6 +160,15 @@ export interface BranchSummary {
   summary: string;
   from_id: string | null;
   details?: unknown;
+}
+
+/** Beginning of a resumed turn: the id to resume, a text for the model, the state. */
+export interface Brief {
+  session_id: string;
+  resume: string;
+  context: string;
+  state: StateInfo;
+  model: string | null;
 }
 
 /** Head or entry; the context that the caller holds; the view; further parts to include. */
@@ -461,6 +487,33 @@ export interface DaemonLimits {
   open_files: number | null;
 }
 
+/** Decision, why it was made, and when. */
+export interface DecideParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  /** Default: null. */
+  idempotency_key?: string | null;
+  _meta?: RequestMeta | null;
+  decision: string;
+  /** Default: null. */
+  rationale?: string | null;
+  /** Default: null. */
+  timestamp?: string | null;
+}
+
+/** Key decision and its time, null if its entry has none. */
+export interface DecisionInfo {
+  decision: string;
+  rationale: string | null;
+  timestamp: string | null;
+}
+
 /** A connection that ended its presence, with the reason that it gave. */
 export interface Departure {
   reason: string;
@@ -701,6 +754,12 @@ export interface Found {
   entry_id: string | null;
   seq: number;
   snippet: string;
+}
+
+/** Session and its working state. */
+export interface GetResult {
+  session: SessionInfo;
+  state: StateInfo;
 }
 
 /** A column left of a row; `show`: the line of a fork above runs down through the column. */
@@ -1152,6 +1211,13 @@ export interface MessageFigures {
   total: number;
 }
 
+/** Counts of this session alone; `decision_count` begins anew at each prune. */
+export interface Metrics {
+  decision_count: number;
+  task_count: number;
+  total_tokens: number;
+}
+
 /** A setting: the model that answers from this entry on. */
 export interface ModelChange {
   type: "model_change";
@@ -1480,7 +1546,7 @@ export interface Present {
 /** A part of the file that was kept but does not mean what its writer meant. */
 export interface Problem {
   line: number;
-  kind: "bad_header" | "bad_line" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
+  kind: "bad_header" | "bad_line" | "bad_state" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
   detail: string;
 }
 
@@ -1496,6 +1562,40 @@ export interface ProgressValue {
   done: number;
   total: number | null;
   unit: string;
+}
+
+/** Limits, null for the usual ones; with `force` the view moves whether they are passed or not. */
+export interface PruneParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  /** Default: null. */
+  idempotency_key?: string | null;
+  /** Default: null. */
+  max_decisions?: number | null;
+  /** Default: null. */
+  max_tokens?: number | null;
+  /** Default: false. */
+  force?: boolean;
+  /** Default: false. */
+  dry_run?: boolean;
+  _meta?: RequestMeta | null;
+}
+
+/** State; whether this call pruned, or would prune; the limits that were passed; its place. */
+export interface PruneResult {
+  state: StateInfo;
+  pruned: boolean;
+  would_prune: boolean;
+  reasons: ("decisions" | "tokens" | "force")[];
+  leaf_id: string | null;
+  seq: number;
+  duplicate: boolean;
 }
 
 /** Entries by id, or messages of main's path by index; one of the two. */
@@ -1742,6 +1842,15 @@ export interface SearchResult {
   hits: Found[];
 }
 
+/** Decision as a member of another call's parameters. */
+export interface SentDecision {
+  decision: string;
+  /** Default: null. */
+  rationale?: string | null;
+  /** Default: null. */
+  timestamp?: string | null;
+}
+
 /** Members that only the daemon sets; a client that sends one of them is refused. */
 export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
 
@@ -1963,6 +2072,24 @@ export interface StateDeleteResult {
   revision: number;
 }
 
+/**
+ * Working state of a session, which an agent must remember between its turns. `decisions` are the
+ * newest ones, the oldest of them first.
+ */
+export interface StateInfo {
+  agent: string | null;
+  model: string | null;
+  plan: string | null;
+  tags: string[];
+  decisions: DecisionInfo[];
+  artifacts: Record<string, string>;
+  tokens_used: number;
+  turn_count: number;
+  metrics: Metrics;
+  pruned: boolean;
+  last_pruned_at: string | null;
+}
+
 /** Keys of a namespace; `revision` is that of the namespace. */
 export interface StateKeys {
   keys: KeyRow[];
@@ -2009,6 +2136,14 @@ export interface StateParams {
    */
   key: string;
   _meta?: RequestMeta | null;
+}
+
+/** Working state after the change, and where the change stands. */
+export interface StateResult {
+  state: StateInfo;
+  leaf_id: string | null;
+  seq: number;
+  duplicate: boolean;
 }
 
 /** Key of a namespace with its value, as the bytes that were stored. */
@@ -2210,6 +2345,42 @@ export interface Switched {
 export interface Synced {
   session_id: string;
   seq: number;
+}
+
+/** Task; its decision; its tokens and turns, where less than 0 counts as 0. */
+export interface TaskParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : -. Default: "main". */
+  head?: string;
+  /** Default: null. */
+  expected?: Expected | null;
+  /** Default: null. */
+  lease_id?: string | null;
+  /** Default: null. */
+  idempotency_key?: string | null;
+  /** Default: null. */
+  task?: string | null;
+  /** Default: null. */
+  decision?: SentDecision | null;
+  /** Default: 0. */
+  tokens_added?: number;
+  /** Default: 1. */
+  turns_added?: number;
+  _meta?: RequestMeta | null;
+}
+
+/** Brief after the task, whether the call pruned, and where the task stands. */
+export interface TaskResult {
+  session_id: string;
+  resume: string;
+  context: string;
+  state: StateInfo;
+  model: string | null;
+  pruned: boolean;
+  leaf_id: string | null;
+  seq: number;
+  duplicate: boolean;
 }
 
 /** Tree, or a part of the tree, as lines of text. */
@@ -2474,8 +2645,8 @@ export interface Methods {
   "session/open": { params: OpenParams; result: SessionResult | CreateResult };
   /** end this connection's use of a session. Access: read. */
   "session/close": { params: SessionParams; result: Empty };
-  /** return the current fields of a session. Access: status. */
-  "session/get": { params: SessionParams; result: SessionResult };
+  /** return the current fields and the working state of a session. Access: status. */
+  "session/get": { params: SessionParams; result: GetResult };
   /** change the metadata of a session. Access: write. */
   "session/update": { params: UpdateParams; result: SessionResult };
   /** return the sessions, filtered and sorted, a page at a time. Access: status. */
@@ -2599,6 +2770,16 @@ export interface Methods {
   "session/signal": { params: SignalParams; result: Empty };
   /** set this connection's presence on a session, and list the clients present. Access: read. */
   "session/presence": { params: PresenceParams; result: PresenceResult };
+  /** remember a key decision. Access: write. */
+  "session/decide": { params: DecideParams; result: StateResult };
+  /** point to an artifact by a name, or remove the name. Access: write. */
+  "session/artifact": { params: ArtifactParams; result: StateResult };
+  /** count a turn of an agent, with its decision, and prune if a limit is passed. Access: write. */
+  "session/task": { params: TaskParams; result: TaskResult };
+  /** keep only the newest decisions in view once a limit is passed. Access: write. */
+  "session/prune": { params: PruneParams; result: PruneResult };
+  /** a short text for a system prompt, and what a client needs to go on. Access: read. */
+  "session/brief": { params: SessionParams; result: Brief };
   /** make a new session from the entries of another, which stays unchanged. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };
   /** make a new session of chosen entries, in a chosen order. Access: write. */

@@ -19,4 +19,5 @@ times.py           the spellings of times
 integers.py        the spellings of integers
 escapes.py         JSON escapes that are half a character
 nesting.py         the depth of JSON
+working/           what an agent must remember
 """

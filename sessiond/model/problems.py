@@ -24,6 +24,7 @@ ProblemKind = Literal[
     "duplicate_id",
     "unknown_target",
     "first_kept_off_path",
+    "bad_state",
     # Problems that only session/verify reports; an opening does not look for them.
     "bad_time",
     "other_spelling",

@@ -14,6 +14,7 @@ from msgspec import Struct
 from sessiond.model.ids import MAIN
 from sessiond.model.settings import PresetName
 from sessiond.model.usage import Usage
+from sessiond.model.working.entries import StateEffect
 
 __all__ = [
     "CONTEXT_KINDS",
@@ -130,7 +131,7 @@ class CompactionEffect(Struct, frozen=True):
     replacement: bool
 
 
-Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect
+Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect | StateEffect
 
 
 class MessageFacts(Struct, frozen=True, gc=False):

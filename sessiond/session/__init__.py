@@ -22,5 +22,6 @@ tree_part.py       a part of a drawing
 context/           what the model sees
 compaction/        how that is made smaller
 turns/             what a chat shows of it
+working/           what an agent must remember
 providers/         how a provider takes it
 """

@@ -20,6 +20,7 @@ from sessiond.model.message_lines import MessageLines
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind, ModelName
 from sessiond.model.usage import Usage
+from sessiond.model.working.state import WorkingState
 from sessiond.session.index import Head, LabelState, Session
 
 __all__ = ["Columns", "columns_of", "fold_lines", "restore"]
@@ -55,6 +56,7 @@ _PLAIN: Final = (
     "problem_count",
     "read_only_line",
     "updated_at",
+    "state",
 )
 
 
@@ -167,6 +169,7 @@ class Columns(Struct):
     problem_count: int
     read_only_line: int | None
     updated_at: str
+    state: WorkingState
 
 
 def columns_of(session: Session) -> Columns:

@@ -24,7 +24,7 @@ from sessiond.errors import (
     SessionReadOnly,
     TooLarge,
 )
-from sessiond.limits import HEADS_MAX
+from sessiond.limits import ARTIFACTS_MAX, HEADS_MAX
 from sessiond.model.entries import BranchSummary, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
@@ -40,6 +40,8 @@ from sessiond.model.row import (
     Row,
 )
 from sessiond.model.times import rfc3339
+from sessiond.model.working.entries import ArtifactSet, BadState, StateEffect, StateSet
+from sessiond.model.working.state import WorkingState, overflow
 from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
@@ -122,6 +124,9 @@ class Draft:
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
         self._named: list[Staged] = []
+        self._state: WorkingState | None = None
+        """Working state with the first rows in view, or None until a command asks for the state."""
+        self._state_rows = 0
 
     # -- the session as it would be ------------------------------------------
 
@@ -227,6 +232,18 @@ class Draft:
                 return row.effect.facts[name]
         return self.session.facts.get(name)
 
+    @property
+    def state(self) -> WorkingState:
+        """Working state, staged entries included. The caller does not change it."""
+        if self._state is None or self._state_rows > len(self.rows):
+            self._state, self._state_rows = self.session.state.copied(), 0
+        for at in range(self._state_rows, len(self.rows)):
+            row = self.rows[at]
+            if isinstance(row.effect, StateEffect):
+                self._state.take(row.effect, self.base_seq + at + 1, row.timestamp)
+        self._state_rows = len(self.rows)
+        return self._state
+
     def is_above(self, ancestor: int, seq: int) -> bool:
         """Return whether `ancestor` is on the path of `seq`. The walk stops at `ancestor`."""
         while seq > ancestor:
@@ -262,6 +279,7 @@ class Draft:
                 del self._ids[row.id]
             del self.lines[count:], self.rows[count:], self._parents[count:]
             self._heads = heads
+            self._state = None
             raise
 
     def require_writable(self) -> None:
@@ -448,9 +466,10 @@ class Draft:
         self._parents[seq - self.base_seq - 1] = target
 
     def _check(self, entry: Staged, row: Row, parent: int) -> None:
-        """Raise if the entry refers to an entry or a head that does not exist.
+        """Raise if the entry refers to an entry or a head that does not exist, or is no state.
 
-        Raises EntryNotFound, HeadNotFound, and EntryInvalid for a first kept entry off the path.
+        Raises EntryNotFound, HeadNotFound; EntryInvalid for a first kept entry off the path, and for
+        the data of a state entry; TooLarge for an artifact that has no room.
         """
         if isinstance(entry, BranchSummary) and entry.from_id is not None:
             self.node(entry.from_id, "from_id")
@@ -464,24 +483,31 @@ class Draft:
                     )
                 if target_id is not None:
                     self.node(target_id, "target_id")
-            case CompactionEffect(first_kept_entry_id, replacement):
-                if first_kept_entry_id is None or replacement:
-                    return
-                kept = self.node(first_kept_entry_id, "first_kept_entry_id")
-                if self.session.rules.strict_kept and self.kind(kept) not in MESSAGE_KINDS:
-                    raise EntryInvalid(
-                        "a compaction of this file can only begin to keep at a message",
-                        entry_id=first_kept_entry_id,
-                        path="first_kept_entry_id",
-                    )
-                if not self.is_above(kept, parent):
-                    raise EntryInvalid(
-                        "first_kept_entry_id is not on the path of the head",
-                        entry_id=first_kept_entry_id,
-                        path="first_kept_entry_id",
-                    )
+            case CompactionEffect(str() as first_kept_entry_id, replacement=False):
+                self._check_first_kept(first_kept_entry_id, parent)
+            case BadState(detail, path):
+                raise EntryInvalid(detail, path=path)
+            case ArtifactSet() | StateSet() as named:
+                if (full := overflow(self.state, named)) is not None:
+                    raise TooLarge(full, limit=ARTIFACTS_MAX)
             case _:
                 pass
+
+    def _check_first_kept(self, entry_id: str, parent: int) -> None:
+        """Raise EntryNotFound, or EntryInvalid for an entry that no compaction here can keep first."""
+        kept = self.node(entry_id, "first_kept_entry_id")
+        if self.session.rules.strict_kept and self.kind(kept) not in MESSAGE_KINDS:
+            raise EntryInvalid(
+                "a compaction of this file can only begin to keep at a message",
+                entry_id=entry_id,
+                path="first_kept_entry_id",
+            )
+        if not self.is_above(kept, parent):
+            raise EntryInvalid(
+                "first_kept_entry_id is not on the path of the head",
+                entry_id=entry_id,
+                path="first_kept_entry_id",
+            )
 
     def commit(self) -> None:
         """Fold the staged rows into the session. Called once, when the lines are stored."""

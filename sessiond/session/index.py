@@ -40,6 +40,7 @@ from sessiond.model.row import (
 )
 from sessiond.model.times import newest, rfc3339
 from sessiond.model.usage import Usage
+from sessiond.model.working.state import WorkingState
 
 __all__ = ["FIRST_WORDS_CHARS", "Head", "LabelState", "Session"]
 
@@ -107,6 +108,7 @@ class Session:
         "setting_refs",
         "settings",
         "skipped",
+        "state",
         "thinking_refs",
         "updated_at",
         "usage",
@@ -150,6 +152,7 @@ class Session:
         self.usage: Usage | None = None
         # First words of the first message of a user; set by the code that has the lines.
         self.first_message: str | None = None
+        self.state = WorkingState()
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
@@ -312,6 +315,10 @@ class Session:
                 self._move(row.head, effect, seq)
             case None:  # pragma: no cover - the caller looked
                 pass
+            case effect:
+                ignored = self.state.take(effect, seq, row.timestamp)
+                if ignored is not None:
+                    self.report(seq + 1, "bad_state", ignored)
 
     def _label(self, target: int, state: LabelState) -> None:
         self.label_states.setdefault(target, []).append(state)

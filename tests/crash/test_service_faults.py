@@ -168,6 +168,13 @@ ACTS: dict[str, Act] = {
     ),
     "branch": Act(a_session, asking("branch", entry_id="own1", summary="left"), again=False),
     "label": Act(a_session, asking("session/label", entry_id="own1", label="x"), again=False),
+    "task": Act(
+        a_session,
+        asking("session/task", decision={"decision": "d"}, idempotency_key="k"),
+    ),
+    "first decision of a draft": Act(
+        a_draft, asking("session/decide", decision="d", idempotency_key="k")
+    ),
     "update": Act(a_session, asking("session/update", title="t"), again=False),
     "rewind": Act(a_session, asking("session/rewind", to="own1"), again=False),
     "open": Act(a_session, asking("session/open"), cold=True),

@@ -253,6 +253,12 @@ NATIVE: dict[str, Damage] = {
         % TIME,
         "first_kept_off_path",
     ),
+    "a decision without a text": told(
+        GOOD
+        + b'{"type":"custom","id":"d1","parent_id":"n1",%s,"custom_type":"sessiond.decision","data":{"decision":5}}\n'
+        % TIME,
+        "bad_state",
+    ),
     # What is odd.
     "no time": told(GOOD + line(b"n3", b'"n2"').replace(TIME + b",", b""), "bad_time"),
     "a time that is none": told(

@@ -66,6 +66,8 @@ MOVES: list[tuple[str, dict[str, Any]]] = [
     ("session/reset", {}),
     ("session/rewind", {"to": "n1"}),
     ("session/compact", {"summary": "s", "first_kept_entry_id": "n1"}),
+    ("session/decide", {"decision": "d"}),
+    ("session/task", {}),
 ]  # fmt: skip
 OTHERS: list[tuple[str, dict[str, Any]]] = [
     ("session/label", {"entry_id": "n1", "label": "x"}),

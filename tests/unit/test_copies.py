@@ -138,7 +138,10 @@ def _said(draw: st.DrawFn, kind: str, number: int) -> tuple[str, Json]:
         return "message", {"message": message}
     own: dict[str, tuple[str, Json]] = {
         "custom": ("custom", {"custom_type": "other", "data": number}),
-        "state": ("custom", {"custom_type": "sessiond.decision", "data": number}),
+        "state": (
+            "custom",
+            {"custom_type": "sessiond.decision", "data": {"decision": f"{number}"}},
+        ),
         "note": ("custom_message", {"custom_type": "x", "content": "c", "display": True}),
         "level": ("thinking_level_change", {"thinking_level": f"level-{number}"}),
         "model": ("model_change", {"provider": "p", "model_id": f"model-{number}"}),

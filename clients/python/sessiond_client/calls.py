@@ -122,7 +122,15 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
     match name:
         case "session/append":
             return Resend.KEYED
-        case "session/compact" if params.get("idempotency_key") is not None:
+        case "session/prune" if params.get("dry_run", False):
+            return Resend.READ
+        case (
+            "session/compact"
+            | "session/decide"
+            | "session/artifact"
+            | "session/task"
+            | "session/prune"
+        ) if params.get("idempotency_key") is not None:
             return Resend.KEYED
         case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
             return Resend.READ

@@ -1,4 +1,4 @@
-"""The effects of entries on their session: labels, moves, facts, compactions.
+"""The effects of entries on their session: labels, moves, facts, compactions, working state.
 
 Two functions that must agree: one takes a typed entry to write, the other the raw
 fields of a stored line. There a field of the wrong type has no effect.
@@ -13,8 +13,17 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.lenient_json import is_null, items, reference, text
-from sessiond.model.entries import Compaction, Entry, Label, Leaf, Opaque, SessionInfoEntry
+from sessiond.model.entries import (
+    Compaction,
+    Custom,
+    Entry,
+    Label,
+    Leaf,
+    Opaque,
+    SessionInfoEntry,
+)
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, LeafEffect
+from sessiond.model.working.entries import state_effect
 
 __all__ = ["effect_of_entry", "effect_of_fields"]
 
@@ -51,6 +60,8 @@ def effect_of_entry(entry: Entry | Opaque) -> Effect | None:
         case SessionInfoEntry():
             facts = {name: getattr(entry, name) for name in _FACTS}
             return _info({k: v for k, v in facts.items() if not isinstance(v, UnsetType)})
+        case Custom(custom_type=custom_type, data=data):
+            return state_effect(custom_type, None if isinstance(data, UnsetType) else data)
         case _:
             return None
 
@@ -69,6 +80,8 @@ def effect_of_fields(kind: int, found: Mapping[str, Raw]) -> Effect | None:
             return CompactionEffect(reference(found.get("first_kept_entry_id")), replacement)
         case Kind.INFO:
             return _info_of_fields(found)
+        case Kind.CUSTOM:
+            return state_effect(text(found.get("custom_type")) or "", found.get("data"))
         case _:
             return None
 

@@ -56,6 +56,7 @@ from sessiond.model.row import (
     Rules,
 )
 from sessiond.model.usage import Usage
+from sessiond.model.working.entries import state_effect
 
 __all__ = ["PI", "Pi"]
 
@@ -246,5 +247,7 @@ def _effect(kind: int, entry_id: str, found: Mapping[str, Raw]) -> Effect | None
         case Kind.COMPACTION:
             kept = reference(found.get("firstKeptEntryId"))
             return CompactionEffect(None if kept == entry_id else kept, replacement=False)
+        case Kind.CUSTOM:
+            return state_effect(text(found.get("customType")) or "", found.get("data"))
         case _:
             return None

@@ -7,6 +7,7 @@ place.py          an entry or a head
 rows.py           entries as rows
 nodes.py          tree nodes
 context_since.py  only what is new to the caller
+state_changes.py  the parameters and answers of changes of the working state
 with_hooks.py     clients asked before a call takes effect
 copies.py         sessions made of another
 switching.py      clients asked before a connection goes to another session

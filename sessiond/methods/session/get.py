@@ -1,4 +1,4 @@
-"""session/get: return the current fields of a session."""
+"""session/get: return the current fields and the working state of a session."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.log.state_info import StateInfo, state_of
 
 __all__ = ["METHOD", "SessionResult"]
 
@@ -18,15 +19,26 @@ class SessionResult(Struct, frozen=True):
     session: SessionInfo
 
 
+class GetResult(SessionResult, frozen=True):
+    """Session and its working state."""
+
+    state: StateInfo
+
+
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Answer from the index."""
-    return ask(client, call, params.session_id, lambda actor: SessionResult(actor.opened.whole()))
+    return ask(
+        client,
+        call,
+        params.session_id,
+        lambda actor: GetResult(actor.opened.whole(), state_of(actor.opened)),
+    )
 
 
 METHOD = Method(
     name="session/get",
     params=SessionParams,
-    result=SessionResult,
+    result=GetResult,
     handle=handle,
     access="status",
 )

@@ -129,6 +129,25 @@ RESULTS: Final[tuple[Row, ...]] = (
     ),
     ("CompactedEntry", "EntryRef", "id seq"),
     ("Compacted", "CompactResult", "entry leaf_id seq tokens_before? tokens_after?"),
+    # What an agent must remember.
+    ("Decision", "DecisionInfo", "decision rationale? timestamp?"),
+    ("StateMetrics", "Metrics", "decision_count= task_count= total_tokens="),
+    (
+        "WorkingState",
+        "StateInfo",
+        (
+            "agent? model? plan? tags= decisions= artifacts= tokens_used= turn_count= metrics="
+            " pruned= last_pruned_at?"
+        ),
+    ),
+    ("Remembered", "StateResult", "state leaf_id seq duplicate="),
+    ("Brief", "Brief", "session_id resume context state model?"),
+    (
+        "TaskDone",
+        "TaskResult",
+        "session_id resume context state model? pruned= leaf_id? seq? duplicate=",
+    ),
+    ("Pruned", "PruneResult", "state pruned= would_prune= reasons= leaf_id? seq? duplicate="),
     # The size of a context, and how to make it smaller.
     (
         "Totals",

@@ -72,7 +72,7 @@ class Promotion(Struct, frozen=True):
                 session_id=session_id,
             )
         place = self.layout.session_path(session_id, self.stamp)
-        draft = wanted == "on_assistant" and not opened.session.has_assistant
+        draft = wanted == "on_assistant" and not opened.is_lasting
         path = self.layout.pending_path(session_id) if draft else place
         stored = opened.journal.read(0, opened.session.seq)
         text = b"\n".join([*stored, *lines])

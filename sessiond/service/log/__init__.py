@@ -9,4 +9,5 @@ rewritten.py     lines that are not as indexed
 events.py        notifications as bytes
 session_info.py  a session as lists show it
 statistics.py    what the entries say of messages, tools, cost, files and compactions
+state_info.py    its working state as answers show it
 """

@@ -16,8 +16,9 @@ from sessiond.journal.store import Found, SessionLog
 from sessiond.model.entries import Header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import MAIN
-from sessiond.model.row import InfoEffect, Kind, LeafEffect, Row
+from sessiond.model.row import Effect, InfoEffect, Kind, LeafEffect, Row
 from sessiond.model.scopes import Scope, scope_in
+from sessiond.model.working.entries import BadState, StateEffect
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
@@ -68,11 +69,20 @@ class OpenSession(Struct, eq=False):
         if self.appears == "entry" and session.seq:
             return True
         is_said = self.appears == "said" and session.first_message is not None
-        return session.has_assistant or is_said
+        return self.is_lasting or is_said
+
+    @property
+    def is_lasting(self) -> bool:
+        """True if the session holds an answer, or what an agent must remember."""
+        return self.session.has_assistant or self.session.state.begun
 
     def is_due_with(self, rows: Sequence[Row]) -> bool:
-        """Return whether a draft is to come to its place with these rows, for other drafts than our own."""
-        if self.place is None or self.appears == "answered":
+        """Return whether a draft is to come to its place with these rows, answers apart."""
+        if self.place is None:
+            return False
+        if any(_is_state(row.effect) for row in rows):
+            return True
+        if self.appears == "answered":
             return False
         if self.appears == "entry":
             return bool(rows)
@@ -248,6 +258,11 @@ class OpenSession(Struct, eq=False):
     def line_time(self, seq: int) -> str:
         """Return the time of the entry at `seq`; reads its line."""
         return self.dialect.timestamp(self.journal.read(seq, seq)[0])
+
+
+def _is_state(effect: Effect | None) -> bool:
+    """Return whether an entry with this effect holds what an agent must remember."""
+    return isinstance(effect, StateEffect) and not isinstance(effect, BadState)
 
 
 def _given(raw: Raw | UnsetType) -> Raw | None:

@@ -15,11 +15,13 @@ from sessiond_client.connect_options import Timed
 from sessiond_client.generated.options import (
     AcquireOptions,
     AppendOptions,
+    ArtifactOptions,
     BranchOptions,
     CompactOptions,
     ContextOptions,
     ContinueOptions,
     CreateOptions,
+    DecideOptions,
     EntriesOptions,
     ExportOptions,
     FlushOptions,
@@ -36,6 +38,7 @@ from sessiond_client.generated.options import (
     PlanBranchOptions,
     PlanCompactionOptions,
     PresenceOptions,
+    PruneOptions,
     RebaseOptions,
     RepairOptions,
     ResolveScopeOptions,
@@ -50,6 +53,7 @@ from sessiond_client.generated.options import (
     StateSetOptions,
     StatsOptions,
     SwitchOptions,
+    TaskOptions,
     TrashOptions,
     TreeOptions,
     TurnsOptions,
@@ -59,6 +63,7 @@ from sessiond_client.generated.options import (
 from sessiond_client.generated.results import (
     Appended,
     BranchPlan,
+    Brief,
     Compacted,
     Context,
     Created,
@@ -81,6 +86,8 @@ from sessiond_client.generated.results import (
     PathPage,
     PlannedCompaction,
     PresenceAnswer,
+    Pruned,
+    Remembered,
     Repaired,
     Retired,
     Rewound,
@@ -101,6 +108,7 @@ from sessiond_client.generated.results import (
     StateValues,
     StoredEntry,
     Switched,
+    TaskDone,
     TrashPage,
     TreePage,
     TurnPage,
@@ -164,7 +172,7 @@ class AsyncMethods(ABC):
         await self._ask("session/close", options, session_id=session_id)
 
     async def get(self, session_id: str, **options: Unpack[Timed]) -> SessionInfo:
-        """Return the current fields of a session."""
+        """Return the current fields and the working state of a session."""
         answer = await self._ask("session/get", options, session_id=session_id)
         return read(SessionAnswer, answer).session
 
@@ -442,6 +450,39 @@ class AsyncMethods(ABC):
         """Set this connection's presence on a session, and list the clients present."""
         answer = await self._ask("session/presence", options, session_id=session_id)
         return read(PresenceAnswer, answer).clients
+
+    async def decide(
+        self, session_id: str, decision: str, **options: Unpack[DecideOptions]
+    ) -> Remembered:
+        """Remember a key decision."""
+        answer = await self._ask(
+            "session/decide", options, session_id=session_id, decision=decision
+        )
+        return read(Remembered, answer)
+
+    async def artifact(
+        self, session_id: str, name: str, path: str | None, **options: Unpack[ArtifactOptions]
+    ) -> Remembered:
+        """Point to an artifact by a name, or remove the name."""
+        answer = await self._ask(
+            "session/artifact", options, session_id=session_id, name=name, path=path
+        )
+        return read(Remembered, answer)
+
+    async def task(self, session_id: str, **options: Unpack[TaskOptions]) -> TaskDone:
+        """Count a turn of an agent, with its decision, and prune if a limit is passed."""
+        answer = await self._ask("session/task", options, session_id=session_id)
+        return read(TaskDone, answer)
+
+    async def prune(self, session_id: str, **options: Unpack[PruneOptions]) -> Pruned:
+        """Keep only the newest decisions in view once a limit is passed."""
+        answer = await self._ask("session/prune", options, session_id=session_id)
+        return read(Pruned, answer)
+
+    async def brief(self, session_id: str, **options: Unpack[Timed]) -> Brief:
+        """A short text for a system prompt, and what a client needs to go on."""
+        answer = await self._ask("session/brief", options, session_id=session_id)
+        return read(Brief, answer)
 
     async def fork(self, session_id: str, **options: Unpack[ForkOptions]) -> SessionInfo:
         """Make a new session from the entries of another, which stays unchanged."""

@@ -32,6 +32,7 @@ READS: Final = frozenset(
         "server/info",
         "server/ping",
         "server/stats",
+        "session/brief",
         "session/build_context",
         "session/close",
         "session/entries",

@@ -16,11 +16,13 @@ from sessiond_client.generated.messages import After
 __all__ = [
     "AcquireOptions",
     "AppendOptions",
+    "ArtifactOptions",
     "BranchOptions",
     "CompactOptions",
     "ContextOptions",
     "ContinueOptions",
     "CreateOptions",
+    "DecideOptions",
     "EntriesOptions",
     "ExportOptions",
     "FlushOptions",
@@ -37,6 +39,7 @@ __all__ = [
     "PlanBranchOptions",
     "PlanCompactionOptions",
     "PresenceOptions",
+    "PruneOptions",
     "RebaseOptions",
     "RepairOptions",
     "ResolveScopeOptions",
@@ -52,6 +55,7 @@ __all__ = [
     "StatsOptions",
     "SubscribeOptions",
     "SwitchOptions",
+    "TaskOptions",
     "TrashOptions",
     "TreeOptions",
     "TurnsOptions",
@@ -538,6 +542,52 @@ class PresenceOptions(Timed, total=False):
     data: Any
     reason: str
     check: bool
+
+
+class DecideOptions(_Move, total=False):
+    """Optional parameters of session/decide.
+
+    Decision, why it was made, and when.
+    """
+
+    idempotency_key: str
+    rationale: str
+    timestamp: str
+
+
+class ArtifactOptions(_Move, total=False):
+    """Optional parameters of session/artifact.
+
+    Name of an artifact and its place; null removes the name.
+    """
+
+    idempotency_key: str
+
+
+class TaskOptions(_Move, total=False):
+    """Optional parameters of session/task.
+
+    Task; its decision; its tokens and turns, where less than 0 counts as 0.
+    """
+
+    idempotency_key: str
+    task: str
+    decision: Json
+    tokens_added: int
+    turns_added: int
+
+
+class PruneOptions(_Move, total=False):
+    """Optional parameters of session/prune.
+
+    Limits, null for the usual ones; with `force` the view moves whether they are passed or not.
+    """
+
+    idempotency_key: str
+    max_decisions: int
+    max_tokens: int
+    force: bool
+    dry_run: bool
 
 
 class ForkOptions(Timed, total=False):

@@ -18,6 +18,7 @@ __all__ = [
     "Appended",
     "AppendedEntry",
     "BranchPlan",
+    "Brief",
     "Compacted",
     "CompactedEntry",
     "CompactionFigures",
@@ -25,6 +26,7 @@ __all__ = [
     "CompactionShown",
     "Context",
     "Created",
+    "Decision",
     "EntriesMeant",
     "EntryMeant",
     "EntryPage",
@@ -57,6 +59,8 @@ __all__ = [
     "PlannedFiles",
     "PresenceAnswer",
     "Problem",
+    "Pruned",
+    "Remembered",
     "Repaired",
     "Retired",
     "Rewound",
@@ -77,6 +81,7 @@ __all__ = [
     "StateListing",
     "StateLoaded",
     "StateLoadedNamespace",
+    "StateMetrics",
     "StateNamespace",
     "StateProblem",
     "StateSaved",
@@ -85,6 +90,7 @@ __all__ = [
     "StateValues",
     "StoredEntry",
     "Switched",
+    "TaskDone",
     "ToolFigures",
     "Totals",
     "TrashPage",
@@ -98,6 +104,7 @@ __all__ = [
     "UnreadableFile",
     "Verified",
     "WindowUsage",
+    "WorkingState",
 ]
 
 
@@ -493,6 +500,86 @@ class Compacted(Struct, frozen=True):
     seq: int
     tokens_before: int | None = None
     tokens_after: int | None = None
+
+
+class Decision(Struct, frozen=True):
+    """Key decision and its time, null if its entry has none."""
+
+    decision: str
+    rationale: str | None = None
+    timestamp: str | None = None
+
+
+class StateMetrics(Struct, frozen=True):
+    """Counts of this session alone; `decision_count` begins anew at each prune."""
+
+    decision_count: int = 0
+    task_count: int = 0
+    total_tokens: int = 0
+
+
+class WorkingState(Struct, frozen=True):
+    """Working state of a session, which an agent must remember between its turns.
+
+    `decisions` are the newest ones, the oldest of them first.
+    """
+
+    agent: str | None = None
+    model: str | None = None
+    plan: str | None = None
+    tags: list[str] = []
+    decisions: list[Decision] = []
+    artifacts: dict[str, Any] = dict[str, Any]()
+    tokens_used: int = 0
+    turn_count: int = 0
+    metrics: StateMetrics = StateMetrics()
+    pruned: bool = False
+    last_pruned_at: str | None = None
+
+
+class Remembered(Struct, frozen=True):
+    """Working state after the change, and where the change stands."""
+
+    state: WorkingState
+    leaf_id: str | None
+    seq: int
+    duplicate: bool = False
+
+
+class Brief(Struct, frozen=True):
+    """Beginning of a resumed turn: the id to resume, a text for the model, the state."""
+
+    session_id: str
+    resume: str
+    context: str
+    state: WorkingState
+    model: str | None = None
+
+
+class TaskDone(Struct, frozen=True):
+    """Brief after the task, whether the call pruned, and where the task stands."""
+
+    session_id: str
+    resume: str
+    context: str
+    state: WorkingState
+    model: str | None = None
+    pruned: bool = False
+    leaf_id: str | None = None
+    seq: int | None = None
+    duplicate: bool = False
+
+
+class Pruned(Struct, frozen=True):
+    """State; whether this call pruned, or would prune; the limits that were passed; its place."""
+
+    state: WorkingState
+    pruned: bool = False
+    would_prune: bool = False
+    reasons: list[str] = []
+    leaf_id: str | None = None
+    seq: int | None = None
+    duplicate: bool = False
 
 
 class Totals(Struct, frozen=True):
