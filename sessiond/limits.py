@@ -210,6 +210,12 @@ AUTOMATIC_REST_SECONDS: Final = 60.0
 # methods: characters of the instructions for a plan; more is invalid_params.
 INSTRUCTIONS_CHARS_MAX: Final = 100_000
 
+# service/exporting/documents: characters of one text that a page renders as Markdown; a longer text is
+# shown as it is.
+MARKDOWN_CHARS_MAX: Final = 10_000
+# methods: patterns of one redaction, and characters of each; more is invalid_params.
+REDACTION_PATTERNS_MAX: Final = 100
+REDACTION_PATTERN_CHARS_MAX: Final = 1_000
 # service/log/statistics: bytes of the names of tools, and of each list of files, in the statistics of
 # one session; further names are only counted as left out.
 STATISTICS_NAMES_BYTES_MAX: Final = 1024 * 1024

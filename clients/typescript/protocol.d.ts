@@ -595,14 +595,25 @@ export interface Expected {
   seq?: number;
 }
 
-/** Absolute path of a new file; without a path the answer holds the content. */
+/**
+ * Absolute path of a new file; without a path the answer holds the content. The last four are for
+ * the formats "json", "markdown" and "html".
+ */
 export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "operator" | "pi" | "piglet" | "sharur";
+  format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "html" | "json" | "markdown";
   /** Default: null. */
   path?: string | null;
+  /** Default: null. */
+  head?: string | null;
+  /** Default: null. */
+  branches?: "all" | "path" | null;
+  /** Default: null. */
+  include?: ("entries" | "heads" | "labels" | "session" | "tags" | "tree")[] | null;
+  /** Default: null. */
+  redact?: string[] | null;
   _meta?: RequestMeta | null;
 }
 
@@ -2790,7 +2801,7 @@ export interface Methods {
   "session/merge": { params: MergeParams; result: MergedHere | CopyResult };
   /** copy a session file under a new id, in the dialect of the file. Access: write. */
   "session/import": { params: ImportParams; result: ImportResult };
-  /** write a session to a file of its own. Access: read. */
+  /** write a session to a file of its own, for a program or for people. Access: read. */
   "session/export": { params: ExportParams; result: ExportResult };
   /** take a session out of the lists and close it to changes; reads still work. Access: write. */
   "session/archive": { params: SessionParams; result: Empty };

@@ -15,6 +15,7 @@ In the environment: SESSIOND_LOG_LEVEL, SESSIOND_LIMITS_OPEN_SESSIONS.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,8 @@ from sessiond.limits import (
     CONFIG_BYTES_MAX,
     DEFAULT_BOUNDS,
     IDLE_EXIT_SECONDS,
+    REDACTION_PATTERN_CHARS_MAX,
+    REDACTION_PATTERNS_MAX,
     SUMMARIZE_SECONDS,
     Bounds,
 )
@@ -41,6 +44,10 @@ __all__ = ["JOINED_DEFAULTS", "Configuration", "Setting", "Sources", "load"]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Bytes = Annotated[int, Meta(ge=1 << 20, le=1 << 50)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+_Patterns = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=REDACTION_PATTERN_CHARS_MAX)], ...],
+    Meta(max_length=REDACTION_PATTERNS_MAX),
+]
 _Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")], ...]
 
 
@@ -102,7 +109,15 @@ class Summarizer(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(ge=1, le=86_400)] = SUMMARIZE_SECONDS
 
 
+class Export(Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns of texts that no exported document shows."""
+
+    redact: _Patterns = ()
+
+
 _Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
+
+_LISTS: Final = (_Words, _Folders, _Patterns)
 
 
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +130,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     retention: Retention = Retention()
     compaction: Compaction = Compaction()
     summarizer: Summarizer = Summarizer()
+    export: Export = Export()
     roots: Mapping[str, _Folders] = {}
     """Folders of session files, by the dialect of the program that makes files there."""
 
@@ -142,6 +158,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "compaction.auto": "true or false",
     "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
     "summarizer.timeout_seconds": "seconds, from 1",
+    "export.redact": "a list of regular expressions; in the environment, such a list as JSON",
 } | dict.fromkeys(
     (f"roots.{dialect.name}" for dialect in DIALECTS),
     "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"
@@ -244,7 +261,7 @@ def _variable(key: str) -> str:
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
     try:
-        if kind in {_Words, _Folders} and source.startswith("$"):
+        if kind in _LISTS and source.startswith("$"):
             return msgspec.json.decode(value, type=kind)
         # A number from the environment is text; a number from the file must be a TOML number.
         checked = msgspec.convert(value, kind, strict=not source.startswith("$"))
@@ -252,12 +269,24 @@ def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
         raise _wrong(key, value, source) from error
     if checked != checked:
         raise _wrong(key, value, source)
+    if kind is _Patterns:
+        _require_patterns(key, checked, source)
     if key == "socket" and isinstance(checked, str):
         path = Path(checked).expanduser()
         if not path.is_absolute() and source != "flag":
             raise _wrong(key, value, source)
         return str(path.absolute())
     return checked
+
+
+def _require_patterns(key: str, patterns: Sequence[str], source: str) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError) as error:
+            raise BadConfiguration(
+                f"{source}: {key} has {pattern!r}, which is no regular expression: {error}"
+            ) from error
 
 
 def _wrong(key: str, value: object, source: str) -> BadConfiguration:

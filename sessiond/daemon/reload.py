@@ -52,6 +52,7 @@ class Tuning:
         """Give the service the bounds and the policies in force."""
         service.bounds = self.bounds
         service.environment.policies.usual = self.current.compaction.settings()
+        service.environment.policies.redact = self.current.export.redact
         service.note_use()
 
     def take(self, fresh: Configuration, service: Service | None) -> None:

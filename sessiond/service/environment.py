@@ -52,7 +52,7 @@ class Environment(Struct, frozen=True):
     report_trouble: Callable[[str], None] = lambda _text: None
     """Log a failure of the outside that the daemon copes with."""
     policies: Policies = msgspec.field(default_factory=Policies)
-    """Configured compaction settings and tokenizers."""
+    """Configured compaction settings, tokenizers and patterns of redaction."""
     summarizer: Summarizer = NO_SUMMARIZER
     """Writer of summaries if no client offers to write them."""
     homes: Callable[[], Sequence[tuple[str, Home]]] = tuple

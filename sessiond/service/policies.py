@@ -55,6 +55,8 @@ class Policies:
     ) -> None:
         self.usual = usual or CompactionSettings()
         """Configured settings; they may be replaced while the daemon runs."""
+        self.redact: Sequence[str] = ()
+        """Configured patterns of texts that no document shows; they may be replaced, too."""
         self._tokenizers = tokenizers
         self._report_trouble = report_trouble
         self._counted: dict[str, Counted] = {}

@@ -46,6 +46,9 @@ context_window = 70
 tokenizer = "words"
 auto = true
 
+[export]
+redact = ["sk-[a-z]+"]
+
 [summarizer]
 command = ["summarize", "--stdin"]
 timeout_seconds = 80
@@ -93,6 +96,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     )
     assert configuration.summarizer.command == ("summarize", "--stdin")
     assert configuration.summarizer.timeout_seconds == 80
+    assert configuration.export.redact == ("sk-[a-z]+",)
     assert configuration.roots["pi"] == ("~/pi", "/x")
     assert configuration.roots.keys() == {dialect.name for dialect in DIALECTS}
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
@@ -155,6 +159,9 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ),
         ("[summarizer]\ncommand = ['a', 1]", "summarizer.command is ['a', 1]; allowed: a list of"),
         ("[summarizer]\ncommand = ['']", "summarizer.command is ['']; allowed: a list of"),
+        ("[export]\nredact = 'x'", "export.redact is 'x'; allowed: a list of regular expressions"),
+        ("[export]\nredact = ['']", "export.redact is ['']; allowed: a list of regular"),
+        ("[export]\nredact = ['(']", "export.redact has '(', which is no regular expression:"),
         ("[summarizer]\ntimeout_seconds = 0", "timeout_seconds is 0; allowed: seconds, from 1"),
         ("[retention]\npreset = 'pi'", "retention.preset is 'pi'; allowed: none, nova"),
         ("log_level =", "config.toml is not TOML: "),
@@ -261,6 +268,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "retention": config_module.Retention,
         "compaction": config_module.Compaction,
         "summarizer": config_module.Summarizer,
+        "export": config_module.Export,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
     keys |= {f"roots.{dialect.name}" for dialect in DIALECTS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -14,6 +14,9 @@ from sessiond.model.formats import FORMATS
 
 __all__ = ["COMMAND"]
 
+_DOCUMENTS: Final = ("json", "markdown", "html")
+_PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
+
 
 @click.command(
     "export",
@@ -21,21 +24,35 @@ __all__ = ["COMMAND"]
     examples=(
         "sessiond export my-session copy.jsonl",
         "sessiond export my-session - >copy-2.jsonl",
+        "sessiond export my-session --format html page.html",
+        "sessiond export my-session --format markdown --all-branches --redact 'sk-[a-z0-9]+'",
     ),
 )
 @shared_options
 @session_argument
 @click.argument("file", type=click.Path(allow_dash=True), default="-")
-@click.option("--format", type=click.Choice(FORMATS), default="native", show_default=True)
-def export(shared: Shared, session: str, file: str, format: str) -> None:
+@click.option(
+    "--format", type=click.Choice([*FORMATS, *_DOCUMENTS]), default="native", show_default=True
+)
+@click.option("--head", metavar="NAME", help="Head whose path a document follows.")
+@click.option("--all-branches", is_flag=True, help="Every branch, in Markdown.")
+@click.option(
+    "--include", multiple=True, metavar="PART", help=f"Part of JSON: {', '.join(_PARTS)}."
+)
+@click.option("--redact", multiple=True, metavar="REGEX", help="Texts to replace in a document.")
+def export(shared: Shared, session: str, file: str, **options: Any) -> None:
     """Write a session to a new FILE, or to standard output.
 
-    An existing FILE is not touched.
+    An existing FILE is not touched. json, markdown and html are documents, to be read by programs
+    and people; the other formats are files of programs.
     """
     path = None if file == "-" else absolute(file)
+    if options.pop("all_branches"):
+        options["branches"] = "all"
+    given = {name: value for name, value in options.items() if value}
     with connected(shared) as client:
         found = session_id(client, session)
-        written = ask_long(client, "session/export", session_id=found, format=format, path=path)
+        written = ask_long(client, "session/export", session_id=found, path=path, **given)
     answer(shared, written, _write)
 
 

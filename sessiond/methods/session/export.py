@@ -1,15 +1,21 @@
-"""session/export: write a session to a file of its own."""
+"""session/export: write a session to a file of its own, for a program or for people."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from sessiond.dialects import dialect_named
-from sessiond.errors import SessionCorrupt
+from sessiond.errors import HeadNotFound, InvalidParams, SessionCorrupt, TooLarge
+from sessiond.limits import (
+    REDACTION_PATTERN_CHARS_MAX,
+    REDACTION_PATTERNS_MAX,
+    RESULT_BYTES_MAX,
+)
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import (
     Call,
@@ -18,22 +24,36 @@ from sessiond.methods._shared.common import (
     SessionParams,
     ask,
     require_path,
-    require_result_fits,
 )
-from sessiond.model.formats import FormatName
-from sessiond.model.ids import MAIN
+from sessiond.methods._shared.place import head_leaf
+from sessiond.model.formats import FORMATS, FormatName
+from sessiond.model.ids import MAIN, HeadName
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.exporting.converting import Standing
+from sessiond.service.exporting.documents.document import DocumentName, DocumentRequest, document
+from sessiond.service.exporting.documents.json_document import PARTS, Part
+from sessiond.service.exporting.documents.source import State
 from sessiond.service.exporting.export import export
+from sessiond.service.log.session_info import head_infos
 
 __all__ = ["METHOD"]
 
+Pattern = Annotated[str, Meta(min_length=1, max_length=REDACTION_PATTERN_CHARS_MAX)]
+Pieces = tuple[Iterable[bytes], Callable[[], list[str]]]
+
 
 class ExportParams(SessionParams):
-    """Absolute path of a new file; without a path the answer holds the content."""
+    """Absolute path of a new file; without a path the answer holds the content.
 
-    format: FormatName = "native"
+    The last four are for the formats "json", "markdown" and "html".
+    """
+
+    format: FormatName | DocumentName = "native"
     path: str | None = None
+    head: HeadName | None = None
+    branches: Literal["path", "all"] | None = None
+    include: list[Part] | None = None
+    redact: Annotated[list[Pattern], Meta(max_length=REDACTION_PATTERNS_MAX)] | None = None
 
 
 class ExportResult(Struct, frozen=True, omit_defaults=True):
@@ -50,27 +70,81 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
     if params.path is not None:
         require_access(client, "write")
         require_path(params.path)
+    _require_fitting(params)
 
     def look(actor: SessionActor) -> Any:
-        upto, opened = actor.seq, actor.opened
-        at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
+        pieces = _pieces(actor, params, call)
+        upto, lines = actor.seq, params.format in FORMATS
 
         def work() -> ExportResult:
-            if params.path is None:
-                require_result_fits(actor.opened.journal.span_bytes(0, upto))
+            if params.path is None and lines:
+                _require_room(actor.opened.journal.span_bytes(0, upto))
             call.progress.report(0, upto + 1, "lines")
-            pieces, notes = export(opened, dialect_named(params.format), at, call.progress)
+            made, notes = pieces()
             if params.path is None:
-                lines = b"".join(pieces)
-                require_result_fits(len(lines))
-                content = _as_text(lines, actor.opened.path)
+                content = _as_text(_whole(made), actor.opened.path)
                 return ExportResult(content=content, entries=upto, notes=notes())
-            client.service.store.write_new(Path(params.path), pieces)
+            client.service.store.write_new(Path(params.path), made)
             return ExportResult(path=params.path, entries=upto, notes=notes())
 
         return actor.later(call, lambda: to_thread.run_sync(work))
 
     return ask(client, call, params.session_id, look)
+
+
+def _require_fitting(params: ExportParams) -> None:
+    """Raise InvalidParams for a parameter that means nothing in the format."""
+    if params.include is not None and params.format != "json":
+        raise InvalidParams('include is for the format "json"', path="include")
+    if params.branches is not None and params.format != "markdown":
+        raise InvalidParams('branches is for the format "markdown"', path="branches")
+    if params.format in FORMATS:
+        for name in ("head", "redact"):
+            if getattr(params, name) is not None:
+                raise InvalidParams(
+                    f'{name} is for documents: a file of the format "{params.format}" has the whole'
+                    ' session as it is; export as "json", "markdown" or "html"',
+                    path=name,
+                )
+
+
+def _pieces(actor: SessionActor, params: ExportParams, call: Call[Client]) -> Callable[[], Pieces]:
+    """Return the work that makes the bytes, bound to the session as it is now. Raise HeadNotFound."""
+    upto, opened = actor.seq, actor.opened
+    match params.format:
+        case "json" | "markdown" | "html" as form:
+            leaf = head_leaf(opened.session, params.head or MAIN)
+            state = State(upto, leaf, head_infos(opened.session), opened.whole())
+            wanted = DocumentRequest(
+                form,
+                PARTS if params.include is None else params.include,
+                params.branches == "all",
+                (*(params.redact or ()), *actor.environment.policies.redact),
+            )
+            return lambda: (document(opened, state, wanted, call.progress), list)
+        case name:
+            at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
+            return lambda: export(opened, dialect_named(name), at, call.progress)
+
+
+def _whole(pieces: Iterable[bytes]) -> bytes:
+    """Return the pieces as one. Raise TooLarge before they are more than an answer may have."""
+    found: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        _require_room(size)
+        found.append(piece)
+    return b"".join(found)
+
+
+def _require_room(size: int) -> None:
+    if size > RESULT_BYTES_MAX:
+        raise TooLarge(
+            "the export is larger than an answer may be: send path, the name of a new file",
+            limit=RESULT_BYTES_MAX,
+            size=size,
+        )
 
 
 def _as_text(lines: bytes, path: Path | None) -> str:
@@ -93,5 +167,6 @@ METHOD = Method(
     params=ExportParams,
     result=ExportResult,
     handle=handle,
+    errors=(HeadNotFound,),
     access="read",
 )

@@ -9,4 +9,5 @@ messages.py    messages in another program's shape
 forms.py       weaker forms of an entry that a dialect does not take
 visibility.py  entries that one program shows to a model and another one does not
 losses.py      what an export could not carry
+documents/     a session to be read: JSON, Markdown, HTML
 """

@@ -526,7 +526,7 @@ class AsyncMethods(ABC):
         return read(Imported, answer)
 
     async def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
-        """Write a session to a file of its own."""
+        """Write a session to a file of its own, for a program or for people."""
         answer = await self._ask("session/export", options, session_id=session_id)
         return read(Exported, answer)
 

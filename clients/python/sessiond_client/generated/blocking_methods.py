@@ -512,7 +512,7 @@ class BlockingMethods(ABC):
         return read(Imported, answer)
 
     def export(self, session_id: str, **options: Unpack[ExportOptions]) -> Exported:
-        """Write a session to a file of its own."""
+        """Write a session to a file of its own, for a program or for people."""
         answer = self._ask("session/export", options, session_id=session_id)
         return read(Exported, answer)
 

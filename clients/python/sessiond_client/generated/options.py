@@ -657,11 +657,16 @@ class ImportOptions(Timed, total=False):
 class ExportOptions(Timed, total=False):
     """Optional parameters of session/export.
 
-    Absolute path of a new file; without a path the answer holds the content.
+    Absolute path of a new file; without a path the answer holds the content. The last four are for
+    the formats "json", "markdown" and "html".
     """
 
     format: str
     path: str
+    head: str
+    branches: Literal["all", "path"]
+    include: Sequence[Literal["entries", "heads", "labels", "session", "tags", "tree"]]
+    redact: Sequence[str]
 
 
 class TrashOptions(Timed, total=False):

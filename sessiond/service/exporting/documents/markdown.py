@@ -1,0 +1,71 @@
+"""The conversation as Markdown, for people and for other programs.
+
+Law: a message's own text stays as its author wrote it, because that is Markdown. Everything else
+stands in one line, or between fences that are longer than any fence inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from sessiond.service.exporting.documents.pages import (
+    TEMPLATES,
+    facts_of,
+    page_branches,
+    title_of,
+    walked,
+)
+from sessiond.service.exporting.documents.source import DocumentSource
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["markdown_document"]
+
+_PIECES_A_WRITE: Final = 200
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&])")
+
+
+def markdown_document(source: DocumentSource, *, every_branch: bool) -> Iterator[bytes]:
+    """Yield the conversation in pieces. Raise StorageError, InvalidParams."""
+    pieces = _template().stream(
+        title=_in_line(title_of(source)),
+        facts=[(name, _in_line(value)) for name, value in facts_of(source)],
+        branches=page_branches(source, walked(source, every_branch=every_branch)),
+    )
+    pieces.enable_buffering(_PIECES_A_WRITE)
+    for piece in pieces:
+        yield piece.encode()
+
+
+@cache
+def _template() -> Template:
+    # Imported here: a daemon that is never asked for a page does not load it.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    # Markdown is no HTML: what is special in a line of Markdown is escaped by the filters.
+    environment = Environment(  # noqa: S701
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters.update(in_line=_in_line, in_code=_in_code, fenced=_fenced)
+    return environment.get_template("conversation.md")
+
+
+def _in_line(text: str) -> str:
+    """Return the text in a line in which no character is a mark of Markdown."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _in_code(text: str) -> str:
+    """Return the text for a code span, which no backtick may end."""
+    return " ".join(text.split()).replace("`", "'")
+
+
+def _fenced(text: str) -> str:
+    """Return the text between fences that are longer than any run of backticks inside."""
+    runs = re.findall("`{3,}", text)
+    fence = "`" * max(3, *(len(run) + 1 for run in runs)) if runs else "```"
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,174 @@
+"""Sessions as JSON and Markdown documents, and the order in which documents show branches."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiond.service.exporting.documents.json_document import PARTS
+from sessiond.service.exporting.documents.visible import one_line, visible
+from sessiond.service.exporting.documents.walk import branches
+from sessiond.session.index import Session
+from tests.kit.sessions import stored_entry, stored_message
+from tests.unit.documents import made, native
+from tests.unit.in_memory import opened_lines
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+FILES = sorted(SAMPLES.glob("*/*.jsonl"))
+
+
+def label(entry_id: str, parent_id: str, target_id: str, text: str | None) -> dict[str, Any]:
+    return stored_entry("label", entry_id, parent_id, target_id=target_id, label=text)
+
+
+def forked() -> Any:
+    return native(
+        stored_message("u1", None),
+        stored_message("a1", "u1", "assistant"),
+        stored_message("u2", "a1"),
+        label("l1", "u2", "a1", "here"),
+        stored_message("u3", "a1"),
+        label("l2", "u3", "u1", "gone"),
+        label("l3", "u3", "u1", None),
+        tags=["x", "y"],
+        title="A title",
+    )
+
+
+# -- JSON -------------------------------------------------------------------------------
+
+
+def test_a_json_document_has_every_part_and_the_entries_as_stored() -> None:
+    session = native(
+        stored_message("u1", None),
+        {**stored_message("u2", "u1"), "extra": 1.50},
+    )
+    text = made(session, "json")
+    found = json.loads(text)
+    assert (found["format"], found["version"], found["dialect"]) == (
+        "sessiond.session",
+        1,
+        "native",
+    )
+    assert set(found) - {"format", "version", "dialect"} == set(PARTS) - {"tags"}
+    (_, second) = session.journal.read_many([1, 2])
+    assert second.decode() in text
+    assert [row["seq"] for row in found["entries"]] == [1, 2]
+
+
+def test_the_parts_of_a_json_document_can_be_chosen() -> None:
+    found = json.loads(made(forked(), "json", parts=["labels", "tree", "heads", "session"]))
+    assert found["labels"] == [{"entry_id": "a1", "label": "here"}]
+    assert found["tree"][2:] == [
+        {"id": "u2", "parent_id": "a1", "seq": 3},
+        {"id": "u3", "parent_id": "a1", "seq": 5},
+    ]
+    assert found["heads"] == [{"name": "main", "leaf_id": "u3", "seq": 5}]
+    assert "entries" not in found
+    assert found["session"]["title"] == "A title"
+    assert {"tags", "path", "heads"} & set(found["session"]) == set()
+    with_tags = json.loads(made(forked(), "json", parts=["session", "tags"]))
+    assert with_tags["session"]["tags"] == ["x", "y"]
+    assert "path" not in with_tags["session"]
+    assert json.loads(made(forked(), "json", parts=["tags"]))["tags"] == ["x", "y"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("form", ["json", "markdown", "html"])
+def test_every_dialect_makes_a_document_of_every_entry(path: Path, form: str) -> None:
+    session = opened_lines(path.read_bytes().rstrip(b"\n").split(b"\n"))
+    index = session.session
+    text = made(session, form, every_branch=True)
+    nodes = [index.names[seq] for seq in range(1, index.seq + 1) if index.is_node(seq)]
+    if form == "json":
+        found = json.loads(text)
+        assert [node["id"] for node in found["tree"]] == nodes
+        assert len(found["entries"]) == index.entry_count
+    elif form == "html":
+        assert text.count("<article ") == len(nodes)
+    else:
+        assert text.count("\n## ") >= len(nodes)
+
+
+# -- Markdown ---------------------------------------------------------------------------
+
+
+def test_markdown_shows_the_path_of_the_head_or_every_branch() -> None:
+    path = made(forked(), "markdown")
+    assert path.startswith("# A title\n")
+    assert "text of u3" in path
+    assert "text of u2" not in path
+    assert "· here\\*" not in path
+    assert "a1 · here*" in path
+    assert "text of u3" not in made(forked(), "markdown", "u2")
+    every = made(forked(), "markdown", every_branch=True)
+    assert every.index("text of u3") < every.index("below entry `a1`") < every.index("text of u2")
+
+
+def test_markdown_fences_what_is_no_text_and_keeps_names_in_their_line() -> None:
+    call = {"type": "tool_use", "id": "c", "name": "a`b\n# no heading", "input": {"x": "````"}}
+    session = native(
+        stored_message("u1", None, "assistant", [{"type": "text", "text": "as *is*"}, call]),
+        label("l1", "u1", "u1", "# *label*\n> x"),
+    )
+    text = made(session, "markdown")
+    assert "as *is*" in text
+    assert "Call of `a'b # no heading`:\n\n`````\n" in text
+    assert "\n# no heading" not in text
+    assert "# \\*label\\* \\> x*" in text
+
+
+# -- texts ------------------------------------------------------------------------------
+
+
+def test_characters_that_act_on_a_screen_are_spelled_out() -> None:
+    assert visible("a\x1b[2J\u202eb\x00\x7f\ud83d") == "a\\u001b[2J\\u202eb\\u0000\\u007f\\ud83d"
+    assert visible("a\r\nb\u2028c\td") == "a\nb\nc\td"
+    assert one_line("a\n b   c" + "x" * 50, 10) == "a b cxxxx…"
+
+
+# -- the order of branches ----------------------------------------------------------------
+
+
+def nested(parents: list[int]) -> Session:
+    """Return a tree in which entry n stands below entry `parents[n - 1]`, 0 for a root."""
+    entries = [
+        stored_message(f"n{seq}", f"n{parent}" if parent else None)
+        for seq, parent in enumerate(parents, 1)
+    ]
+    return native(*entries).session
+
+
+@given(st.lists(st.integers(0, 40), max_size=40), st.integers(0, 40))
+def test_each_entry_stands_once_in_a_branch_that_is_a_chain(drawn: list[int], at: int) -> None:
+    tree = nested([parent % seq for seq, parent in enumerate(drawn, 1)])
+    leaf = at % (tree.seq + 1)
+    found = branches(tree, tree.seq, leaf, lambda _: "")
+    assert sorted(seq for branch in found for seq in branch.seqs) == [*range(1, tree.seq + 1)]
+    seen: set[int] = set()
+    for number, branch in enumerate(found):
+        assert branch.number == number
+        assert tree.parents[branch.seqs[0]] == branch.fork
+        assert all(tree.parents[low] == high for high, low in pairwise(branch.seqs))
+        if branch.fork:
+            assert branch.fork in found[branch.above].seqs
+            assert branch.fork in seen
+            assert branch.depth == found[branch.above].depth + 1
+        else:
+            assert (branch.above, branch.depth) == (number, 0)
+        seen |= set(branch.seqs)
+    if found:
+        # The path to the leaf comes first, in one piece.
+        path = tree.path(leaf)
+        assert found[0].seqs[: len(path)] == path
+
+
+def test_a_session_of_ten_thousand_forks_is_no_recursion() -> None:
+    tree = nested([max(0, seq - 1 - seq % 2) for seq in range(1, 10_001)])
+    assert len(branches(tree, tree.seq, tree.seq, lambda _: "")) == 5000
