@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.walk import killed, restarted, walked
+from tests.processes.harness.walk_stages import killed, restarted, walked
 from tests.processes.usages import operator_entries as entries
 from tests.processes.usages import operator_sessions as sessions
 from tests.processes.usages.operator import OPERATOR

@@ -18,6 +18,7 @@ class Operator:
     """Operator's messages, and its own reading of its files."""
 
     name = "operator"
+    unlike: frozenset[str] = frozenset()
 
     def see(self, data: bytes) -> Seen:
         reader = OperatorReader(data)

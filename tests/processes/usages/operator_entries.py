@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.processes.harness.walk import Walk, restarted
+from tests.processes.harness.walk import Walk
+from tests.processes.harness.walk_stages import restarted
 from tests.processes.usages.operator import (
     ANSWERED,
     CWD,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sessiond_client import Asked, BeforeBranch, BeforeCompact, Notice, Presence, Signal, Summarize
-from tests.processes.harness.walk import Walk, taken
+from tests.processes.harness.walk import Walk
+from tests.processes.harness.walk_stages import taken
 from tests.processes.usages.operator import CWD, OPERATOR
 from tests.processes.usages.operator_entries import SAMPLE
 

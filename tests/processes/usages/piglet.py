@@ -1,0 +1,63 @@
+"""piglet as a program whose usage is walked: its messages, and its own reading of its files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.kit.readers.piglet import PigletFile
+from tests.processes.harness.walk import Seen
+
+__all__ = ["CWD", "PIGLET", "STAMP", "call", "result", "said"]
+
+Json = Any
+CWD = "/home/ana/shop"
+STAMP = "2026-04-24T10:00:02.104233817-04:00"
+USAGE = {
+    "inputTokens": 900,
+    "outputTokens": 60,
+    "cacheReadTokens": 0,
+    "cacheWriteTokens": 0,
+    "cost": 0.25,
+}
+
+
+class Piglet:
+    """piglet's messages, and its own reading of its files."""
+
+    name = "piglet"
+    # A summary of a branch is told to a model by native files alone.
+    unlike: frozenset[str] = frozenset({"branch_summary"})
+
+    def see(self, data: bytes) -> Seen:
+        file = PigletFile(data)
+        assert file.skipped == 0
+        facts = {"labels": file.set_labels(), "title": file.title or None}
+        return Seen(file.leaf or None, file.messages(), facts)
+
+    def spell(self, message: Json) -> Json:
+        return message
+
+    def user(self, text: str) -> Json:
+        return {"role": "user", "content": text, "timestamp": STAMP}
+
+    def assistant(self, text: str) -> Json:
+        return said({"text": text})
+
+
+def said(*content: Json, stopped: str = "stop") -> Json:
+    """Return a message of the model, with its usage."""
+    made_by = {"model": "claude-opus-4-6", "provider": "anthropic", "usage": USAGE}
+    end = {"stopReason": stopped, "timestamp": STAMP}
+    return {"role": "assistant", "content": list(content), **made_by, **end}
+
+
+def call(call_id: str, name: str, **arguments: Json) -> Json:
+    return {"id": call_id, "name": name, "arguments": arguments}
+
+
+def result(call_id: str, name: str, text: str, *, failed: bool = False) -> Json:
+    told = {"content": [{"text": text}], "isError": failed, "timestamp": STAMP}
+    return {"role": "toolResult", "toolCallId": call_id, "toolName": name, **told}
+
+
+PIGLET = Piglet()
