@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
@@ -30,20 +30,19 @@ _AS_KEPT: Final = "compactions by messages became compactions by a first kept en
 _AS_SUMMARY: Final = "compactions by messages became a summary with the text of these messages"
 _FIGURE: Final = "sizes of contexts after a compaction were left out"
 _DETAILS: Final = "details of compactions were left out"
-_encode: Final = msgspec.json.encode
 
 
 def compaction_forms(
     opened: OpenSession, seq: int, line: bytes, entry: Compaction, target: Dialect
 ) -> Iterator[Form]:
     """Yield the forms of a compaction, the closest first. Raises StorageError."""
-    said = _Said(opened, seq, target, entry)
     if entry.messages is UNSET:
         ending = "" if target.rules.shows_files else context_line(opened, seq, line, seq).ending
         longer = _longer(entry, ending)
         yield from _bare(longer, "")
         yield from _bare(_Said(opened, seq, target, longer).as_messages(), _AS_MESSAGES)
         return
+    said = _Said(opened, seq, target, entry)
     yield from _bare(said.as_messages(), "")
     kept = said.as_kept_entries()
     if kept is not None:
@@ -79,24 +78,24 @@ class _Said:
     def as_messages(self) -> Compaction:
         """Return the compaction by messages."""
         time = self._entry.timestamp if isinstance(self._entry.timestamp, str) else ""
-        readings = self._readings()
+        readings = self._readings
         messages: list[Raw] = []
         if isinstance(self._entry.summary, str):
             # The first message stands for the summary, in the words of its program.
             messages.append(said_by_user(self._target, self._entry.summary, time))
-            del readings[:1]
+            readings = readings[1:]
         for said in readings:
             for made, _ in ways_to_say(self._target, said, time, None):
                 messages += made
                 break
-        return self._form(messages=messages)
+        return replace(self._blank(), messages=messages)
 
     def as_kept_entries(self) -> Compaction | None:
         """Return the compaction by the entries whose messages the newest ones repeat, if any do.
 
         The messages before them are the summary.
         """
-        messages, above = self._readings(), self._above()
+        messages, above = self._readings, self._above()
         count = 0
         while count < min(len(messages), len(above)) and _says(
             messages[-1 - count], above[-1 - count][1]
@@ -108,7 +107,8 @@ class _Said:
         is_one = len(rest) == 1 and rest[0].role == "user"
         summary = rest[0].text if is_one else conversation(rest)
         first = above[-count][0]
-        return self._form(summary=summary, first_kept_entry_id=self._opened.session.id_of(first))
+        kept = self._opened.session.id_of(first)
+        return replace(self._blank(), summary=summary, first_kept_entry_id=kept)
 
     def _above(self) -> list[tuple[int, ParsedMessage]]:
         """Return the messages of the context that the compaction replaces, with their lines."""
@@ -120,12 +120,13 @@ class _Said:
 
     def as_summary(self) -> Compaction:
         """Return the compaction by a summary that keeps no entry."""
-        return self._form(summary=conversation(self._readings()) or " ", first_kept_entry_id=None)
+        summary = conversation(self._readings) or " "
+        return replace(self._blank(), summary=summary, first_kept_entry_id=None)
 
-    def _form(self, **own: object) -> Compaction:
+    def _blank(self) -> Compaction:
+        """Return the compaction without a summary, a first kept entry and messages."""
         entry = self._entry
         return Compaction(
-            **own,  # type: ignore[arg-type]
             id=entry.id,
             timestamp=entry.timestamp,
             tokens_before=entry.tokens_before,
@@ -133,6 +134,7 @@ class _Said:
             details=entry.details,
         )
 
+    @cached_property
     def _readings(self) -> list[ParsedMessage]:
         opened, seq = self._opened, self._seq
         seqs = plan_context(opened.session, seq).seqs

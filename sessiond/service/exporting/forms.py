@@ -6,6 +6,7 @@ Law: a form keeps what the model sees before what only a reader sees. Each form 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -30,12 +31,12 @@ __all__ = ["UNKNOWN", "Form", "weaker_forms"]
 Form = tuple[Staged, str]
 """An entry, and what the entry loses against the stored one; "" for nothing."""
 
-_TITLE_ONLY = "facts of the session besides its title were left out"
-_SPEAKER = "messages of an extension for the assistant became messages for the user"
-_PLAIN = "messages of an extension became a plain text"
-_TURN = "blocks and states of turns were left out of messages"
-UNKNOWN = "entries of an unknown type became data of an extension"
-_FROM = "branch summaries no longer name the branch that was left"
+_TITLE_ONLY: Final = "facts of the session besides its title were left out"
+_SPEAKER: Final = "messages of an extension for the assistant became messages for the user"
+_PLAIN: Final = "messages of an extension became a plain text"
+_TURN: Final = "blocks and states of turns were left out of messages"
+UNKNOWN: Final = "entries of an unknown type became data of an extension"
+_FROM: Final = "branch summaries no longer name the branch that was left"
 
 
 def weaker_forms(entry: Staged, target: Dialect) -> Iterator[Form]:
