@@ -11,11 +11,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.bench.harness.bench import CACHE
-from tests.bench.harness.errors import Missing
 from tests.bench.harness.processes import REPOSITORY
-from tests.bench.peers.pi import installed_pi
 from tests.kit.link import Link
+from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = pytest.mark.slow
@@ -62,12 +60,7 @@ def context(link: Link, session_id: str) -> Any:
 def test_pi_sees_what_our_clients_see(
     daemon: Daemon, home: Path, absent: Callable[[str], NoReturn]
 ) -> None:
-    folder = REPOSITORY / CACHE / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        node, manager = installed_pi(folder)
-    except Missing as missing:
-        absent(str(missing))
+    node, manager = node_and_pi(absent)
     contexts: list[Any] = []
     paths: list[str] = []
     with daemon.connect() as link:

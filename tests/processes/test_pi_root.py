@@ -11,11 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.bench.harness.bench import CACHE
-from tests.bench.harness.errors import Missing
-from tests.bench.harness.processes import REPOSITORY
-from tests.bench.peers.pi import installed_pi
 from tests.kit.link import Link
+from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 from tests.processes.test_copies_in_pi import SAMPLE, context
 
@@ -27,12 +24,7 @@ Pi = Callable[..., Any]
 @pytest.fixture
 def pi(home: Path, absent: Callable[[str], NoReturn]) -> Iterator[Pi]:
     """Asks pi's session manager in a node process."""
-    folder = REPOSITORY / CACHE / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        node, manager = installed_pi(folder)
-    except Missing as missing:
-        absent(str(missing))
+    node, manager = node_and_pi(absent)
     command = [str(node), str(Path(__file__).with_name("pi_beside.mjs")), str(manager)]
     environment = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
     with subprocess.Popen(

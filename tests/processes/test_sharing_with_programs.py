@@ -16,11 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from tests.bench.harness.bench import CACHE
-from tests.bench.harness.errors import Missing
-from tests.bench.harness.processes import REPOSITORY
-from tests.bench.peers.pi import installed_pi
 from tests.kit.link import Link, request
+from tests.kit.pi import node_and_pi
 from tests.kit.sessions import SESSION
 from tests.processes import held_daemon
 from tests.processes.harness.daemon import Daemon, running
@@ -208,12 +205,7 @@ def test_four_session_managers_of_pi_and_eight_clients_lose_no_line(
     daemon: Daemon, started: Start, home: Path, absent: Callable[[str], NoReturn]
 ) -> None:
     """pi itself, from npm: each process writes all the time and never reads foreign lines."""
-    folder = REPOSITORY / CACHE / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        node, manager = installed_pi(folder)
-    except Missing as missing:
-        absent(str(missing))
+    node, manager = node_and_pi(absent)
     path = home / "pi.jsonl"
     path.write_bytes(PI_FILE)
     with daemon.connect() as link:

@@ -1,6 +1,6 @@
 """Exports to every format: a session in another program's file, and back.
 
-What a model sees survives, with ids, parents and branches; the notes of the export say what does not.
+The context of a model survives, with ids, parents and branches; the notes of the export name the rest.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
 
 
 def losses(notes: list[str]) -> set[str]:
-    """What an export says that it could not carry."""
+    """Return the notes of an export about what the format could not carry."""
     return {note.split(" (")[0] for note in notes if not note.startswith("converted from")}
 
 

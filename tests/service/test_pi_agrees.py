@@ -16,11 +16,8 @@ from typing import Any, NoReturn
 import pytest
 
 from sessiond.testing.wire import Wire
-from tests.bench.harness.bench import CACHE
-from tests.bench.harness.errors import Missing
-from tests.bench.harness.processes import REPOSITORY
-from tests.bench.peers.pi import installed_pi
 from tests.kit.house import House
+from tests.kit.pi import node_and_pi
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away
 from tests.service.pi_sessions import FUNCTIONS, as_json, drawn
 
@@ -33,12 +30,7 @@ DRIVER = Path(__file__).with_name("pi_answers.mjs")
 @pytest.fixture(scope="module")
 def pi(absent: Callable[[str], NoReturn]) -> Iterator[Callable[[str], Json]]:
     """Asks pi's functions in a node process."""
-    folder = REPOSITORY / CACHE / "cache"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        node, manager = installed_pi(folder)
-    except Missing as missing:
-        absent(str(missing))
+    node, manager = node_and_pi(absent)
     command = [node, DRIVER, manager.parents[1]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         tasks, answers = process.stdin, process.stdout

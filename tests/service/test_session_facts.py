@@ -1,4 +1,4 @@
-"""What a session is said to be: at its creation, in lists, as the latest one, and on its path."""
+"""Facts of sessions as answers tell them: at the creation, in lists, in forests and on paths."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Unreadable(Exception):
 
 @dataclass
 class Loaded:
-    """What sharur knows of a session after it has loaded its file."""
+    """The knowledge that sharur has of a session after it has loaded the file."""
 
     session_id: str
     parent_session: str
