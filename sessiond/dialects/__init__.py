@@ -11,7 +11,9 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     places.py        where programs keep their files
     member_names.py  what dialects share but for the names of members
     translated.py    dialects whose lines are read as native lines
+    checks.py        what several programs' files refuse
     compose.py       blocks of a message that another dialect wrote
+    entry_members.py type and own members of an entry to write
     message_lines.py the usual message lines, as columns
     payload.py       the decoding of message payloads
     usual.py         messages of the usual shape, in one pass

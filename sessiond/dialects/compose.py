@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
@@ -16,9 +16,42 @@ from sessiond.dialects.base import Dialect
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["NO_ARGUMENTS", "said_by_user", "tagged", "tagged_usage"]
+__all__ = [
+    "NO_ARGUMENTS",
+    "STOP_REASONS",
+    "result_members",
+    "results_in",
+    "said_by_user",
+    "tagged",
+    "tagged_usage",
+]
 
 NO_ARGUMENTS: Final = Raw(b"{}")
+STOP_REASONS: Final[Mapping[str, str]] = {
+    "tool_calls": "toolUse",
+    "tool_use": "toolUse",
+    "abort": "aborted",
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "content_filter": "error",
+}
+"""The words of pi and piglet for the reasons for which other programs stop."""
+
+
+def results_in(message: ParsedMessage) -> list[Block]:
+    """Return the tool results that a message holds."""
+    return [block for block in message.blocks if block.kind == "tool_result"]
+
+
+def result_members(block: Block, content: Callable[[Sequence[Block]], Any]) -> dict[str, Any]:
+    """Return the members of a message with one tool result; `content` spells the result's blocks."""
+    return {
+        "role": "toolResult",
+        "toolCallId": block.id,
+        "toolName": block.name,
+        "content": content(block.parts or (Block("text", text=block.text),)),
+        "isError": block.is_error,
+    }
 
 
 def tagged(blocks: Iterable[Block]) -> list[Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from sessiond.dialects.compose import tagged, tagged_usage
+from sessiond.dialects.compose import result_members, results_in, tagged, tagged_usage
 from sessiond.model.parsed_message import Block, ParsedMessage
 
 __all__ = ["compose"]
@@ -15,9 +16,9 @@ __all__ = ["compose"]
 
 def compose(message: ParsedMessage) -> list[Raw]:
     """Return the messages; a message for each tool result."""
-    results = [block for block in message.blocks if block.kind == "tool_result"]
+    results = results_in(message)
     if results:
-        return [Raw(msgspec.json.encode(_result(block))) for block in results]
+        return [Raw(msgspec.json.encode(result_members(block, _content))) for block in results]
     if not message.role:
         return []
     members: dict[str, Any] = {"role": message.role, "content": _content(message.blocks)}
@@ -32,17 +33,7 @@ def compose(message: ParsedMessage) -> list[Raw]:
     return [Raw(msgspec.json.encode(members))]
 
 
-def _content(blocks: tuple[Block, ...]) -> Any:
+def _content(blocks: Sequence[Block]) -> Any:
     if len(blocks) == 1 and blocks[0].kind == "text":
         return blocks[0].text
     return tagged(blocks)
-
-
-def _result(block: Block) -> dict[str, Any]:
-    return {
-        "role": "toolResult",
-        "toolCallId": block.id,
-        "toolName": block.name,
-        "content": _content(block.parts or (Block("text", text=block.text),)),
-        "isError": block.is_error,
-    }

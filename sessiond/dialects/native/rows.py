@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.entry_members import type_of_entry
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
 from sessiond.dialects.message_lines import DECODE_ERRORS, NamedSaid, SpokenLine, UsualLines
 from sessiond.dialects.native.checks import HEADER_TYPES, RESULT_ROLES, check
@@ -122,7 +123,7 @@ def row_of(entry: Entry | Opaque) -> Row:
     else:
         check(entry)
         if isinstance(entry, Entry):
-            kind = KIND_OF_TYPE[_tag(entry)]
+            kind = KIND_OF_TYPE[type_of_entry(entry)]
             setting = _setting_of(entry)
     assert isinstance(entry.id, str), "the writer gives every entry an id"
     return Row(
@@ -157,12 +158,6 @@ def _setting_of(entry: Entry) -> ModelName | str | None:
             return level_name(level)
         case _:
             return None
-
-
-def _tag(entry: Entry) -> str:
-    tag = entry.__struct_config__.tag
-    assert isinstance(tag, str), "every entry type has its tag"
-    return tag
 
 
 def _unusual_row(line: bytes) -> Row:

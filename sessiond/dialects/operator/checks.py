@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.checks import facts_besides, refuse_messages, require_main, require_name
 from sessiond.dialects.lenient_json import fields, items, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message
@@ -25,11 +26,11 @@ from sessiond.model.entries import (
     SessionInfoEntry,
     ThinkingLevelChange,
 )
-from sessiond.model.ids import MAIN
 from sessiond.model.times import rfc3339
 
 __all__ = ["ROLES", "check"]
 
+_FILE: Final = "an Operator file"
 ROLES: Final = (
     "system",
     "user",
@@ -56,8 +57,7 @@ _NUMBER: Final = frozenset(b"-0123456789")
 
 def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
-    if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
-        raise EntryInvalid("an Operator file has only the head main", path="head")
+    require_main(entry, _FILE)
     _time(entry.timestamp)
     check_native(entry)
     checker = _CHECKS.get(type(entry))
@@ -124,8 +124,7 @@ def _custom_message(entry: CustomMessage) -> None:
 
 
 def _compaction(entry: Compaction) -> None:
-    if not isinstance(entry.messages, UnsetType):
-        raise EntryInvalid("an Operator file cannot hold replacement messages", path="messages")
+    refuse_messages(entry, _FILE)
     _refuse(entry, ("tokens_after",))
 
 
@@ -142,13 +141,9 @@ def _model(entry: ModelChange) -> None:
 
 
 def _session_info(entry: SessionInfoEntry) -> None:
-    own = (name for name in entry.__struct_fields__ if name not in Entry.__struct_fields__)
-    for name in own:
-        if name != "name" and not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid("a session_info of an Operator file has only a name", path=name)
-    if isinstance(entry.name, UnsetType):
-        # A session_info without a name clears the name.
-        raise EntryInvalid("a session_info of an Operator file must have a name", path="name")
+    for name in facts_besides(entry, ("name",)):
+        raise EntryInvalid(f"a session_info of {_FILE} has only a name", path=name)
+    require_name(entry, _FILE)
 
 
 def _leaf(entry: Leaf) -> None:

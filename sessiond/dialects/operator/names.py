@@ -20,6 +20,7 @@ from msgspec import Raw, UnsetType
 
 from sessiond.dialects import copying
 from sessiond.dialects.base import BadLine, CopyPlace
+from sessiond.dialects.entry_members import ENTRY_PREFIX, type_of_entry
 from sessiond.dialects.lenient_json import fields, is_null, join, lenient, one_line, text
 from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.operator.header import seconds
@@ -40,13 +41,11 @@ from sessiond.model.entries import (
     ThinkingLevelChange,
 )
 
-__all__ = ["ENTRY_PREFIX", "encode", "placed", "wire"]
+__all__ = ["encode", "placed", "wire"]
 
 # Operator's spelling of "before the first entry" in a branch summary.
 _ROOT: Final = "root"
 
-ENTRY_PREFIX: Final = "sessiond.entry."
-"""Beginning of the `custom_type` of entries whose own type, which follows, Operator does not read."""
 _ONLY_OPERATORS: Final = frozenset({"channel"})
 # sessiond's own members of an envelope mean nothing in a file of Operator's.
 _ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "atom", "atom_of"})
@@ -100,7 +99,7 @@ def encode(entry: Entry | Opaque) -> bytes:
     if isinstance(entry, Opaque):
         members["type"], own = _opaque(entry)
     else:
-        members["type"] = entry.__struct_config__.tag
+        members["type"] = type_of_entry(entry)
         own = _OWN[type(entry)](entry)
     members |= {
         name: value

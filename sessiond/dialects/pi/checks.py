@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.checks import refuse_leaf, refuse_messages, require_main, require_only_name
 from sessiond.dialects.lenient_json import fields, is_null, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message, require_own_names
@@ -23,10 +25,10 @@ from sessiond.model.entries import (
     Opaque,
     SessionInfoEntry,
 )
-from sessiond.model.ids import MAIN
 
 __all__ = ["check"]
 
+_FILE: Final = "a pi file"
 # The roles that pi stores. pi generates branchSummary and compactionSummary messages itself.
 _CONTENT: Final = {
     "user": b'"[',
@@ -53,8 +55,7 @@ _blocks: Final = msgspec.json.Decoder(list[_Block])
 
 def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
-    if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
-        raise EntryInvalid("a pi file has only the head main", path="head")
+    require_main(entry, _FILE)
     if isinstance(entry, Opaque):
         require_own_names(entry.fields, TAKEN, "pi")
     if isinstance(entry, Opaque) and entry.type == "context_edit":
@@ -108,28 +109,6 @@ def _custom_message(entry: CustomMessage) -> None:
     _content(entry.content, "content", b'"[')
 
 
-def _compaction(entry: Compaction) -> None:
-    if not isinstance(entry.messages, UnsetType):
-        raise EntryInvalid("a pi file cannot hold replacement messages", path="messages")
-
-
-def _session_info(entry: SessionInfoEntry) -> None:
-    for name in entry.__struct_fields__:
-        if name in Entry.__struct_fields__ or name == "name":
-            continue
-        if not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid("a session_info of a pi file can only have a name", path=name)
-    if isinstance(entry.name, UnsetType):
-        # pi takes the name from the last session_info, so one without a name would clear it.
-        raise EntryInvalid("a session_info of a pi file must have a name", path="name")
-
-
-def _leaf(_: Leaf) -> None:
-    raise EntryInvalid(
-        "a pi file cannot hold a leaf record: move the head with session/branch", path="type"
-    )
-
-
 def _context_edit(found: Mapping[str, Raw]) -> None:
     for name in found:
         if PI_NAMES.get(name, name) != name and PI_NAMES[name] in found:
@@ -152,7 +131,7 @@ def _context_edit(found: Mapping[str, Raw]) -> None:
 _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
     Message: _message,
     CustomMessage: _custom_message,
-    Compaction: _compaction,
-    SessionInfoEntry: _session_info,
-    Leaf: _leaf,
+    Compaction: partial(refuse_messages, file=_FILE),
+    SessionInfoEntry: partial(require_only_name, file=_FILE),
+    Leaf: partial(refuse_leaf, file=_FILE),
 }

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from sessiond.dialects.entry_members import own_members, type_of_entry
 from sessiond.dialects.lenient_json import fields, is_null, one_line, text
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
@@ -90,31 +91,15 @@ def encode(entry: Entry | Opaque) -> bytes:
     """Return the entry as a line of a pi file."""
     assert isinstance(entry.id, str), "the writer gives every entry an id"
     parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
-    members: dict[str, Any] = {"type": _word(entry), "id": entry.id, "parentId": parent_id}
+    members: dict[str, Any] = {"type": type_of_entry(entry), "id": entry.id, "parentId": parent_id}
     if not isinstance(entry.timestamp, UnsetType):
         # The only spelling that every JavaScript engine reads.
         members["timestamp"] = rfc3339(entry.timestamp)
-    if isinstance(entry, Opaque):
-        known = entry.type in _KNOWN_TYPES
-        own: dict[str, Any] = {
-            PI_NAMES.get(name, name) if known else name: value
-            for name, value in entry.fields.items()
-        }
-    else:
-        own = {
-            PI_NAMES.get(name, name): value
-            for name in entry.__struct_fields__
-            if not isinstance(value := getattr(entry, name), UnsetType)
-        }
+    own = own_members(entry, PI_NAMES, _KNOWN_TYPES)
+    if not isinstance(entry, Opaque):
         _to_pi(entry, own)
     members |= {name: value for name, value in own.items() if name not in _ENVELOPE}
     return one_line(_encoder.encode(members))
-
-
-def _word(entry: Entry | Opaque) -> str:
-    word = entry.type if isinstance(entry, Opaque) else entry.__struct_config__.tag
-    assert isinstance(word, str), "every entry type has its tag"
-    return word
 
 
 def _to_pi(entry: Entry, own: dict[str, Any]) -> None:

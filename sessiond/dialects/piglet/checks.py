@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.checks import facts_besides, refuse_leaf, require_main
+from sessiond.dialects.entry_members import ENTRY_PREFIX
 from sessiond.dialects.lenient_json import fields, is_null, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message
 from sessiond.dialects.piglet.messages import require_shape
 from sessiond.dialects.piglet.meta import FACTS
-from sessiond.dialects.piglet.names import KNOWN_TYPES, OTHER
+from sessiond.dialects.piglet.names import KNOWN_TYPES
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     Compaction,
@@ -26,10 +29,10 @@ from sessiond.model.entries import (
     Opaque,
     SessionInfoEntry,
 )
-from sessiond.model.ids import MAIN
 
 __all__ = ["INFO_FIELDS", "LINE_BYTES", "check", "require_line"]
 
+_FILE: Final = "a piglet file"
 LINE_BYTES: Final = 10 * 1024 * 1024
 """Length of a line with which piglet refuses the whole file."""
 INFO_FIELDS: Final = ("name", "model", "metadata")
@@ -45,8 +48,7 @@ class _Link(Struct):
 
 def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
-    if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
-        raise EntryInvalid("a piglet file has only the head main", path="head")
+    require_main(entry, _FILE)
     check_native(entry)
     checker = _CHECKS.get(type(entry))
     if checker is not None:
@@ -76,7 +78,7 @@ def _custom_message(entry: CustomMessage) -> None:
 
 
 def _custom(entry: Custom) -> None:
-    if entry.custom_type in KNOWN_TYPES or entry.custom_type.startswith(OTHER):
+    if entry.custom_type in KNOWN_TYPES or entry.custom_type.startswith(ENTRY_PREFIX):
         raise EntryInvalid(
             "in a piglet file this is the type of another entry; use another custom_type",
             path="custom_type",
@@ -104,13 +106,8 @@ def _compaction(entry: Compaction) -> None:
 
 
 def _session_info(entry: SessionInfoEntry) -> None:
-    for name in entry.__struct_fields__:
-        if name in Entry.__struct_fields__ or name in INFO_FIELDS:
-            continue
-        if not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid(
-                "a session_info of a piglet file can only have a name and a model", path=name
-            )
+    for name in facts_besides(entry, INFO_FIELDS):
+        raise EntryInvalid(f"a session_info of {_FILE} can only have a name and a model", path=name)
     if not isinstance(entry.metadata, UnsetType) and not is_null(entry.metadata):
         _require_metadata(entry.metadata)
 
@@ -130,17 +127,11 @@ def _require_metadata(metadata: Raw) -> None:
         )
 
 
-def _leaf(_: Leaf) -> None:
-    raise EntryInvalid(
-        "a piglet file cannot hold a leaf record: move the head with session/branch", path="type"
-    )
-
-
 _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
     Message: _message,
     CustomMessage: _custom_message,
     Custom: _custom,
     Compaction: _compaction,
     SessionInfoEntry: _session_info,
-    Leaf: _leaf,
+    Leaf: partial(refuse_leaf, file=_FILE),
 }

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from sessiond.dialects.compose import NO_ARGUMENTS
+from sessiond.dialects.compose import NO_ARGUMENTS, STOP_REASONS, result_members, results_in
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
 __all__ = ["compose"]
 
-_STOP: Final = {
-    "tool_calls": "toolUse",
-    "tool_use": "toolUse",
-    "abort": "aborted",
-    "end_turn": "stop",
-    "max_tokens": "length",
-    "content_filter": "error",
-}
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def compose(message: ParsedMessage, timestamp: str) -> list[Raw]:
     """Return the messages; a message for each tool result."""
-    results = [block for block in message.blocks if block.kind == "tool_result"]
+    results = results_in(message)
     if results:
-        return [_encoded(_result(block), timestamp) for block in results]
+        return [_encoded(result_members(block, _parts), timestamp) for block in results]
     match message.role:
         case "user":
             return [_encoded(_question(message.blocks), timestamp)]
@@ -60,7 +52,7 @@ def _answer(message: ParsedMessage) -> dict[str, Any]:
         "model": message.model_id or "",
         "provider": message.provider or "",
         "usage": _usage(message.usage or Usage()),
-        "stopReason": _STOP.get(message.stop_reason, message.stop_reason),
+        "stopReason": STOP_REASONS.get(message.stop_reason, message.stop_reason),
     }
 
 
@@ -74,16 +66,9 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _result(block: Block) -> dict[str, Any]:
-    parts = block.parts or (Block("text", text=block.text),)
+def _parts(parts: Sequence[Block]) -> list[dict[str, Any]]:
     said = (_image(part) if part.kind == "image" else _text(part) for part in parts)
-    return {
-        "role": "toolResult",
-        "toolCallId": block.id,
-        "toolName": block.name,
-        "content": [part for part in said if part is not None],
-        "isError": block.is_error,
-    }
+    return [part for part in said if part is not None]
 
 
 def _spoken(block: Block) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.entry_members import ENTRY_PREFIX
 from sessiond.dialects.lenient_json import (
     fields,
     is_null,
@@ -42,7 +43,6 @@ __all__ = [
     "CUSTOM_MESSAGE",
     "KNOWN_TYPES",
     "MODEL",
-    "OTHER",
     "THINKING",
     "members_of",
     "replacement_in",
@@ -53,9 +53,6 @@ CUSTOM_MESSAGE: Final = "custom_message"
 """The custom type of a message that names none, as piglet writes no other."""
 MODEL: Final = "sessiond.model_change"
 THINKING: Final = "sessiond.thinking_level_change"
-
-OTHER: Final = "sessiond.entry."
-"""Beginning of the types of entries that no dialect knows; the rest is the type on the wire."""
 
 _ENVELOPE: Final = frozenset({"type", "id", "parentId", "ts", "data", "tokensBefore", OWN_ID})
 # Names of native members: a stray member of such a name means nothing to piglet.
@@ -187,7 +184,7 @@ def _thinking(found: dict[str, Raw]) -> _Members | None:
 
 def _other(word: str, found: dict[str, Raw]) -> _Members | None:
     """Return the members of an entry of a type that no dialect knows; None for any other entry."""
-    kind, data = word.removeprefix(OTHER), found.get("data")
+    kind, data = word.removeprefix(ENTRY_PREFIX), found.get("data")
     if kind in {word, "", *ENTRY_TYPES, *HEADER_TYPES} or data is None or not is_object(data):
         return None
     return {"type": _encode(kind), **_others(fields(data))}

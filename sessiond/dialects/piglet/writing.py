@@ -13,10 +13,11 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.entry_members import ENTRY_PREFIX
 from sessiond.dialects.lenient_json import one_line
 from sessiond.dialects.piglet.header import META
 from sessiond.dialects.piglet.meta import OWN_ID, data_of_info
-from sessiond.dialects.piglet.names import CUSTOM_MESSAGE, MODEL, OTHER, THINKING
+from sessiond.dialects.piglet.names import CUSTOM_MESSAGE, MODEL, THINKING
 from sessiond.dialects.piglet.spelling import ZERO_TIME, data_of_message, escaped
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -76,7 +77,7 @@ def _spelled(entry: Entry | Opaque, header: Header) -> tuple[str, _Members]:
                 "data": None if isinstance(entry.data, UnsetType) else entry.data
             }
         case Opaque():
-            return OTHER + entry.type, {"data": entry.fields}
+            return ENTRY_PREFIX + entry.type, {"data": entry.fields}
         case _:
             raise EntryInvalid("a piglet file has no entries of this type", path="type")
 

@@ -8,11 +8,13 @@ writes a second trunk into the same file. So sessiond writes no such line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
+from sessiond.dialects.checks import refuse_leaf, refuse_messages, require_main, require_only_name
 from sessiond.dialects.lenient_json import fields, lenient, text
 from sessiond.dialects.native.checks import check as check_native
 from sessiond.dialects.native.checks import require_message, require_own_names
@@ -28,11 +30,11 @@ from sessiond.model.entries import (
     Opaque,
     SessionInfoEntry,
 )
-from sessiond.model.ids import MAIN
 from sessiond.model.times import is_rfc3339
 
 __all__ = ["check", "check_size"]
 
+_FILE: Final = "a sharur file"
 _ROLES: Final = ("assistant", "system", "tool", "user")
 _TEXTS: Final = frozenset(
     {
@@ -93,8 +95,7 @@ _MESSAGE: Final[Mapping[str, tuple[Any, str]]] = {
 
 def check(entry: Entry | Opaque) -> None:
     """Raise EntryInvalid, which names the field, if the entry may not be stored."""
-    if not isinstance(entry.head, UnsetType) and entry.head != MAIN:
-        raise EntryInvalid("a sharur file has only the head main", path="head")
+    require_main(entry, _FILE)
     check_native(entry)
     checker = _CHECKS.get(type(entry))
     if checker is not None:
@@ -153,31 +154,13 @@ def _custom_message(entry: CustomMessage) -> None:
 
 
 def _compaction(entry: Compaction) -> None:
-    if not isinstance(entry.messages, UnsetType):
-        raise EntryInvalid("a sharur file cannot hold replacement messages", path="messages")
+    refuse_messages(entry, _FILE)
     if not entry.first_kept_entry_id:
         raise EntryInvalid(
             "sharur shows nothing but the summary below a compaction that keeps no message: name"
             " the first message to keep",
             path="first_kept_entry_id",
         )
-
-
-def _session_info(entry: SessionInfoEntry) -> None:
-    for name in entry.__struct_fields__:
-        if name in Entry.__struct_fields__ or name == "name":
-            continue
-        if not isinstance(getattr(entry, name), UnsetType):
-            raise EntryInvalid("a session_info of a sharur file can only have a name", path=name)
-    if isinstance(entry.name, UnsetType):
-        # sharur takes the name from the last session_info, so one without a name would clear it.
-        raise EntryInvalid("a session_info of a sharur file must have a name", path="name")
-
-
-def _leaf(_: Leaf) -> None:
-    raise EntryInvalid(
-        "a sharur file cannot hold a leaf record: move the head with session/branch", path="type"
-    )
 
 
 def _opaque(entry: Opaque) -> None:
@@ -199,7 +182,7 @@ _CHECKS: Final[dict[type[Any], Callable[[Any], None]]] = {
     Message: _message,
     CustomMessage: _custom_message,
     Compaction: _compaction,
-    SessionInfoEntry: _session_info,
-    Leaf: _leaf,
+    SessionInfoEntry: partial(require_only_name, file=_FILE),
+    Leaf: partial(refuse_leaf, file=_FILE),
     Opaque: _opaque,
 }

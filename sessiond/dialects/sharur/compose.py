@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.compose import NO_ARGUMENTS
+from sessiond.dialects.compose import NO_ARGUMENTS, results_in
 from sessiond.dialects.lenient_json import fields, text
 from sessiond.dialects.sharur.values import ZERO_TIME, go_time
 from sessiond.model.parsed_message import Block, ParsedMessage
@@ -30,7 +30,7 @@ _ROLES: Final = frozenset({"user", "assistant", "system"})
 def compose(message: ParsedMessage, timestamp: str) -> list[Raw]:
     """Return the messages; a message for each tool result."""
     stamp = go_time(timestamp) or ZERO_TIME
-    results = [block for block in message.blocks if block.kind == "tool_result"]
+    results = results_in(message)
     if results:
         return [_encoded(_result(block), stamp) for block in results]
     if message.role not in _ROLES:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.entry_members import own_members, type_of_entry
 from sessiond.dialects.lenient_json import fields, is_null, join, lenient, one_line, text
 from sessiond.dialects.sharur.values import go_json, go_time
 from sessiond.dialects.times import raw_rfc3339
@@ -126,33 +127,17 @@ def encode(entry: Entry | Opaque, header_id: str) -> bytes:
     """Return the entry as a line of the file with this header."""
     assert isinstance(entry.id, str), "the writer gives every entry an id"
     parent_id = None if isinstance(entry.parent_id, UnsetType) else entry.parent_id
-    members: dict[str, Any] = {"type": _word(entry), "id": entry.id}
+    members: dict[str, Any] = {"type": type_of_entry(entry), "id": entry.id}
     if parent_id or header_id:
         members["parentId"] = parent_id or header_id
     if not isinstance(entry.timestamp, UnsetType):
         members["timestamp"] = go_time(entry.timestamp)
-    if isinstance(entry, Opaque):
-        known = entry.type in _KNOWN_TYPES
-        own: dict[str, Any] = {
-            _SHARUR_NAMES.get(name, name) if known else name: value
-            for name, value in entry.fields.items()
-        }
-    else:
-        own = {
-            _SHARUR_NAMES.get(name, name): value
-            for name in entry.__struct_fields__
-            if not isinstance(value := getattr(entry, name), UnsetType)
-        }
+    own = own_members(entry, _SHARUR_NAMES, _KNOWN_TYPES)
+    if not isinstance(entry, Opaque):
         _to_sharur(entry, own, members.get("timestamp"))
     names = sorted(own.keys() - _ENVELOPE, key=lambda name: _PLACES.get(name, len(_PLACES)))
     members |= {name: own[name] for name in names}
     return one_line(join({name: go_json(value) for name, value in members.items()}))
-
-
-def _word(entry: Entry | Opaque) -> str:
-    word = entry.type if isinstance(entry, Opaque) else entry.__struct_config__.tag
-    assert isinstance(word, str), "every entry type has its tag"
-    return word
 
 
 def _parent(raw: Raw | None, header_ids: AbstractSet[str]) -> Raw:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from sessiond.dialects.entry_members import ENTRY_PREFIX
 from sessiond.dialects.lenient_json import fields as fields_of
 from sessiond.dialects.lenient_json import join, text
 from sessiond.dialects.native.checks import HEADER_TYPES
@@ -93,7 +94,7 @@ def _without_header_type(line: bytes, losses: Losses) -> bytes:
     losses.add(UNKNOWN)
     place = {name: found[name] for name in ("id", "parent_id", "timestamp") if name in found}
     data = {name: raw for name, raw in found.items() if name not in place and name != "type"}
-    own = Raw(_encode(f"sessiond.entry.{word}"))
+    own = Raw(_encode(ENTRY_PREFIX + word))
     members = {"type": Raw(b'"custom"')} | place
     return join(members | {"custom_type": own, "data": Raw(join(data))})
 
