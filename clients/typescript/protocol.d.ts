@@ -162,13 +162,14 @@ export interface BranchSummary {
   details?: unknown;
 }
 
-/** Beginning of a resumed turn: the id to resume, a text for the model, the state. */
-export interface Brief {
+/** Brief, and the number of forks of the session; null if the catalog cannot be read. */
+export interface BriefResult {
   session_id: string;
   resume: string;
   context: string;
   state: StateInfo;
   model: string | null;
+  fork_count: number | null;
 }
 
 /** Head or entry; the context that the caller holds; the view; further parts to include. */
@@ -2790,7 +2791,7 @@ export interface Methods {
   /** keep only the newest decisions in view once a limit is passed. Access: write. */
   "session/prune": { params: PruneParams; result: PruneResult };
   /** a short text for a system prompt, and what a client needs to go on. Access: read. */
-  "session/brief": { params: SessionParams; result: Brief };
+  "session/brief": { params: SessionParams; result: BriefResult };
   /** make a new session from the entries of another, which stays unchanged. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };
   /** make a new session of chosen entries, in a chosen order. Access: write. */

@@ -14,7 +14,16 @@ from msgspec import Struct
 
 from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 
-__all__ = ["Kept", "find_by_ref", "find_kept", "listed_files", "relatives", "scoped_in", "twins"]
+__all__ = [
+    "Kept",
+    "count_forks",
+    "find_by_ref",
+    "find_kept",
+    "listed_files",
+    "relatives",
+    "scoped_in",
+    "twins",
+]
 
 _PREFIX_MIN: Final = 4
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
@@ -90,6 +99,16 @@ def scoped_in(connection: sqlite3.Connection, project: str, limit: int) -> list[
         (project, "$.scope.scope", "project", limit),
     ).fetchall()
     return [found for (found,) in rows]
+
+
+def count_forks(connection: sqlite3.Connection, session_id: str) -> int:
+    """Return how many sessions name this one as their parent."""
+    (count,) = connection.execute(
+        "SELECT (SELECT count(*) FROM sessions WHERE listed = 1 AND parent_id = ?)"
+        " + (SELECT count(*) FROM volatile WHERE listed = 1 AND parent_id = ?)",
+        (session_id, session_id),
+    ).fetchone()
+    return int(count)
 
 
 class Kept(Struct, frozen=True):

@@ -91,6 +91,7 @@ async def test_a_task_counts_its_turn_and_answers_what_a_resumed_turn_needs(hous
         assert (state["turn_count"], state["tokens_used"]) == (1, 500)
         assert state["metrics"] == {"decision_count": 1, "task_count": 1, "total_tokens": 500}
         brief = await call(wire, "session/brief")
+        assert brief.pop("fork_count") == 0
         assert brief == {name: done[name] for name in brief}
 
 
@@ -372,3 +373,63 @@ async def test_no_model_sees_the_state(house: House) -> None:
         for method, params in CALLS.items():
             await call(wire, method, **params)
         assert len((await call(wire, "build_context"))["messages"]) == 1
+
+
+async def test_a_fork_inherits_what_was_decided_and_the_tokens_and_counts_anew(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, agent="implementer", model="m-1", tags=["feature"])
+        await call(wire, "session/update", plan="The plan")
+        for number in range(4):
+            await decide(wire, f"d{number}")
+        await call(wire, "session/artifact", name="a", path="p")
+        await call(wire, "session/task", tokens_added=500)
+        await call(wire, "session/prune", max_decisions=2)
+        before = await state_in(wire)
+        for params in ({"entries": "none"}, {"entries": "path"}, {"entries": "context"}):
+            made = await call(wire, "session/fork", state=True, **params)
+            child = (await wire.call("session/get", session_id=made["session"]["id"]))["state"]
+            assert texts(child) == ["d2", "d3"]
+            assert child["tokens_used"] == 500
+            assert child == before | {
+                "turn_count": 0,
+                "metrics": {"decision_count": 0, "task_count": 0, "total_tokens": 0},
+                "pruned": False,
+                "last_pruned_at": None,
+            }
+        assert await state_in(wire) == before
+        assert (await call(wire, "session/brief"))["fork_count"] == 3
+        whole = (await call(wire, "session/fork", entries="all"))["session"]["id"]
+        assert (await wire.call("session/get", session_id=whole))["state"] == before
+        bare = (await call(wire, "session/fork", entries="none"))["session"]["id"]
+        state = (await wire.call("session/get", session_id=bare))["state"]
+        assert (state["decisions"], state["tokens_used"], state["plan"]) == ([], 0, None)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await call(wire, "session/brief"))["fork_count"] == 5
+
+
+async def test_a_fork_of_a_fork_has_the_state_of_both(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await call(wire, "session/task", tokens_added=5, decision={"decision": "first"})
+        child = (await call(wire, "session/fork", entries="none", state=True))["session"]["id"]
+        await wire.call("session/decide", session_id=child, decision="second")
+        await wire.call("session/task", session_id=child, tokens_added=7)
+        made = await wire.call("session/fork", session_id=child, entries="none", state=True)
+        last = (await wire.call("session/get", session_id=made["session"]["id"]))["state"]
+        assert (texts(last), last["tokens_used"]) == (["first", "second"], 12)
+        assert last["turn_count"] == 0
+
+
+async def test_beside_a_path_with_decisions_the_counts_alone_need_an_entry(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        leaf = (await decide(wire, "a"))["leaf_id"]
+        made = (await call(wire, "session/fork", state=True))["session"]
+        assert (made["leaf_id"], made["entry_count"]) == (leaf, 1)
+        await call(wire, "session/task")
+        made = (await call(wire, "session/fork", state=True))["session"]
+        assert made["leaf_id"] not in {leaf, None}
+        state = (await wire.call("session/get", session_id=made["id"]))["state"]
+        assert (texts(state), state["turn_count"]) == (["a"], 0)

@@ -6,7 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from sessiond.catalog.finding import count_forks
+from sessiond.errors import StorageError
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.state_info import StateInfo, brief_of, state_of
 
@@ -23,6 +26,12 @@ class Brief(Struct, frozen=True):
     model: str | None
 
 
+class BriefResult(Brief, frozen=True):
+    """Brief, and the number of forks of the session; null if the catalog cannot be read."""
+
+    fork_count: int | None
+
+
 def brief(opened: OpenSession) -> Brief:
     """Return the brief of a session as it is now."""
     state = state_of(opened)
@@ -31,14 +40,37 @@ def brief(opened: OpenSession) -> Brief:
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
-    """Answer from the index."""
-    return ask(client, call, params.session_id, lambda actor: brief(actor.opened))
+    """Answer from the index, and count the forks in a worker thread."""
+
+    def look(actor: SessionActor) -> Any:
+        made = brief(actor.opened)
+
+        async def job() -> BriefResult:
+            forks = await _forks(client, call, made.session_id)
+            return BriefResult(
+                made.session_id, made.resume, made.context, made.state, made.model, forks
+            )
+
+        return actor.later(call, job)
+
+    return ask(client, call, params.session_id, look)
+
+
+async def _forks(client: Client, call: Call[Client], session_id: str) -> int | None:
+    try:
+        return await client.service.live_catalog.ask(
+            lambda catalog: catalog.ask(lambda connection: count_forks(connection, session_id)),
+            call.progress,
+        )
+    except StorageError:
+        # A session can be read although the lists cannot.
+        return None
 
 
 METHOD = Method(
     name="session/brief",
     params=SessionParams,
-    result=Brief,
+    result=BriefResult,
     handle=handle,
     access="read",
 )

@@ -141,7 +141,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         ),
     ),
     ("Remembered", "StateResult", "state leaf_id seq duplicate="),
-    ("Brief", "Brief", "session_id resume context state model?"),
+    ("Brief", "BriefResult", "session_id resume context state model? fork_count?"),
     (
         "TaskDone",
         "TaskResult",

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from sessiond.errors import TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
-from sessiond.model.entries import ModelChange
+from sessiond.model.entries import Entry, ModelChange
 from sessiond.model.row import Kind, ModelName
 from sessiond.service.context.context_lines import context_line
 from sessiond.service.copying.copying import Copying, chunks_of_all, chunks_of_chosen
@@ -18,6 +18,7 @@ from sessiond.service.copying.header import (
     Birth,
     facts_of,
     header_of,
+    inherited_state,
     lineage_of_copy,
     settings_of,
     title_of,
@@ -88,18 +89,24 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         at_message=None if axes.entries == "none" else message_index(session, leaf),
         fork_point=None if context is None else context.messages,
     )
+    aside: list[Step] = []
+    last: list[Entry] = []
+    if not whole:
+        last += settings_of(source, leaf if context is None else context.at, chain)
+        if axes.state:
+            aside += state_seqs(source, chosen)
+            # Behind entries of the path that change the state too, it moves the leaf.
+            on_path = any(source.session.kinds[seq] == Kind.CUSTOM for seq in chosen)
+            (last if on_path else aside).extend(inherited_state(source))
     copying = Copying(
         source,
         header_of(source, birth, lineage, state=axes.state, whole=whole),
         birth.deps,
         first=() if whole else facts_of(source, state=axes.state),
-        aside=state_seqs(source, chosen) if axes.state and not whole else (),
+        aside=aside,
         chain=chain,
         labels=label_seqs(source, chosen) if axes.labels else (),
-        last=[
-            *(() if whole else settings_of(source, leaf if context is None else context.at, chain)),
-            *title_of(source, birth, whole=whole),
-        ],
+        last=[*last, *title_of(source, birth, whole=whole)],
         renew=axes.renew,
         messages={} if context is None else context.cut,
     )

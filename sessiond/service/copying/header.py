@@ -10,13 +10,22 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import asdict
 
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.model.entries import Entry, Header, ModelChange, SessionInfoEntry
+from sessiond.model.entries import Custom, Entry, Header, ModelChange, SessionInfoEntry
 from sessiond.model.row import ModelName
+from sessiond.model.working.entries import STATE, StateSet
 from sessiond.service.copying.source import CopyDeps, Source, Step
 from sessiond.service.log.session_info import Lineage
 from sessiond.session.settings import SETTINGS
 
-__all__ = ["Birth", "facts_of", "header_of", "lineage_of_copy", "settings_of", "title_of"]
+__all__ = [
+    "Birth",
+    "facts_of",
+    "header_of",
+    "inherited_state",
+    "lineage_of_copy",
+    "settings_of",
+    "title_of",
+]
 
 _encode: Final = msgspec.json.Encoder().encode
 # Facts that have no field in a native header.
@@ -102,6 +111,24 @@ def settings_of(source: Source, leaf: int, steps: Sequence[Step]) -> list[Entry]
                 pass
     changed = {name: wanted[name] for name in SETTINGS if wanted[name] != said[name]}
     return [SessionInfoEntry(**changed)] if changed else []
+
+
+def inherited_state(source: Source) -> list[Entry]:
+    """Return the entry that states a fork's working state: the source's, with counts of its own.
+
+    The decisions and artifacts that come along are enough if the source counted nothing else.
+    """
+    state = source.state
+    has_counts = state.tokens_used or state.turn_count or state.task_count or state.pruned
+    if not (has_counts or state.set_at):
+        return []
+    given = StateSet(
+        decisions=state.decisions,
+        artifacts=state.artifacts,
+        tokens_used=state.tokens_used,
+        tokens_since_prune=state.tokens_since_prune,
+    )
+    return [Custom(custom_type=STATE, data=Raw(_encode(given)))]
 
 
 def title_of(source: Source, birth: Birth, *, whole: bool) -> list[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from sessiond.dialects.lenient_json import lenient, text
@@ -13,6 +14,8 @@ from sessiond.limits import COPY_CHUNK_BYTES, PROGRESS_LINES
 from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN
 from sessiond.model.row import MESSAGE_KINDS, Kind
+from sessiond.model.working.entries import PRUNE, STATE, TASK
+from sessiond.model.working.state import WorkingState
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
@@ -39,10 +42,10 @@ Step = int | Entry
 S = TypeVar("S", bound=Step)
 
 MERGE_CUSTOM_TYPE: Final = "sessiond.merge"
-# Prefix of the custom types that hold an agent's state (decisions, artifacts and the like), and
-# the types with this prefix that describe their own file instead.
+# Prefix of the custom types that hold an agent's state (decisions, artifacts and the like), and the
+# types with this prefix that describe their own file, or count what was done there.
 _STATE: Final = "sessiond."
-_NO_STATE: Final = (LEAF_CUSTOM_TYPE, MERGE_CUSTOM_TYPE)
+_NO_STATE: Final = (LEAF_CUSTOM_TYPE, MERGE_CUSTOM_TYPE, TASK, PRUNE, STATE)
 
 
 class CopyDeps(Struct, frozen=True):
@@ -64,6 +67,8 @@ class Source(Struct, frozen=True):
     """Info of the session then, with its long members."""
     stated: Stated
     """Model and thinking level as the header and facts stated them then."""
+    state: WorkingState = msgspec.field(default_factory=WorkingState)
+    """Working state then."""
 
     @classmethod
     def of(cls, actor: SessionActor, head: str = MAIN) -> Source:
@@ -75,7 +80,8 @@ class Source(Struct, frozen=True):
         at = opened.session.heads.get(head)
         if at is None:
             raise HeadNotFound("no head of this name", head=head)
-        return cls(opened, actor.seq, at.leaf, opened.whole(), opened.stated)
+        state = opened.session.state.copied()
+        return cls(opened, actor.seq, at.leaf, opened.whole(), opened.stated, state)
 
     @property
     def session(self) -> Session:

@@ -547,13 +547,14 @@ class Remembered(Struct, frozen=True):
 
 
 class Brief(Struct, frozen=True):
-    """Beginning of a resumed turn: the id to resume, a text for the model, the state."""
+    """Brief, and the number of forks of the session; null if the catalog cannot be read."""
 
     session_id: str
     resume: str
     context: str
     state: WorkingState
     model: str | None = None
+    fork_count: int | None = None
 
 
 class TaskDone(Struct, frozen=True):
