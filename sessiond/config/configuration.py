@@ -86,6 +86,12 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     max_age_hours: _Seconds = 0.0
 
 
+class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """Values for new sessions that are created without them."""
+
+    model: Annotated[str, Meta(min_length=1)] | None = None
+
+
 class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     """Default compaction settings, for sessions that do not set their own."""
 
@@ -128,6 +134,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     idle_exit_seconds: _Seconds = 0.0
     limits: Limits = Limits()
     retention: Retention = Retention()
+    defaults: Defaults = Defaults()
     compaction: Compaction = Compaction()
     summarizer: Summarizer = Summarizer()
     export: Export = Export()
@@ -149,6 +156,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "limits.idle_session_seconds": "seconds",
     "retention.preset": ", ".join(RETENTION_PRESETS),
     "retention.max_age_hours": "hours, 0 for off",
+    "defaults.model": "the name of a model",
     "compaction.enabled": "true or false",
     "compaction.preset": ", ".join(PRESETS),
     "compaction.reserve_tokens": "a whole number from 0",

@@ -53,6 +53,7 @@ class Tuning:
         service.bounds = self.bounds
         service.environment.policies.usual = self.current.compaction.settings()
         service.environment.policies.redact = self.current.export.redact
+        service.environment.policies.model = self.current.defaults.model
         service.note_use()
 
     def take(self, fresh: Configuration, service: Service | None) -> None:

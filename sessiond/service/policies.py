@@ -57,6 +57,8 @@ class Policies:
         """Configured settings; they may be replaced while the daemon runs."""
         self.redact: Sequence[str] = ()
         """Configured patterns of texts that no document shows; they may be replaced, too."""
+        self.model: str | None = None
+        """Configured model of new sessions that are created without one; it may be replaced, too."""
         self._tokenizers = tokenizers
         self._report_trouble = report_trouble
         self._counted: dict[str, Counted] = {}

@@ -37,6 +37,9 @@ idle_session_seconds = 40.5
 preset = "nova"
 max_age_hours = 50
 
+[defaults]
+model = "m-1"
+
 [compaction]
 enabled = false
 preset = "operator"
@@ -85,6 +88,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
         10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
     )
     assert configuration.retention.max_age_hours == 50
+    assert configuration.defaults.model == "m-1"
     assert configuration.compaction.settings() == CompactionSettings(
         enabled=False,
         reserve_tokens=0,
@@ -163,6 +167,7 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ("[export]\nredact = ['']", "export.redact is ['']; allowed: a list of regular"),
         ("[export]\nredact = ['(']", "export.redact has '(', which is no regular expression:"),
         ("[summarizer]\ntimeout_seconds = 0", "timeout_seconds is 0; allowed: seconds, from 1"),
+        ("[defaults]\nmodel = ''", "defaults.model is ''; allowed: the name of a model"),
         ("[retention]\npreset = 'pi'", "retention.preset is 'pi'; allowed: none, nova"),
         ("log_level =", "config.toml is not TOML: "),
         ("\ud800", "config.toml is not UTF-8"),
@@ -266,6 +271,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
     sections = {
         "limits": config_module.Limits,
         "retention": config_module.Retention,
+        "defaults": config_module.Defaults,
         "compaction": config_module.Compaction,
         "summarizer": config_module.Summarizer,
         "export": config_module.Export,

@@ -17,14 +17,12 @@ TESTS_MAX = 4
 # Features that are not built yet, and why not: their rows name no method and no test.
 NOT_BUILT = {
     "the interactive tree is an issue of its own": "172",
-    "a fork does not take tokens along yet": "161",
     "no measurement of what a brief saves yet": "165",
     "files of Nova and Construct are not read yet": "4 163",
     "lists do not count turns yet": "43 169 170",
     "no annotations and channels yet": "62 63",
     "no queues of prompts yet": "126",
     "no secrets yet": "147",
-    "no default model yet": "159",
 }
 OPEN = {number for numbers in NOT_BUILT.values() for number in numbers.split()}
 CARRIERS = {method.name for method in METHODS} | {*NOTIFICATIONS, *CLIENT_REQUESTS}

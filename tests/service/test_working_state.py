@@ -433,3 +433,19 @@ async def test_beside_a_path_with_decisions_the_counts_alone_need_an_entry(house
         assert made["leaf_id"] not in {leaf, None}
         state = (await wire.call("session/get", session_id=made["id"]))["state"]
         assert (texts(state), state["turn_count"]) == (["a"], 0)
+
+
+async def test_a_session_without_a_model_has_the_configured_one(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.environment.policies.model = "m-usual"
+        made = (await create(wire))["session"]
+        assert (made["model"], (await state_in(wire))["model"]) == ("m-usual", "m-usual")
+        other = (await create(wire, session_id="other-session", model="m-2"))["session"]
+        assert other["model"] == "m-2"
+        new = await wire.call("session/continue_recent", cwd="/nowhere")
+        assert (new["created"], new["session"]["model"]) == (True, "m-usual")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        daemon.service.environment.policies.model = None
+        # The header says it, so that another configuration changes no session.
+        assert (await state_in(wire))["model"] == "m-usual"
+        assert (await create(wire, session_id="third-session"))["session"]["model"] is None

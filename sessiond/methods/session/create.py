@@ -12,6 +12,7 @@ from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.service.environment import Environment
 from sessiond.service.log.session_info import Persist, SessionInfo
 
 __all__ = ["METHOD", "CreateParams", "CreateResult", "create", "new_header"]
@@ -57,7 +58,7 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     service = client.service
     service.environment.policies.require_known(params.compaction)
     session_id = params.session_id or service.environment.new_session_id()
-    header = new_header(params, session_id, service.environment.now())
+    header = new_header(params, session_id, service.environment)
     if params.root is not None:
         require_path(params.root, "root")
         if params.persist == "never":
@@ -75,16 +76,20 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
     return ask(client, call, session_id, answer)
 
 
-def new_header(params: CreateParams, session_id: str, now: str) -> Header:
-    """Return the first line of a session that is about to be created."""
+def new_header(params: CreateParams, session_id: str, environment: Environment) -> Header:
+    """Return the first line of a session that is about to be created.
+
+    A session in a root has no configured model: the root's program has its own default.
+    """
+    usual = environment.policies.model if params.root is None else None
     return Header(
         version=1,
         id=session_id,
-        timestamp=now,
+        timestamp=environment.now(),
         cwd=params.cwd,
         title=params.title,
         agent=params.agent,
-        model=params.model,
+        model=usual if params.model is None else params.model,
         tags=params.tags,
         system_prompt=params.system_prompt,
         compaction=settings_bytes(params.compaction),
