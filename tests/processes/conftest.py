@@ -16,6 +16,9 @@ from tests.processes.harness.machine import Machine
 from tests.processes.harness.machine import machine as a_machine
 from tests.processes.harness.shell import Shell, user_shell
 
+# A stage of a walk that fails says what it compared, as a test does.
+pytest.register_assert_rewrite("tests.processes.harness.walk", "tests.processes.usages")
+
 
 @pytest.fixture
 def daemon(socket_path: Path, home: Path) -> Iterator[Daemon]:

@@ -224,7 +224,9 @@ class Walk:
         self.client.export(info.id, format=self.program.name, path=str(exported))
         copy = self.client.open(path=str(exported))
         self._compare(copy, self.program.see(exported.read_bytes()))
-        assert self._told_by_both(copy.id) == self._told_by_both(info.id)
+        theirs, ours = self._told_by_both(copy.id), self._told_by_both(info.id)
+        assert [one for one in theirs if one not in ours] == []
+        assert theirs == ours
         self.client.forget(copy.id)
 
     def _told_by_both(self, session_id: str) -> list[str]:

@@ -1,0 +1,258 @@
+"""Stages of a walk through sharur's service: compactions, copies, trees, and the ends of sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond_client import Asked, BeforeCompact, BeforeFork, Summarize
+from tests.processes.harness.walk import Walk
+from tests.processes.harness.walk_stages import restarted
+from tests.processes.usages.sharur import CWD, SHARUR, answer, call, result
+from tests.processes.usages.sharur_turns import SAMPLES
+
+Json = Any
+
+
+def the_context_is_compacted_by_a_plan(walk: Walk) -> None:
+    """Rows 108, 110, 112, 113, 115 to 118, 120 to 122, 124 (Compact): a real message is kept."""
+    client = walk.client
+    walk.say("large", SHARUR.user("Read all of it. " * 3000))
+    walk.say("reading", answer("Reading.", call("c5", "read", path="a.go")))
+    walk.say("was read", result("c5", "package a\n" * 400))
+    walk.say("finished", answer("All was read."))
+    tokens = client.usage(walk.session_id).tokens
+    assert client.usage(walk.session_id, context_window=tokens).should_compact
+    plan = client.plan_compaction(walk.session_id, keep_recent_tokens=100).plan
+    assert plan is not None
+    assert plan.first_kept_entry_id == walk.ids["finished"], "no context begins with a result"
+    assert walk.ids["large"] in plan.turn_prefix, "the cut is inside of a turn"
+    assert "client.go" in plan.files.modified
+    back = str(walk.info.leaf_id)
+    client.branch(walk.session_id, walk.ids["done"])
+    with walk.refused("plan_stale"):
+        client.compact(walk.session_id, plan_id=plan.plan_id, summary="too late")
+    client.branch(walk.session_id, back)
+    again = client.plan_compaction(walk.session_id, keep_recent_tokens=100).plan
+    assert again is not None
+    once: Json = {"plan_id": again.plan_id, "summary": "The bug is fixed.", "idempotency_key": "k"}
+    done = client.compact(walk.session_id, **once)
+    assert done.tokens_after is not None
+    assert done.tokens_before is not None
+    assert done.tokens_after < done.tokens_before
+    assert client.plan_compaction(walk.session_id).reason == "compacted"
+    assert client.compact(walk.session_id, **once).entry == done.entry
+    assert "The bug is fixed." in walk.texts()[0]
+
+
+def a_client_writes_the_summary(walk: Walk) -> None:
+    """Rows 117 to 121, 138, 139, 143, 174 to 176 (Compact): asked of who offered it; files go along."""
+    client = walk.client
+
+    def model(asked: Asked) -> None:
+        if isinstance(asked.about, BeforeCompact):
+            return  # agreed
+        assert isinstance(asked.about, Summarize)
+        assert (asked.about.purpose, asked.about.session_id) == ("compaction", walk.session_id)
+        assert "The bug is fixed." in asked.about.prompt
+        if walk.root is None:
+            assert "<!-- sharur-summary -->" in asked.about.prompt
+        asked.answer("A model summed up.")
+
+    for name in ("one", "two", "three"):
+        walk.say(f"full {name}", SHARUR.user(f"word {name} ".ljust(15) * 4_000))
+    with walk.offering(model, summarize=["compaction"], hooks=["before_compact"]):
+        client.compact(walk.session_id)
+    assert "A model summed up." in walk.texts()[0]
+    assert "client.go" in walk.texts()[0]
+    figures = client.session_stats(walk.session_id).path.compactions
+    assert figures.count == 2
+    assert figures.tokens_before > 0
+    # sharur's entries say what is left, too.
+    assert (figures.tokens_freed > 0) is (walk.root is not None)
+    with walk.offering(lambda asked: asked.veto("later"), hooks=["before_compact"]):
+        walk.say("kept", SHARUR.user("Keep this."))
+        with walk.refused("vetoed"):
+            client.compact(walk.session_id, summary="s", first_kept_entry_id=walk.ids["kept"])
+
+
+def a_branch_at_a_message_is_a_child(walk: Walk) -> None:
+    """Rows 93, 95, 100 (BranchSession): the index counts, inclusive; the child names its parent."""
+    client = walk.client
+    texts = [row.entry["message"]["content"] for row in on_path(walk, walk.session_id)]
+    for index in (0, 2):
+        child = client.fork(walk.session_id, at_message=index)
+        walk.follow(child)
+        said = [row.entry["message"]["content"] for row in on_path(walk, child.id)]
+        assert said == texts[: index + 1]
+        assert child.lineage is not None
+        assert child.lineage["parent_id"] == walk.session_id
+        assert child.lineage["at_message"] == index
+    end = client.fork(walk.session_id)
+    assert end.message_count == walk.info.message_count
+    with walk.refused("invalid_params"):
+        client.fork(walk.session_id, at_message=10_000)
+
+
+def on_path(walk: Walk, session_id: str) -> list[Json]:
+    """Return the messages on the path of a session."""
+    entries = walk.client.path(session_id, limit=1000).entries
+    return [row for row in entries if row.entry["type"] == "message"]
+
+
+def a_fork_is_a_copy_without_a_parent(walk: Walk) -> None:
+    """Row 96 (ForkSession): the full history, and neither header nor tree names where it came from."""
+    fork = walk.client.fork(walk.session_id, entries="all", link="none")
+    walk.follow(fork)
+    assert (fork.lineage or {}).get("parent_id") is None
+    assert walk.texts(fork.id) == walk.texts()
+    assert walk.session_id not in walk.file(fork.id).read_text()
+    nodes = walk.client.catalog_forest().nodes
+    assert next(one.parent_id for one in nodes if one.session_id == fork.id) is None
+
+
+def messages_are_rebased(walk: Walk) -> None:
+    """Rows 97, 98, 100, 134, 175 (RebaseSession): in the given order, dry first, and squashed."""
+    client = walk.client
+    source = [row.entry["message"]["content"] for row in on_path(walk, walk.session_id)]
+    before = {one.id for one in client.list().sessions}
+    dry = client.rebase(walk.session_id, indices=[2, 0], dry_run=True)
+    assert dry.path is None
+    assert {one.id for one in client.list().sessions} == before
+    made = client.rebase(walk.session_id, indices=[2, 0], link="none")
+    walk.follow(made)
+    assert walk.texts(made.id) == [source[2], source[0]]
+    assert (made.lineage or {})["rebased_from"] == walk.session_id
+    with walk.refused("invalid_params"):
+        client.rebase(walk.session_id, indices=[])
+
+    def model(asked: Asked) -> None:
+        assert isinstance(asked.about, Summarize)
+        assert asked.about.purpose == "squash"
+        assert asked.about.entry_ids == [walk.ids["prompt"], walk.ids["done"]]
+        asked.answer("Squashed by a model.")
+
+    chosen = [walk.ids["prompt"], walk.ids["done"]]
+    with walk.offering(model, summarize=["squash"]):
+        squashed = client.rebase(walk.session_id, entry_ids=chosen, squash={})
+    if walk.root is not None:
+        walk.follow(squashed)
+    else:  # sharur's file cannot say that nothing is kept, and the export says so
+        notes = client.export(squashed.id, format="sharur").notes
+        assert any("keeps no message" in one for one in notes)
+    assert "Squashed by a model." in walk.texts(squashed.id)[-1]
+    assert source[0] not in walk.texts(squashed.id)
+
+
+def sessions_are_merged(walk: Walk) -> None:
+    """Rows 27, 99, 100, 140, 175 (MergeSession): into a new session and into this, by a model's turn."""
+    client = walk.client
+    other = client.create(CWD, **walk.place).session
+    client.append(other.id, message=SHARUR.user("Another attempt."))
+    client.append(other.id, message=SHARUR.assistant("It failed."))
+    walk.follow(client.get(other.id))
+    found = client.resolve(other.id[:30])
+    assert found.id == other.id
+    plan = client.plan_merge(walk.session_id, found.id)
+    assert [one.session_id for one in plan.sources] == [walk.session_id, other.id]
+
+    def model(asked: Asked) -> None:
+        if isinstance(asked.about, BeforeFork):
+            return  # agreed
+        assert isinstance(asked.about, Summarize)
+        assert asked.about.purpose == "merge"
+        assert "Another attempt." in asked.about.prompt
+        asked.answer("Both, merged by a model.")
+
+    with walk.offering(model, summarize=["merge"], hooks=["before_fork"]):
+        made = client.merge(walk.session_id, other.id, into="new").session
+        client.merge(walk.session_id, other.id)
+    assert made is not None
+    walk.follow(made)
+    assert (made.lineage or {})["parent_id"] == walk.session_id
+    assert (made.lineage or {})["merge_source"] == other.id
+    for session_id in (made.id, walk.session_id):
+        assert walk.texts(session_id)[-1] == "Both, merged by a model."
+    assert len(walk.texts(made.id)) == 2
+    with walk.refused("invalid_params"):
+        client.merge(walk.session_id, walk.session_id, "x")
+
+
+def the_tree_of_sessions_is_drawn(walk: Walk) -> None:
+    """Rows 80, 82, 84 to 88, 171 (GetSessionTree): connectors and gutters, by session and project."""
+    client = walk.client
+    rows = client.catalog_forest(session_id=walk.session_id, layout=True).nodes
+    assert rows[0].session_id == walk.session_id
+    children = [one for one in rows if one.parent_id == walk.session_id]
+    assert len(children) >= 4
+    assert [one.connector for one in children] == [True] * len(children)
+    assert [one.last for one in children] == [False] * (len(children) - 1) + [True]
+    project = client.catalog_forest(cwd=CWD).nodes
+    assert {one.session_id for one in rows} <= {one.session_id for one in project}
+    drawn = client.catalog_forest(session_id=walk.session_id, form="text", layout=True).text
+    assert drawn is not None
+    assert ("├─" in drawn, "└─" in drawn) == (True, True)
+    back = str(walk.info.leaf_id)
+    found = client.navigate(walk.session_id, walk.ids["live"])
+    assert found.editor_text == "here"
+    walk.say("instead", SHARUR.user("here, in other words"))
+    nodes = client.tree(walk.session_id, layout=True).nodes
+    assert sum(one.connector is True for one in nodes) >= 2
+    assert "└─" in (client.tree(walk.session_id, form="text").text or "")
+    client.branch(walk.session_id, back)
+
+
+def sessions_are_found_and_continued(walk: Walk) -> None:
+    """Rows 25 to 28 (ListSessions, --continue): by an entry, a name, part of an id; two are ambiguous."""
+    client = walk.client
+    walk.say("last", SHARUR.assistant("The last word."))
+    assert client.continue_recent(cwd=CWD).session.id == walk.session_id
+    held = client.open(entry_id=walk.ids["last"])
+    assert held.id == walk.session_id
+    client.update(walk.session_id, title="Only this one is called so")
+    assert client.resolve("Only this one is called so").id == walk.session_id
+    for number in (1, 2):
+        made = client.create(CWD, session_id=f"twin-of-two-{number}", persist="immediate")
+        assert made.created
+    with walk.refused("ambiguous_ref") as why:
+        client.resolve("twin-of-two")
+    assert len(why["matches"]) == 2
+    listed = client.list(cwd=CWD).sessions
+    assert walk.session_id in {one.id for one in listed}
+    assert [one.updated_at or "" for one in listed] == sorted(
+        (one.updated_at or "" for one in listed), reverse=True
+    )
+
+
+def a_session_is_exported_and_imported(walk: Walk) -> None:
+    """Rows 101, 103: a file of its own; the import has a new id, this project, and every message."""
+    client = walk.client
+    place = walk.folder.with_name("exported.jsonl")
+    done = client.export(walk.session_id, format="sharur", path=str(place))
+    assert done.path == str(place)
+    made = client.import_(path=str(place), cwd="/home/ana/here")
+    client.update(made.session.id, title=f"Imported: {walk.info.title}")
+    walk.follow(made.session)
+    assert (made.session.id != walk.session_id, made.session.cwd) == (True, "/home/ana/here")
+    assert made.report["problems"] == []
+    ids = [
+        [row.entry["id"] for row in on_path(walk, one)]
+        for one in (walk.session_id, made.session.id)
+    ]
+    assert ids[0] == ids[1]
+    for name in ("sharur-export", "sharur-legacy-kind"):
+        text = (SAMPLES / f"{name}.jsonl").read_text()
+        old = client.import_(content=text).session
+        assert old.message_count == 2
+
+
+def a_session_is_deleted_and_restored(walk: Walk) -> None:
+    """Rows 33, 154 (DeleteSession): one that is not loaded too, and it comes back as it was."""
+    client, texts, place = walk.client, walk.texts(), walk.file()
+    restarted(walk)
+    client.delete(walk.session_id)
+    assert not place.exists()
+    assert walk.session_id in {one.session_id for one in client.trash().sessions}
+    with walk.refused("session_not_found"):
+        client.append(walk.session_id, message=SHARUR.user("x"))
+    assert client.restore(walk.session_id).path == str(place)
+    assert walk.texts() == texts
