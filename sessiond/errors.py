@@ -32,6 +32,8 @@ __all__ = [
     "PermissionDenied",
     "PreconditionFailed",
     "RevisionMismatch",
+    "SecretCorrupt",
+    "SecretKeyUnavailable",
     "SessionArchived",
     "SessionCorrupt",
     "SessionExists",
@@ -313,6 +315,20 @@ class StorageError(SessiondError):
     )
 
 
+class SecretKeyUnavailable(SessiondError):
+    """The key of the secrets is missing, wrong, or open to other users; the message says what to do."""
+
+    code = -32061
+    kind = "secret_key_unavailable"
+
+
+class SecretCorrupt(SessiondError):
+    """A stored secret is not what was stored: it was changed, swapped or rolled back."""
+
+    code = -32062
+    kind = "secret_corrupt"
+
+
 def system_error(error: BaseException) -> OSError | None:
     """Return the OSError of the system call that ended some work; None for any other error.
 
@@ -377,4 +393,6 @@ ERRORS: tuple[type[SessiondError], ...] = (
     Vetoed,
     NothingToCompact,
     StorageError,
+    SecretKeyUnavailable,
+    SecretCorrupt,
 )

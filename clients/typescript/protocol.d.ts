@@ -1826,6 +1826,12 @@ export interface RosterStatistics {
   in_memory: boolean;
 }
 
+/** Number of the secrets that were encrypted anew, and of the keys in use. */
+export interface RotateResult {
+  secrets: number;
+  keys: number;
+}
+
 /** Key of a scoped session: "global", an `agent`, or a `project`, which may name an `agent` too. */
 export interface Scope {
   scope: "assistant" | "global" | "project";
@@ -1852,6 +1858,76 @@ export interface SearchParams {
 /** Hits, best first. */
 export interface SearchResult {
   hits: Found[];
+}
+
+/** Key, with the revision that the key must have. */
+export interface SecretDeleteParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /**
+   * 1 to 256 characters without control characters and backslashes, and no part between slashes
+   * that is . or ..
+   */
+  key: string;
+  expected_revision?: number | null;
+  _meta?: RequestMeta | null;
+}
+
+/** `deleted` is false if there was no such secret; `revision` is that of the namespace. */
+export interface SecretDeleteResult {
+  deleted: boolean;
+  revision: number;
+}
+
+/** Text of the secret; null and revision 0 for a secret that does not exist. */
+export interface SecretGetResult {
+  key: string;
+  value: string | null;
+  revision: number;
+  created_at: string | null;
+  updated_at: string | null;
+}
+
+/** Namespace whose secrets are listed; without it, those of all. */
+export interface SecretListParams {
+  /** Default: null. */
+  namespace?: string | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Names of the secrets, and the files that were put aside. */
+export interface SecretListResult {
+  secrets: SecretRow[];
+  aside: Aside[];
+}
+
+/** Name of a secret, and when it was stored. */
+export interface SecretRow {
+  namespace: string;
+  key: string;
+  revision: number;
+  created_at: string;
+  updated_at: string;
+}
+
+/** Text to encrypt, with the revision that the key must have. */
+export interface SecretSetParams {
+  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  namespace: string;
+  /**
+   * 1 to 256 characters without control characters and backslashes, and no part between slashes
+   * that is . or ..
+   */
+  key: string;
+  value: string;
+  expected_revision?: number | null;
+  _meta?: RequestMeta | null;
+}
+
+/** Revision of the secret; `created` is false if there was one before. */
+export interface SecretSetResult {
+  revision: number;
+  created: boolean;
 }
 
 /** Decision as a member of another call's parameters. */
@@ -2699,6 +2775,16 @@ export interface Methods {
   "state/subscribe": { params: StateSubscribeParams; result: StateSubscribeResult };
   /** stop the notifications of state/subscribe. Access: read. */
   "state/unsubscribe": { params: StateUnsubscribeParams; result: Empty };
+  /** a secret, decrypted. Access: write. */
+  "secret/get": { params: StateParams; result: SecretGetResult };
+  /** store a secret, encrypted. Access: write. */
+  "secret/set": { params: SecretSetParams; result: SecretSetResult };
+  /** delete a secret. Access: write. */
+  "secret/delete": { params: SecretDeleteParams; result: SecretDeleteResult };
+  /** the names of the secrets, and never a secret. Access: read. */
+  "secret/list": { params: SecretListParams; result: SecretListResult };
+  /** encrypt all secrets with a new key. Access: write. */
+  "secret/rotate": { params: NoParams; result: RotateResult };
   /** store one entry, or several entries as one atom. Access: write. */
   "session/append": { params: AppendParams; result: Receipt };
   /** Alias of session/append. */
@@ -2944,6 +3030,12 @@ export interface ErrorCodes {
   nothing_to_compact: -32053;
   /** The disk refused the operation; `errno` names the cause. Retry with unchanged ids or key. */
   storage_error: -32060;
+  /**
+   * The key of the secrets is missing, wrong, or open to other users; the message says what to do.
+   */
+  secret_key_unavailable: -32061;
+  /** A stored secret is not what was stored: it was changed, swapped or rolled back. */
+  secret_corrupt: -32062;
 }
 
 /** Members of each error kind's data besides `kind` and `retryable`. */
@@ -2980,6 +3072,8 @@ export interface ErrorData {
   vetoed: { by: string | null; reason: string };
   nothing_to_compact: { reason: string; head: string };
   storage_error: { errno?: string; path?: string };
+  secret_key_unavailable: { reason: "no_key" | "wrong_key" | "unsafe_key" | "bad_key" | "command_failed"; path?: string };
+  secret_corrupt: { namespace: string; key: string | null };
 }
 
 /** The id of a request; it comes back exactly as it was sent. */

@@ -51,6 +51,9 @@ _Patterns = Annotated[
 _Words = tuple[Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]*\Z")], ...]
 
 
+_File = Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")]
+
+
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Configurable limits."""
 
@@ -121,6 +124,13 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
     redact: _Patterns = ()
 
 
+class Secrets(Struct, frozen=True, forbid_unknown_fields=True):
+    """Source of the key of the secrets: a command, else a file; the profile's own file by default."""
+
+    key_command: _Words = ()
+    key_file: _File | None = None
+
+
 _Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
 
 _LISTS: Final = (_Words, _Folders, _Patterns)
@@ -138,6 +148,7 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     compaction: Compaction = Compaction()
     summarizer: Summarizer = Summarizer()
     export: Export = Export()
+    secrets: Secrets = Secrets()
     roots: Mapping[str, _Folders] = {}
     """Folders of session files, by the dialect of the program that makes files there."""
 
@@ -167,6 +178,8 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "summarizer.command": "a list of texts, the program first; in the environment, such a list as JSON",
     "summarizer.timeout_seconds": "seconds, from 1",
     "export.redact": "a list of regular expressions; in the environment, such a list as JSON",
+    "secrets.key_command": "a list of texts, the program first; in the environment, such a list as JSON",
+    "secrets.key_file": "an absolute path or one that begins with ~/",
 } | dict.fromkeys(
     (f"roots.{dialect.name}" for dialect in DIALECTS),
     "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"

@@ -7,6 +7,7 @@ environment.py         the real clock, ids and log
 reload.py              the configuration in force
 idle.py                the end of an unused daemon
 retention_timer.py     retention every hour
+secret_keys.py         the configured source of the key of the secrets
 summarizer_command.py  the configured command that writes summaries
 process_log.py         log lines on standard error
 exit_status.py         the exit status

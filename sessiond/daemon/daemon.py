@@ -20,13 +20,14 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.config.configuration import Sources
 from sessiond.daemon.environment import real_environment
 from sessiond.daemon.idle import wait_unused
 from sessiond.daemon.reload import Tuning
 from sessiond.daemon.retention_timer import keep_retaining
+from sessiond.daemon.secret_keys import key_settings
 from sessiond.daemon.summarizer_command import SummarizerCommand
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
@@ -101,7 +102,10 @@ class Daemon:
     async def _serve_profile(self) -> None:
         compaction = self._tuning.current.compaction.settings()
         summarizer = SummarizerCommand(lambda: self._tuning.current.summarizer)
-        environment = real_environment(self._report_bug, compaction, summarizer)
+        environment = structs.replace(
+            real_environment(self._report_bug, compaction, summarizer),
+            key_settings=lambda: key_settings(self._tuning.current.secrets, self._layout),
+        )
         store = Store(self._layout, self._files, environment)
         try:
             await to_thread.run_sync(store.roots.configure, self._tuning.current.roots)

@@ -7,6 +7,7 @@ catalog/        `catalog/…`
 scope/          `scope/…`
 retention/      `retention/…`
 state/          `state/…`
+secret/         `secret/…`
 rpc/            `rpc.…`
 initialize.py   `initialize`
 initialized.py  `initialized`
@@ -27,6 +28,11 @@ from sessiond.methods.retention import run as retention
 from sessiond.methods.rpc import discover
 from sessiond.methods.scope import resolve as scope_resolve
 from sessiond.methods.scope import switch as scope_switch
+from sessiond.methods.secret import delete as secret_delete
+from sessiond.methods.secret import get as secret_get
+from sessiond.methods.secret import list as secret_list
+from sessiond.methods.secret import rotate as secret_rotate
+from sessiond.methods.secret import set as secret_set
 from sessiond.methods.server import info, ping, stats, stop
 from sessiond.methods.session import (
     acquire,
@@ -134,6 +140,11 @@ METHODS: Final[tuple[Method[Client, Any], ...]] = (
     state_save.METHOD,
     state_subscribe.METHOD,
     state_unsubscribe.METHOD,
+    secret_get.METHOD,
+    secret_set.METHOD,
+    secret_delete.METHOD,
+    secret_list.METHOD,
+    secret_rotate.METHOD,
     append.METHOD,
     branch.METHOD,
     navigate.METHOD,

@@ -6,6 +6,8 @@ They are passed in, so that tests use a clock and ids that do not change between
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -15,8 +17,9 @@ from sessiond.model.requests import Purpose
 from sessiond.model.row import Rules
 from sessiond.service.policies import Policies
 from sessiond.service.ports import NoSummary, Summarizer
+from sessiond.state.keys import KeySettings
 
-__all__ = ["NO_SUMMARIZER", "Environment"]
+__all__ = ["NO_KEYS", "NO_SUMMARIZER", "Environment"]
 
 
 class _Nobody:
@@ -27,6 +30,10 @@ class _Nobody:
 
 
 NO_SUMMARIZER: Summarizer = _Nobody()
+
+
+# A path that no file can have.
+NO_KEYS: Final = KeySettings(Path("/dev/null/no key file is configured"))
 
 
 class Environment(Struct, frozen=True):
@@ -55,6 +62,8 @@ class Environment(Struct, frozen=True):
     """Configured compaction settings, tokenizers and patterns of redaction."""
     summarizer: Summarizer = NO_SUMMARIZER
     """Writer of summaries if no client offers to write them."""
+    key_settings: Callable[[], KeySettings] = lambda: NO_KEYS
+    """Source of the keys of the secrets as it is configured now."""
     homes: Callable[[], Sequence[tuple[str, Home]]] = tuple
     """Folders in which programs may keep session files on this machine, each with its dialect."""
 

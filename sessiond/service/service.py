@@ -34,6 +34,7 @@ from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
 from sessiond.service.registry.registry import SessionRegistry
+from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -101,7 +102,9 @@ class Service:
             on_leave=self.note_use,
         )
         self.states = States(store.documents, environment, tasks)
+        self.secrets = Secrets(store.secrets, environment, tasks)
         tasks.start_soon(self.states.run)
+        tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(watcher.run)
         tasks.start_soon(watcher.folders.run, self.live_catalog.wake)

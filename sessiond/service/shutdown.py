@@ -29,6 +29,7 @@ async def end_service(service: Service) -> None:
         client.listener.flush()
     await service.registry.drain()
     await service.states.drain()
+    await service.secrets.states.drain()
     for client in list(service.clients):
         client.listener.close()
     with anyio.move_on_after(_LAST_ANSWERS_SECONDS):

@@ -3,6 +3,8 @@
     {"type":"sessiond_state","version":1,"namespace":"settings","revision":1768473000007,"records":{
     "theme":{"revision":1768473000007,"created_at":"…","updated_at":"…","value":"dark"}}}
 
+The file of a namespace of secrets has another type, an id of its own, and a seal (`vault`).
+
 Law: a value is written as the bytes that came, and read as the bytes that were written.
 """
 
@@ -11,12 +13,12 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.model.ids import is_state_key
 from sessiond.state.document import ABSENT, Document, Record
 
-__all__ = ["Damaged", "NewerVersion", "decode", "encode"]
+__all__ = ["SECRETS", "STATE", "Damaged", "NewerVersion", "decode_as", "encode", "encode_as"]
 
 VERSION: Final = 1
 
@@ -29,30 +31,51 @@ class NewerVersion(Exception):
     """Document that a newer sessiond wrote."""
 
 
-class _Head(Struct, tag="sessiond_state", tag_field="type"):
+STATE: Final = "sessiond_state"
+SECRETS: Final = "sessiond_secrets"
+
+
+class _Head(Struct):
+    type: str
     version: int
 
 
-class _File(Struct, tag="sessiond_state", tag_field="type"):
+class _File(Struct, omit_defaults=True):
+    type: str
     version: int
     namespace: str
     revision: int
     records: dict[str, Record]
+    file_id: str = ""
+    seal: Raw | UnsetType = UNSET
 
 
 def encode(document: Document) -> bytes:
-    """Return the bytes of the file."""
-    file = _File(VERSION, document.namespace, document.revision, document.records)
+    """Return the bytes of the file of a namespace of values."""
+    return encode_as(STATE, document)
+
+
+def encode_as(kind: str, document: Document, seal: Raw | UnsetType = UNSET) -> bytes:
+    """Return the bytes of the file of a namespace."""
+    file = _File(
+        kind,
+        VERSION,
+        document.namespace,
+        document.revision,
+        document.records,
+        document.file_id,
+        seal,
+    )
     return msgspec.json.encode(file) + b"\n"
 
 
-def decode(data: bytes, namespace: str) -> Document:
+def decode_as(kind: str, data: bytes, namespace: str) -> Document:
     """Return the document of a file. Raises Damaged, NewerVersion."""
     try:
         # The decoder leaves the bytes of values unchecked.
         data.decode()
-        version = msgspec.json.decode(data, type=_Head).version
-        if version > VERSION:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.type == kind and head.version > VERSION:
             raise NewerVersion
         file = msgspec.json.decode(data, type=_File)
     except UnicodeDecodeError:
@@ -63,10 +86,11 @@ def decode(data: bytes, namespace: str) -> Document:
         raise Damaged("it is not JSON") from None
     if file.namespace != namespace:
         raise Damaged("it is the document of another namespace")
-    if version != VERSION or not _is_sound(file):
+    if (file.type, file.version) != (kind, VERSION) or not _is_sound(file):
         raise Damaged("it is JSON, but no document of the state store")
     records = {key: _owned(record) for key, record in file.records.items()}
-    return Document(namespace, file.revision, records)
+    seal = file.seal if isinstance(file.seal, UnsetType) else file.seal.copy()
+    return Document(namespace, file.revision, records, file_id=file.file_id, seal=seal)
 
 
 def _is_sound(file: _File) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sessiond.errors import RevisionMismatch, TooLarge
 from sessiond.limits import STATE_KEYS_MAX, STATE_VALUE_BYTES_MAX
@@ -72,9 +72,19 @@ class Document:
     """Durable values of one namespace."""
 
     def __init__(
-        self, namespace: str, revision: int = ABSENT, records: dict[str, Record] | None = None
+        self,
+        namespace: str,
+        revision: int = ABSENT,
+        records: dict[str, Record] | None = None,
+        *,
+        file_id: str = "",
+        seal: Raw | UnsetType = UNSET,
     ) -> None:
         self.namespace = namespace
+        self.file_id: str = file_id
+        """Id of the file of a namespace of secrets; else empty."""
+        self.seal = seal
+        """Seal of a file of secrets as it was read."""
         self.revision = revision
         """Revision of the latest change."""
         self.records: dict[str, Record] = {} if records is None else records
@@ -101,7 +111,7 @@ class Document:
 
     def commit(self, draft: Draft) -> None:
         """Take over a draft that is durable."""
-        self.revision, self.records = draft.revision, draft.records
+        self.revision, self.records, self.file_id = draft.revision, draft.records, draft.file_id
         self.size, self.next_expiry = draft.size, _next_expiry(draft.records)
 
 
@@ -110,11 +120,15 @@ class Draft(Document):
 
     def __init__(self, document: Document, now: Moment, *, bytes_max: int) -> None:
         """Take the time of the changes, and drop the values that have expired at that time."""
-        self.namespace = document.namespace
+        self.namespace: str = document.namespace
+        self.file_id: str = document.file_id
+        self.seal = document.seal
         self.revision, self.size = document.revision, document.size
         self.records = dict(document.records)
         self.next_expiry = document.next_expiry
         self.changes: list[Change] = []
+        self.is_rewritten = False
+        """True if the file is to be written although no key has changed."""
         self._now = now
         self._bytes_max = bytes_max
         if document.is_due(now.ms):
@@ -131,8 +145,11 @@ class Draft(Document):
             del self.changes[count:]
             raise
 
-    def put(self, write: Write) -> Record:
-        """Store a value. Raises RevisionMismatch, TooLarge."""
+    def put(self, write: Write, seal: Callable[[int], Raw] | None = None) -> Record:
+        """Store a value. Raises RevisionMismatch, TooLarge.
+
+        `seal` makes what is stored, as long as `write.value`, once the revision is known.
+        """
         found = self.records.get(write.key)
         self._require(write.key, found, write.expected)
         if len(write.value) > STATE_VALUE_BYTES_MAX:
@@ -163,7 +180,9 @@ class Draft(Document):
                 size=size,
             )
         self.size = size
-        record = _with_revision(record, self._note(write.key, "set"))
+        revision = self._note(write.key, "set")
+        value = write.value if seal is None else seal(revision)
+        record = structs.replace(record, revision=revision, value=value)
         self.records[write.key] = record
         return record
 
@@ -175,6 +194,11 @@ class Draft(Document):
             return False
         self._drop(key, found, "deleted")
         return True
+
+    def rewrite(self, key: str, value: Raw) -> None:
+        """Store a value in another form. Nothing has changed for readers."""
+        self.records[key] = structs.replace(self.records[key], value=value)
+        self.is_rewritten = True
 
     def _expire(self, now_ms: int) -> None:
         for key, record in list(self.records.items()):
@@ -205,17 +229,6 @@ class Draft(Document):
                 expected_revision=wanted,
                 actual_revision=actual,
             )
-
-
-def _with_revision(record: Record, revision: int) -> Record:
-    return Record(
-        revision,
-        record.created_at,
-        record.updated_at,
-        record.value,
-        record.expires_ms,
-        record.tags,
-    )
 
 
 def _size(key: str, record: Record | None) -> int:

@@ -21,7 +21,11 @@ class Documents:
     """Documents of one profile."""
 
     def __init__(
-        self, folder: DocumentFolder[Document], first_revision: int, report: Callable[[str], None]
+        self,
+        folder: DocumentFolder[Document],
+        first_revision: int,
+        report: Callable[[str], None],
+        encode: Callable[[Document], bytes] = encode,
     ) -> None:
         """Read every file. A failure is reported, and keeps what could not be read from being used.
 
@@ -35,6 +39,7 @@ class Documents:
         self._failed: set[str] = set()
         self._is_listed = False
         self._folder = folder
+        self._encode = encode
         try:
             self._list(report)
         except StorageError as error:
@@ -82,7 +87,7 @@ class Documents:
 
     def write(self, draft: Draft) -> None:
         """Make a draft durable. Blocking. Raises StorageError."""
-        self._folder.replace(draft.namespace, encode(draft))
+        self._folder.replace(draft.namespace, self._encode(draft))
 
     def commit(self, draft: Draft) -> None:
         """Take over a draft that is durable."""

@@ -21,6 +21,7 @@ from typing import Final
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from msgspec import structs
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import DEFAULT_PROFILE, Layout
@@ -31,11 +32,12 @@ from sessiond.rpc.dispatch import Dispatcher
 from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client, connect
-from sessiond.service.environment import Environment
+from sessiond.service.environment import NO_KEYS, Environment
 from sessiond.service.external.watcher import Unwatched, Watcher
 from sessiond.service.files.store import Store
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
+from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
 from sessiond.transports.serving import serve_connection
@@ -165,6 +167,9 @@ async def unscanned_daemon(
     bugs: list[BaseException] = []
     environment = environment or standing_environment(bugs)
     layout = Layout(home, profile)
+    if environment.key_settings() is NO_KEYS:
+        keys = KeySettings(home.with_name(f"{home.name}.key"))
+        environment = structs.replace(environment, key_settings=lambda: keys)
     store = await to_thread.run_sync(_store, layout, files, environment)
     try:
         async with anyio.create_task_group() as tasks:

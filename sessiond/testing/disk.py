@@ -40,6 +40,7 @@ class _Stat(Struct, frozen=True):
     st_size: int
     st_mtime_ns: int
     st_ctime_ns: int
+    st_uid: int = os.geteuid()
 
 
 class _Descriptor(Struct):

@@ -56,6 +56,10 @@ redact = ["sk-[a-z]+"]
 command = ["summarize", "--stdin"]
 timeout_seconds = 80
 
+[secrets]
+key_command = ["pass", "show", "key"]
+key_file = "~/my.key"
+
 [roots]
 """
 
@@ -101,6 +105,8 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.summarizer.command == ("summarize", "--stdin")
     assert configuration.summarizer.timeout_seconds == 80
     assert configuration.export.redact == ("sk-[a-z]+",)
+    assert configuration.secrets.key_command == ("pass", "show", "key")
+    assert configuration.secrets.key_file == "~/my.key"
     assert configuration.roots["pi"] == ("~/pi", "/x")
     assert configuration.roots.keys() == {dialect.name for dialect in DIALECTS}
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
@@ -275,6 +281,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "compaction": config_module.Compaction,
         "summarizer": config_module.Summarizer,
         "export": config_module.Export,
+        "secrets": config_module.Secrets,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
     keys |= {f"roots.{dialect.name}" for dialect in DIALECTS}

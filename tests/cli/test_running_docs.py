@@ -27,8 +27,10 @@ def test_the_example_of_the_configuration_is_every_key_with_its_default(tmp_path
     own = {"reserve_tokens": None, "keep_recent_tokens": None, "tokenizer": None}
     compaction = structs.replace(read.compaction, **own)
     summarizer = structs.replace(read.summarizer, command=())
+    secrets = structs.replace(read.secrets, key_file=None)
+    places = structs.replace(read, socket=None, secrets=secrets)
     shown = structs.replace(
-        read, socket=None, idle_exit_seconds=0.0, compaction=compaction, summarizer=summarizer
+        places, idle_exit_seconds=0.0, compaction=compaction, summarizer=summarizer
     )
     assert shown == Configuration()
     assert tomllib.loads(text)["idle_exit_seconds"] == 1800

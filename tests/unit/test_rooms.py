@@ -24,7 +24,7 @@ TABLES = {
     "cli/commands",
     *(
         f"methods/{name}"
-        for name in ("catalog", "retention", "rpc", "scope", "server", "session", "state")
+        for name in ("catalog", "retention", "rpc", "scope", "secret", "server", "session", "state")
     ),
 }
 # Lists, whose number of files says nothing about their number of subjects.

@@ -44,6 +44,11 @@ class FileStat(Protocol):
         ...
 
     @property
+    def st_uid(self) -> int:
+        """Number of the user who owns the file."""
+        ...
+
+    @property
     def st_size(self) -> int:
         """Size of the file in bytes."""
         ...

@@ -15,6 +15,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         roots.json                        the folders that clients added as roots
         state/<namespace>.json            the state store; made by its first write
         indexes/<session id>.index        indexes of large sessions; may be thrown away
+        secrets/<namespace>.json          secrets, encrypted; made by the first one
         daemon.lock                       the lock of the profile's one daemon
 """
 
@@ -80,6 +81,7 @@ class Layout:
         self.trash = self.root / "trash"
         self.indexes = self.root / "indexes"
         self.state = self.root / "state"
+        self.secrets = self.root / "secrets"
         self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
         self.catalog = self.root / "catalog.sqlite"
@@ -246,7 +248,7 @@ class Layout:
 
     def half_made(self, files: Files) -> Iterator[Path]:
         """Yield every unfinished new file that an earlier daemon left. Raises StorageError."""
-        for folder in (*self.folders, self.trash, self.indexes, self.state):
+        for folder in (*self.folders, self.trash, self.indexes, self.state, self.secrets):
             for name in _names(files, folder):
                 if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name

@@ -11,6 +11,7 @@ state_changes.py  the parameters and answers of changes of the working state
 with_hooks.py     clients asked before a call takes effect
 copies.py         sessions made of another
 switching.py      clients asked before a connection goes to another session
+secret_params.py  parameters of secrets
 values.py         values of the state store
 vacant.py         sessions without a file
 """

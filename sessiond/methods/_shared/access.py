@@ -11,7 +11,7 @@ from sessiond.service.client import Access
 
 __all__ = ["allow", "require_access"]
 
-_REFUSED_WHILE_DRAINING: Final = ("session/", "state/")
+_REFUSED_WHILE_DRAINING: Final = ("session/", "state/", "secret/")
 _RANK: Final = {"status": 0, "read": 1, "write": 2}
 
 

@@ -240,6 +240,12 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("StateLoaded", "StateLoadResult", "loaded problems="),
     ("StateSaved", "StateSaveResult", "path keys="),
     ("StateListing", "StateKeys StateNamespaces", "keys= namespaces= aside= revision="),
+    ("SecretValue", "SecretGetResult", "key value? revision= created_at? updated_at?"),
+    ("SecretStored", "SecretSetResult", "revision created="),
+    ("SecretDeleted", "SecretDeleteResult", "deleted revision="),
+    ("SecretName", "SecretRow", "namespace key revision= created_at? updated_at?"),
+    ("SecretNames", "SecretListResult", "secrets aside="),
+    ("SecretRotated", "RotateResult", "secrets keys="),
     ("Root", "RootInfo", "path kind sessions= bytes= added= configured= reason?"),
     ("RootPage", "RootsResult", "roots"),
 )

@@ -45,8 +45,11 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.session.index import Session
 from sessiond.state import codec
+from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import DocumentFolder
+from sessiond.state.keys import KeySource
+from sessiond.state.secret_store import SecretStore
 
 __all__ = ["Store"]
 
@@ -75,14 +78,21 @@ class Store:
         now_us = now_ms * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
-        state_files = DocumentFolder(
-            files,
-            layout.state,
-            codec.decode,
-            stamp=environment.file_stamp,
-            report=environment.report_trouble,
+        report = environment.report_trouble
+        values = self._folder(layout.state, codec.STATE)
+        self.documents = Documents(values, now_ms, report)
+        encrypted = self._folder(layout.secrets, codec.SECRETS)
+        keys = KeySource(files, layout.home, environment.key_settings)
+        self.secrets = SecretStore(encrypted, keys, first_revision=now_ms, report=report)
+
+    def _folder(self, folder: Path, kind: str) -> DocumentFolder[Document]:
+        return DocumentFolder(
+            self.files,
+            folder,
+            partial(codec.decode_as, kind),
+            stamp=self.environment.file_stamp,
+            report=self.environment.report_trouble,
         )
-        self.documents = Documents(state_files, now_ms, environment.report_trouble)
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool

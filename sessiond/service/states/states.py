@@ -85,7 +85,11 @@ class States:
 
     async def carry_out(self, namespace: str, act: Act) -> Any:
         """Return the result of a change that the daemon makes itself. Raises what `act` raises."""
-        return await self._writer(namespace).carry_out(act).get()
+        return await self._writer(namespace).carry_out(act, reads=False).get()
+
+    async def look(self, namespace: str, act: Act) -> Any:
+        """Return the result of a read that the daemon makes itself. Raises what `act` raises."""
+        return await self._writer(namespace).carry_out(act, reads=True).get()
 
     async def all_documents(self) -> Sequence[Document]:
         """Return all documents, once the calls before this one are served. Raises StorageError."""

@@ -125,17 +125,15 @@ class NamespaceWriter:
         ticket.defer(lambda: self._give_up(waiting, ticket))
         return DEFERRED
 
-    def carry_out(self, act: Act) -> OwnOutcome:
-        """Queue a change of the daemon itself."""
+    def carry_out(self, act: Act, *, reads: bool) -> OwnOutcome:
+        """Queue a call of the daemon itself."""
         outcome = OwnOutcome()
-        self._append(_Waiting(act, outcome, reads=False))
+        self._append(_Waiting(act, outcome, reads))
         return outcome
 
     def pass_through(self) -> OwnOutcome:
         """Queue a read of the daemon itself, whose end is that of every call before it."""
-        outcome = OwnOutcome()
-        self._append(_Waiting(lambda _draft: None, outcome, reads=True))
-        return outcome
+        return self.carry_out(lambda _draft: None, reads=True)
 
     def _append(self, waiting: _Waiting) -> None:
         self._line.append(waiting)
@@ -168,7 +166,7 @@ class NamespaceWriter:
         except Exception as error:  # noqa: BLE001 - each call gets the error
             return [self._refusal(error)] * len(batch)
         outcomes = [self._stage(draft, one) for one in batch]
-        if not draft.changes:
+        if not (draft.changes or draft.is_rewritten):
             return outcomes
         try:
             await self._in_thread(self._documents.write, draft)
@@ -214,7 +212,8 @@ class NamespaceWriter:
             draft = self._draft()
             expired = len(draft.changes)
             outcome = self._stage(draft, waiting)
-            outcomes.append(outcome if len(draft.changes) == expired else failure)
+            changed = draft.is_rewritten or len(draft.changes) > expired
+            outcomes.append(failure if changed else outcome)
         return outcomes
 
     def _refusal(self, error: Exception) -> SessiondError:

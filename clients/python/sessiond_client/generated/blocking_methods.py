@@ -45,6 +45,9 @@ from sessiond_client.generated.options import (
     RetentionOptions,
     RootsOptions,
     SearchOptions,
+    SecretDeleteOptions,
+    SecretListOptions,
+    SecretSetOptions,
     SignalOptions,
     StateAllOptions,
     StateDeleteOptions,
@@ -94,6 +97,11 @@ from sessiond_client.generated.results import (
     RootPage,
     Roots,
     SearchAnswer,
+    SecretDeleted,
+    SecretNames,
+    SecretRotated,
+    SecretStored,
+    SecretValue,
     SeqAnswer,
     SessionAnswer,
     SessionInfo,
@@ -258,6 +266,35 @@ class BlockingMethods(ABC):
         """Write the values of a namespace to a JSON file of their own."""
         answer = self._ask("state/save", options, namespace=namespace, path=path)
         return read(StateSaved, answer)
+
+    def secret_get(self, namespace: str, key: str, **options: Unpack[Timed]) -> SecretValue:
+        """A secret, decrypted."""
+        answer = self._ask("secret/get", options, namespace=namespace, key=key)
+        return read(SecretValue, answer)
+
+    def secret_set(
+        self, namespace: str, key: str, value: str, **options: Unpack[SecretSetOptions]
+    ) -> SecretStored:
+        """Store a secret, encrypted."""
+        answer = self._ask("secret/set", options, namespace=namespace, key=key, value=value)
+        return read(SecretStored, answer)
+
+    def secret_delete(
+        self, namespace: str, key: str, **options: Unpack[SecretDeleteOptions]
+    ) -> SecretDeleted:
+        """Delete a secret."""
+        answer = self._ask("secret/delete", options, namespace=namespace, key=key)
+        return read(SecretDeleted, answer)
+
+    def secret_list(self, **options: Unpack[SecretListOptions]) -> SecretNames:
+        """The names of the secrets, and never a secret."""
+        answer = self._ask("secret/list", options)
+        return read(SecretNames, answer)
+
+    def secret_rotate(self, **options: Unpack[Timed]) -> SecretRotated:
+        """Encrypt all secrets with a new key."""
+        answer = self._ask("secret/rotate", options)
+        return read(SecretRotated, answer)
 
     def append(self, session_id: str, **options: Unpack[AppendOptions]) -> Appended:
         """Store one entry, or several entries as one atom.

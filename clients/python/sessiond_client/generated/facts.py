@@ -29,6 +29,7 @@ READS: Final = frozenset(
         "catalog/forest",
         "catalog/roots",
         "rpc.discover",
+        "secret/list",
         "server/info",
         "server/ping",
         "server/stats",

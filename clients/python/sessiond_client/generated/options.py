@@ -46,6 +46,9 @@ __all__ = [
     "RetentionOptions",
     "RootsOptions",
     "SearchOptions",
+    "SecretDeleteOptions",
+    "SecretListOptions",
+    "SecretSetOptions",
     "SignalOptions",
     "StateAllOptions",
     "StateDeleteOptions",
@@ -266,6 +269,33 @@ class StateLoadOptions(Timed, total=False):
     """Optional parameters of state/load.
 
     File, or folder of files; `namespace` names that of a file, whose own name is the default.
+    """
+
+    namespace: str
+
+
+class SecretSetOptions(Timed, total=False):
+    """Optional parameters of secret/set.
+
+    Text to encrypt, with the revision that the key must have.
+    """
+
+    expected_revision: int | None
+
+
+class SecretDeleteOptions(Timed, total=False):
+    """Optional parameters of secret/delete.
+
+    Key, with the revision that the key must have.
+    """
+
+    expected_revision: int | None
+
+
+class SecretListOptions(Timed, total=False):
+    """Optional parameters of secret/list.
+
+    Namespace whose secrets are listed; without it, those of all.
     """
 
     namespace: str

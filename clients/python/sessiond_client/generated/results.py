@@ -69,6 +69,12 @@ __all__ = [
     "Roots",
     "Scope",
     "SearchAnswer",
+    "SecretDeleted",
+    "SecretName",
+    "SecretNames",
+    "SecretRotated",
+    "SecretStored",
+    "SecretValue",
     "SeqAnswer",
     "SessionAnswer",
     "SessionFigures",
@@ -1025,6 +1031,54 @@ class StateListing(Struct, frozen=True):
     namespaces: list[StateNamespace] = []
     aside: list[StateAside] = []
     revision: int = 0
+
+
+class SecretValue(Struct, frozen=True):
+    """Text of the secret; null and revision 0 for a secret that does not exist."""
+
+    key: str
+    value: str | None = None
+    revision: int = 0
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class SecretStored(Struct, frozen=True):
+    """Revision of the secret; `created` is false if there was one before."""
+
+    revision: int
+    created: bool = False
+
+
+class SecretDeleted(Struct, frozen=True):
+    """`deleted` is false if there was no such secret; `revision` is that of the namespace."""
+
+    deleted: bool
+    revision: int = 0
+
+
+class SecretName(Struct, frozen=True):
+    """Name of a secret, and when it was stored."""
+
+    namespace: str
+    key: str
+    revision: int = 0
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class SecretNames(Struct, frozen=True):
+    """Names of the secrets, and the files that were put aside."""
+
+    secrets: list[SecretName]
+    aside: list[StateAside] = []
+
+
+class SecretRotated(Struct, frozen=True):
+    """Number of the secrets that were encrypted anew, and of the keys in use."""
+
+    secrets: int
+    keys: int = 0
 
 
 class Root(Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""The methods whose names begin with `secret/`, a file each."""

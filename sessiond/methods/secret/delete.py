@@ -1,0 +1,51 @@
+"""secret/delete: delete a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.errors import RevisionMismatch
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
+from sessiond.methods._shared.secret_params import SECRET_ERRORS
+from sessiond.methods._shared.values import ExpectedRevision, StateParams
+
+__all__ = ["METHOD"]
+
+
+class SecretDeleteParams(StateParams):
+    """Key, with the revision that the key must have."""
+
+    expected_revision: ExpectedRevision = msgspec.UNSET
+
+
+class SecretDeleteResult(Struct, frozen=True):
+    """`deleted` is false if there was no such secret; `revision` is that of the namespace."""
+
+    deleted: bool
+    revision: int
+
+
+def handle(client: Client, params: SecretDeleteParams, call: Call[Client]) -> Any:
+    """Delete the secret once the key is at hand, which the seal of the file needs."""
+    client.service.work(call, lambda: _delete(client, params))
+    return DEFERRED
+
+
+async def _delete(client: Client, params: SecretDeleteParams) -> SecretDeleteResult:
+    deleted, revision = await client.service.secrets.delete(
+        params.namespace, params.key, params.expected_revision
+    )
+    return SecretDeleteResult(deleted, revision)
+
+
+METHOD = Method(
+    name="secret/delete",
+    params=SecretDeleteParams,
+    result=SecretDeleteResult,
+    handle=handle,
+    access="write",
+    errors=(RevisionMismatch, *SECRET_ERRORS),
+)

@@ -1,0 +1,50 @@
+"""secret/get: a secret, decrypted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
+from sessiond.methods._shared.secret_params import SECRET_ERRORS
+from sessiond.methods._shared.values import StateParams
+from sessiond.state.document import ABSENT
+
+__all__ = ["METHOD"]
+
+
+class SecretGetResult(Struct, frozen=True):
+    """Text of the secret; null and revision 0 for a secret that does not exist."""
+
+    key: str
+    value: str | None
+    revision: int
+    created_at: str | None
+    updated_at: str | None
+
+
+def handle(client: Client, params: StateParams, call: Call[Client]) -> Any:
+    """Decrypt the secret once the key is at hand."""
+    client.service.work(call, lambda: _get(client, params))
+    return DEFERRED
+
+
+async def _get(client: Client, params: StateParams) -> SecretGetResult:
+    found = await client.service.secrets.get(params.namespace, params.key)
+    record = found.record
+    if record is None:
+        return SecretGetResult(params.key, None, ABSENT, None, None)
+    return SecretGetResult(
+        params.key, found.value, record.revision, record.created_at, record.updated_at
+    )
+
+
+METHOD = Method(
+    name="secret/get",
+    params=StateParams,
+    result=SecretGetResult,
+    handle=handle,
+    access="write",
+    errors=SECRET_ERRORS,
+)

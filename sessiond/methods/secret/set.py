@@ -1,0 +1,52 @@
+"""secret/set: store a secret, encrypted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.errors import RevisionMismatch
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
+from sessiond.methods._shared.secret_params import SECRET_ERRORS, SecretText
+from sessiond.methods._shared.values import ExpectedRevision, StateParams
+
+__all__ = ["METHOD"]
+
+
+class SecretSetParams(StateParams):
+    """Text to encrypt, with the revision that the key must have."""
+
+    value: SecretText
+    expected_revision: ExpectedRevision = msgspec.UNSET
+
+
+class SecretSetResult(Struct, frozen=True):
+    """Revision of the secret; `created` is false if there was one before."""
+
+    revision: int
+    created: bool
+
+
+def handle(client: Client, params: SecretSetParams, call: Call[Client]) -> Any:
+    """Encrypt the text once the key is at hand."""
+    client.service.work(call, lambda: _set(client, params))
+    return DEFERRED
+
+
+async def _set(client: Client, params: SecretSetParams) -> SecretSetResult:
+    stored = await client.service.secrets.set(
+        params.namespace, params.key, params.value, params.expected_revision
+    )
+    return SecretSetResult(stored.revision, stored.created)
+
+
+METHOD = Method(
+    name="secret/set",
+    params=SecretSetParams,
+    result=SecretSetResult,
+    handle=handle,
+    access="write",
+    errors=(RevisionMismatch, *SECRET_ERRORS),
+)

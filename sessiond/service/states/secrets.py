@@ -1,0 +1,228 @@
+"""Secrets of a profile as connections use them.
+
+Rule 1: a secret is decrypted for its answer alone. Lists, changes and reports have names only.
+
+Rule 2: the file of a namespace is checked as a whole before its first use, and refused if it is not
+as it was stored.
+
+Rule 3: a rotation first stores the new key beside the old one, then encrypts every file anew, then
+drops the old key. Both keys are known in between, and the next start goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+from anyio import CancelScope, to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct, UnsetType
+
+from sessiond.errors import SecretKeyUnavailable, SessiondError
+from sessiond.service.environment import Environment
+from sessiond.service.states.states import States
+from sessiond.state.document import ABSENT, Document, Draft, Record, Write
+from sessiond.state.keys import new_key
+from sessiond.state.secret_store import SecretStore
+from sessiond.state.vault import Vault, sealed_size
+
+__all__ = ["Opened", "Rotated", "Secrets", "StoredSecret"]
+
+T = TypeVar("T")
+
+
+class Opened(Struct, frozen=True):
+    """Secret and its record; None for a secret that does not exist."""
+
+    value: str | None
+    record: Record | None
+
+    def __repr__(self) -> str:
+        """Return text without the secret."""
+        return "Opened(…)"
+
+
+class StoredSecret(Struct, frozen=True):
+    """Revision of a secret that was stored."""
+
+    revision: int
+    created: bool
+
+
+class Rotated(Struct, frozen=True):
+    """Number of secrets that were encrypted anew, and of the keys that are in use."""
+
+    secrets: int
+    keys: int
+
+
+class Secrets:
+    """The secrets of one profile."""
+
+    def __init__(self, store: SecretStore, environment: Environment, tasks: TaskGroup) -> None:
+        self.states = States(store.documents, environment, tasks)
+        self._store = store
+        self._environment = environment
+        self._sound: set[str] = set()
+        self._unlocking = anyio.Lock()
+        self._rotating = anyio.Lock()
+
+    # -- calls -------------------------------------------------------------------------
+
+    async def set(
+        self, namespace: str, key: str, value: str, expected: int | UnsetType | None
+    ) -> StoredSecret:
+        """Store a secret. Raises RevisionMismatch, TooLarge, SecretKeyUnavailable, SecretCorrupt."""
+
+        def act(draft: Draft, vault: Vault) -> StoredSecret:
+            if not draft.file_id:
+                draft.file_id = self._store.new_file_id()
+                # A file that this daemon makes is sound.
+                self._sound.add(namespace)
+            created = draft.get(key) is None
+            write = Write(key, sealed_size(value), expected=expected)
+            record = draft.put(
+                write, lambda revision: vault.seal_value(draft, key, revision, value)
+            )
+            return StoredSecret(record.revision, created)
+
+        return await self._change(namespace, act)
+
+    async def delete(
+        self, namespace: str, key: str, expected: int | UnsetType | None
+    ) -> tuple[bool, int]:
+        """Delete a secret; return whether it existed, and the revision of the namespace.
+
+        Raises RevisionMismatch, SecretKeyUnavailable, SecretCorrupt.
+        """
+
+        def act(draft: Draft, _vault: Vault) -> tuple[bool, int]:
+            return draft.delete(key, expected), draft.revision
+
+        return await self._change(namespace, act)
+
+    async def get(self, namespace: str, key: str) -> Opened:
+        """Return a secret. Raises SecretKeyUnavailable, SecretCorrupt."""
+        if not await self._has_file(namespace):
+            return Opened(None, None)
+
+        def act(draft: Draft, vault: Vault) -> Opened:
+            record = draft.get(key)
+            return Opened(vault.open_value(draft, key) if record else None, record)
+
+        return await self._with_vault(namespace, act, reads=True)
+
+    async def resume(self) -> None:
+        """Finish a rotation that an earlier daemon began. Reports what keeps it from that."""
+        if not self._store.documents.by_namespace:
+            # A start without secrets does not ask for the place of the key.
+            return
+        try:
+            settings = self._store.settings
+            if settings.command or settings.is_shared:
+                return
+            async with self._rotating:
+                keys = await to_thread.run_sync(self._store.key_file().read)
+                if keys is not None and len(keys) > 1:
+                    vault = await to_thread.run_sync(self._store.use, keys, settings)
+                    await self._encrypt_anew(vault)
+                    await to_thread.run_sync(self._store.key_file().write, keys[:1])
+        except SessiondError as error:
+            self._environment.report_trouble(f"a rotation of the secrets' key waits: {error}")
+
+    async def rotate(self) -> Rotated:
+        """Encrypt all secrets with a new key. Raises SecretKeyUnavailable, SecretCorrupt.
+
+        With a command the new key is the first one that the command writes.
+        """
+        done: list[Rotated] = []
+        with CancelScope(shield=True):
+            async with self._rotating:
+                done.append(await self._rotate())
+        return done[0]
+
+    async def _rotate(self) -> Rotated:
+        store, settings = self._store, self._store.settings
+        keys = await to_thread.run_sync(store.read_keys)
+        if not settings.command:
+            # A key that cannot open what is stored must not be followed by one more.
+            await self._check_all(await to_thread.run_sync(store.use, keys, settings))
+            keys = [new_key(), *keys]
+            await to_thread.run_sync(store.key_file().write, keys)
+        vault = await to_thread.run_sync(store.use, keys, settings)
+        count = await self._encrypt_anew(vault)
+        if not (settings.command or settings.is_shared):
+            keys = keys[:1]
+            await to_thread.run_sync(store.key_file().write, keys)
+            await to_thread.run_sync(store.use, keys, settings)
+        return Rotated(count, len(keys))
+
+    async def _check_all(self, vault: Vault) -> None:
+        for document in await self.states.all_documents():
+            self._require_sound(document, vault)
+
+    async def _encrypt_anew(self, vault: Vault) -> int:
+        """Encrypt every file with the current key of a vault; return the number of secrets."""
+        count = 0
+        for document in await self.states.all_documents():
+
+            def act(draft: Draft) -> int:
+                self._require_sound(draft, vault)
+                for key, record in list(draft.records.items()):
+                    value = vault.open_value(draft, key)
+                    draft.rewrite(key, vault.seal_value(draft, key, record.revision, value))
+                draft.is_rewritten = True
+                return len(draft.records)
+
+            count += await self.states.carry_out(document.namespace, act)
+        return count
+
+    # -- the vault ---------------------------------------------------------------------
+
+    async def _has_file(self, namespace: str) -> bool:
+        """Return whether a namespace has secrets, or may have some: else no key is needed."""
+        found = await self.states.look(namespace, lambda draft: draft.revision != ABSENT)
+        return bool(found)
+
+    async def _change(self, namespace: str, act: Callable[[Draft, Vault], T]) -> T:
+        return await self._with_vault(namespace, act, reads=False)
+
+    async def _with_vault(
+        self, namespace: str, act: Callable[[Draft, Vault], T], *, reads: bool
+    ) -> T:
+        """Carry a call out; read the keys again, once, if one of them is not at hand."""
+        carry_out = self.states.look if reads else self.states.carry_out
+
+        def with_vault(vault: Vault) -> Callable[[Draft], T]:
+            def run(draft: Draft) -> T:
+                self._require_sound(draft, vault)
+                return act(draft, vault)
+
+            return run
+
+        try:
+            done: T = await carry_out(namespace, with_vault(await self._unlocked()))
+        except SecretKeyUnavailable as error:
+            if error.data().get("reason") != "wrong_key":
+                raise
+            async with self._unlocking:
+                fresh = await to_thread.run_sync(self._store.unlock)
+            done = await carry_out(namespace, with_vault(fresh))
+        return done
+
+    async def _unlocked(self) -> Vault:
+        if not self._store.documents.is_ready():
+            # Else a key would be made although something is encrypted that cannot be read now.
+            await self.states.all_documents()
+        async with self._unlocking:
+            vault = self._store.vault
+            return await to_thread.run_sync(self._store.unlock) if vault is None else vault
+
+    def _require_sound(self, document: Document, vault: Vault) -> None:
+        """Raise SecretCorrupt, SecretKeyUnavailable for a file that is not as it was stored."""
+        if document.revision == ABSENT:
+            return
+        if document.namespace not in self._sound:
+            vault.require_sound(self._store.documents.by_namespace[document.namespace])
+            self._sound.add(document.namespace)
