@@ -57,6 +57,7 @@ ATTACKERS: Final = (
             "tests/service/test_roots.py",
             "tests/service/test_root_watching.py",
             "tests/service/test_root_creation.py",
+            "tests/service/test_session_refs.py",
             *_ONCE,
         ),
     ),
@@ -150,7 +151,12 @@ ATTACKERS: Final = (
     Attacker(
         "damaged-files",
         "files with every kind of damage are opened, and opened again",
-        ("tests/service/test_files.py", "tests/service/test_damage.py", *_ONCE),
+        (
+            "tests/service/test_files.py",
+            "tests/service/test_damage.py",
+            "tests/service/test_imports.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "copies",

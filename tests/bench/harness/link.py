@@ -49,9 +49,7 @@ class Link:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # The kernel's own timeout: Python's would cost a poll a read.
-        limit = struct.pack("ll", TIMEOUT_SECONDS, 0)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self.wait_up_to(TIMEOUT_SECONDS)
         try:
             self.socket.connect(str(path))
         except OSError:
@@ -66,6 +64,13 @@ class Link:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def wait_up_to(self, seconds: int) -> None:
+        """Set how long a read waits for the server."""
+        # The kernel's own timeout: Python's would cost a poll a read.
+        self._patience = seconds
+        limit = struct.pack("ll", seconds, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def close(self) -> None:
         """Hang up."""
@@ -82,7 +87,7 @@ class Link:
                 if answer.id == self._last_id:
                     break
         except BlockingIOError as error:
-            raise BenchError(f"{method}: no answer in {TIMEOUT_SECONDS} s") from error
+            raise BenchError(f"{method}: no answer in {self._patience} s") from error
         if answer.error is not None:
             raise BenchError(f"{method}: {answer.error.code} {answer.error.message}")
         return msgspec.json.decode(answer.result, type=result)

@@ -38,6 +38,8 @@ ENTRIES = 114
 AGAIN = 20
 MIXED, MIXED_QUICK, MIXED_FULL = 2000, 100, 10_000
 MIXED_ENTRIES = 70
+# The first search reads the words of all sessions.
+SEARCH_SECONDS = 600
 # A list has at most so many sessions; the first one reads all files nevertheless.
 PAGE = 1000
 
@@ -102,6 +104,7 @@ def ours_lists_roots(bench: Bench, folder: Path, kinds: Sequence[str], sessions:
     """Measure a daemon that has never seen these roots: lists, searches and forests."""
     start = time.perf_counter()
     with daemon(bench.folder, bench.cores.server) as ours, ours.connect() as link:
+        link.wait_up_to(SEARCH_SECONDS)
         for kind in kinds:
             asked = {"action": "add", "path": str(folder / kind), "kind": kind}
             link.ask("catalog/roots", asked, _Anything)
