@@ -65,6 +65,8 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Files", "verify", "verify", "Check a session file for damage."),
     Listed("Files", "repair", "repair", "Remove the bad lines of a session file."),
     Listed("Files", "dump", "dump", "Print a session file line by line."),
+    Listed("State", "state", "state", "Read and change named JSON documents."),
+    Listed("State", "secret", "secret", "Store and read secrets, encrypted."),
     Listed("Daemon", "start", "start", "Start the daemon, unless it runs."),
     Listed("Daemon", "stop", "stop", "Stop the daemon and wait for its process to end."),
     Listed("Daemon", "restart", "restart", "Stop the daemon and start a new one."),

@@ -71,6 +71,8 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "restore": ("sessiond restore my-session-id --json", {"sessions"}),
     "forget": ("sessiond forget ./session.jsonl --json", {"sessions"}),
     "roots": ("sessiond roots --json", {"roots"}),
+    "state": ("sessiond state list --json", {"namespaces", "aside", "revision"}),
+    "secret": ("sessiond secret list --json", {"secrets", "aside"}),
     "purge": ("sessiond purge --yes my-session-id --json", {"sessions"}),
     "tree": ("sessiond tree my-session --json", {"text"}),
     "branch": ("sessiond branch my-session entry-1 --json", {"leaf_id", "head", "seq"}),
