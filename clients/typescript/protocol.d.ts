@@ -604,7 +604,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "html" | "json" | "markdown";
+  format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "nova" | "html" | "json" | "markdown";
   /** Default: null. */
   path?: string | null;
   /** Default: null. */
@@ -871,7 +871,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur";
+  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "nova";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */

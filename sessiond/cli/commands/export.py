@@ -10,7 +10,7 @@ from sessiond.cli.arguments import absolute, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
-from sessiond.model.formats import FORMATS
+from sessiond.model.formats import FORMATS, WHOLE_FORMATS
 
 __all__ = ["COMMAND"]
 
@@ -32,7 +32,10 @@ _PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
 @session_argument
 @click.argument("file", type=click.Path(allow_dash=True), default="-")
 @click.option(
-    "--format", type=click.Choice([*FORMATS, *_DOCUMENTS]), default="native", show_default=True
+    "--format",
+    type=click.Choice([*FORMATS, *WHOLE_FORMATS, *_DOCUMENTS]),
+    default="native",
+    show_default=True,
 )
 @click.option("--head", metavar="NAME", help="Head whose path a document follows.")
 @click.option("--all-branches", is_flag=True, help="Every branch, in Markdown.")

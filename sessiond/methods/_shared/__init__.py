@@ -8,6 +8,7 @@ rows.py           entries as rows
 nodes.py          tree nodes
 context_since.py  only what is new to the caller
 state_changes.py  the parameters and answers of changes of the working state
+forks.py          how many forks a session has
 with_hooks.py     clients asked before a call takes effect
 copies.py         sessions made of another
 switching.py      clients asked before a connection goes to another session

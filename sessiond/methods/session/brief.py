@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.catalog.finding import count_forks
-from sessiond.errors import StorageError
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.forks import fork_count
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.state_info import StateInfo, brief_of, state_of
@@ -46,7 +45,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
         made = brief(actor.opened)
 
         async def job() -> BriefResult:
-            forks = await _forks(client, call, made.session_id)
+            forks = await fork_count(client, call, made.session_id)
             return BriefResult(
                 made.session_id, made.resume, made.context, made.state, made.model, forks
             )
@@ -54,17 +53,6 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
         return actor.later(call, job)
 
     return ask(client, call, params.session_id, look)
-
-
-async def _forks(client: Client, call: Call[Client], session_id: str) -> int | None:
-    try:
-        return await client.service.live_catalog.ask(
-            lambda catalog: catalog.ask(lambda connection: count_forks(connection, session_id)),
-            call.progress,
-        )
-    except StorageError:
-        # A session can be read although the lists cannot.
-        return None
 
 
 METHOD = Method(

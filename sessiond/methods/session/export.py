@@ -25,8 +25,9 @@ from sessiond.methods._shared.common import (
     ask,
     require_path,
 )
+from sessiond.methods._shared.forks import fork_count
 from sessiond.methods._shared.place import head_leaf
-from sessiond.model.formats import FORMATS, FormatName
+from sessiond.model.formats import FORMATS, WHOLE_FORMATS, FormatName, WholeFormatName
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.exporting.converting import Standing
@@ -34,7 +35,9 @@ from sessiond.service.exporting.documents.document import DocumentName, Document
 from sessiond.service.exporting.documents.json_document import PARTS, Part
 from sessiond.service.exporting.documents.source import State
 from sessiond.service.exporting.export import export
+from sessiond.service.exporting.nova import nova_document
 from sessiond.service.log.session_info import head_infos
+from sessiond.service.log.state_info import state_of
 
 __all__ = ["METHOD"]
 
@@ -48,7 +51,7 @@ class ExportParams(SessionParams):
     The last four are for the formats "json", "markdown" and "html".
     """
 
-    format: FormatName | DocumentName = "native"
+    format: FormatName | WholeFormatName | DocumentName = "native"
     path: str | None = None
     head: HeadName | None = None
     branches: Literal["path", "all"] | None = None
@@ -76,18 +79,23 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         pieces = _pieces(actor, params, call)
         upto, lines = actor.seq, params.format in FORMATS
 
-        def work() -> ExportResult:
+        def work(forks: int) -> ExportResult:
             if params.path is None and lines:
                 _require_room(actor.opened.journal.span_bytes(0, upto))
             call.progress.report(0, upto + 1, "lines")
-            made, notes = pieces()
+            made, notes = pieces(forks)
             if params.path is None:
                 content = _as_text(_whole(made), actor.opened.path)
                 return ExportResult(content=content, entries=upto, notes=notes())
             client.service.store.write_new(Path(params.path), made)
             return ExportResult(path=params.path, entries=upto, notes=notes())
 
-        return actor.later(call, lambda: to_thread.run_sync(work))
+        async def job() -> ExportResult:
+            counts = params.format == "nova"
+            forks = await fork_count(client, call, params.session_id) if counts else 0
+            return await to_thread.run_sync(work, forks or 0)
+
+        return actor.later(call, job)
 
     return ask(client, call, params.session_id, look)
 
@@ -98,7 +106,7 @@ def _require_fitting(params: ExportParams) -> None:
         raise InvalidParams('include is for the format "json"', path="include")
     if params.branches is not None and params.format != "markdown":
         raise InvalidParams('branches is for the format "markdown"', path="branches")
-    if params.format in FORMATS:
+    if params.format in {*FORMATS, *WHOLE_FORMATS}:
         for name in ("head", "redact"):
             if getattr(params, name) is not None:
                 raise InvalidParams(
@@ -108,7 +116,9 @@ def _require_fitting(params: ExportParams) -> None:
                 )
 
 
-def _pieces(actor: SessionActor, params: ExportParams, call: Call[Client]) -> Callable[[], Pieces]:
+def _pieces(
+    actor: SessionActor, params: ExportParams, call: Call[Client]
+) -> Callable[[int], Pieces]:
     """Return the work that makes the bytes, bound to the session as it is now. Raise HeadNotFound."""
     upto, opened = actor.seq, actor.opened
     match params.format:
@@ -121,10 +131,13 @@ def _pieces(actor: SessionActor, params: ExportParams, call: Call[Client]) -> Ca
                 params.branches == "all",
                 (*(params.redact or ()), *actor.environment.policies.redact),
             )
-            return lambda: (document(opened, state, wanted, call.progress), list)
+            return lambda _forks: (document(opened, state, wanted, call.progress), list)
+        case "nova":
+            info, working = opened.whole(), state_of(opened)
+            return lambda forks: nova_document(opened, info, working, forks)
         case name:
             at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
-            return lambda: export(opened, dialect_named(name), at, call.progress)
+            return lambda _forks: export(opened, dialect_named(name), at, call.progress)
 
 
 def _whole(pieces: Iterable[bytes]) -> bytes:

@@ -2,6 +2,7 @@
 
 export.py      a session in the dialect that the caller names
 native.py      another dialect's entries as native lines
+nova.py        a state of Nova
 converting.py  entries as another program's lines
 copy.py        the copy that grows
 compactions.py compactions in another program's form

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.lenient_json import lenient
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -24,6 +25,7 @@ from sessiond.journal.scanning import chunks_of, feed
 from sessiond.journal.splitter import Splitter, without_end
 from sessiond.limits import IMPORT_BYTES_MAX, PROBLEMS_MAX, PROGRESS_LINES
 from sessiond.model.problems import Problem
+from sessiond.service.files.documents.nova import nova_lines, nova_members
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 
@@ -87,14 +89,19 @@ def read_import(
 ) -> tuple[list[bytes], ImportReport]:
     """Return the lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
     name = source.name
+    content = _whole_document(source)
+    if content is not None:
+        _require_wanted(wanted, "nova")
+        made = nova_lines(name, content, session_id, cwd)
+        found = _check(made, name, 0, progress)
+        return made, ImportReport("nova", None, len(made) - 1, found.problems, 0, 0)
     lines, torn = source.lines, source.tail
     indexer = Indexer(Path(name))
     if not lines and torn:
         lines, torn = [torn], b""
     indexer.visit(0, lines[0] if lines else b"")
     dialect = indexer.dialect
-    if wanted not in {"auto", dialect.name}:
-        raise InvalidParams(f"the file is in format {dialect.name}", path="format")
+    _require_wanted(wanted, dialect.name)
     torn_tail: list[Problem] = []
     if torn.strip():
         if indexer.parses(torn):
@@ -131,6 +138,21 @@ class _Checked(Struct, frozen=True):
     bad_lines: list[Problem]
     problems: list[Problem]
     problem_count: int
+
+
+def _whole_document(source: ImportSource) -> bytes | None:
+    """Return the content if it is one JSON document of Nova, else None."""
+    first = next((line for line in (*source.lines, source.tail) if line.strip()), b"").lstrip()
+    known = lenient(first)
+    if not first.startswith(b"{") or (known and "session_id" not in known):
+        return None
+    content = b"\n".join((*source.lines, source.tail))
+    return None if nova_members(content) is None else content
+
+
+def _require_wanted(wanted: str, found: str) -> None:
+    if wanted not in {"auto", found}:
+        raise InvalidParams(f"the file is in format {found}", path="format")
 
 
 def _check(lines: list[bytes], name: str, inserted: int, progress: Progress) -> _Checked:
