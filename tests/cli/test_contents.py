@@ -23,6 +23,11 @@ def test_every_module_of_commands_is_listed_once() -> None:
     assert len({listed.name for listed in CONTENTS}) == len(CONTENTS)
 
 
+def test_the_slash_commands_of_other_programs_have_commands() -> None:
+    slash = "branch fork rebase merge compact stats export import navigate usage"
+    assert set(slash.split()) <= {listed.name for listed in CONTENTS}
+
+
 @pytest.mark.parametrize("listed", CONTENTS, ids=lambda listed: listed.name)
 def test_a_command_is_called_what_the_contents_say(listed: sessiond.cli.Listed) -> None:
     command = importlib.import_module(f"sessiond.cli.commands.{listed.module}").COMMAND
