@@ -22,6 +22,7 @@ from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import create, session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.roots import SAMPLES, add_root, ids, one_root, pi_file, pi_line, put
 
 WORK = "--p-work--"
@@ -265,6 +266,27 @@ async def test_links_roots_in_roots_and_the_profile_list_each_file_once(
 
 
 # -- changes of the roots -----------------------------------------------------------------------
+
+
+async def test_many_files_that_go_at_once_leave_lists_all(
+    real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan stores its findings a batch at a time, and these files are more than one batch."""
+    set_limits(monkeypatch, SCAN_BATCH_ROWS=2)
+    for number in range(7):
+        put(root / WORK, f"many {number}", pi_file(f"session-m{number}", "a", "b"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", persist="immediate")
+        await add_root(wire, root)
+        assert len(await ids(wire)) == 10
+        for path in (root / WORK).glob("many *"):
+            path.unlink()
+        assert await ids(wire) == ["session-a", "session-p1", "session-p2"]
+        for number in range(7):
+            put(root / WORK, f"more {number}", pi_file(f"session-n{number}", "a", "b"))
+        assert len(await ids(wire)) == 10
+        await wire.call("catalog/roots", action="remove", path=str(root))
+        assert await ids(wire) == ["session-a"]
 
 
 async def test_a_removed_root_leaves_lists_search_and_the_words_of_the_catalog(

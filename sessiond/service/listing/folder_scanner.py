@@ -356,7 +356,9 @@ class FolderScanner:
                 rows.append(row)
             if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
                 self._put(rows, gone, tell)
-                rows, gone = [], []
+                # The generator goes on filling this list of sessions that are gone.
+                rows.clear()
+                gone.clear()
             if total > SCAN_BATCH_ROWS:
                 report(min(done, total), total)
         self._put(rows, gone, tell)
