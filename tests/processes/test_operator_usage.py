@@ -17,6 +17,7 @@ from tests.processes.usages.operator import OPERATOR
 
 pytestmark = pytest.mark.slow
 
+ROOTS = (entries.operators_folder_is_a_root, entries.a_folder_of_many_files_is_listed)
 STAGES = (
     entries.a_session_begins_and_its_file_appears_with_the_first_answer,
     entries.every_kind_of_message_is_appended,
@@ -47,5 +48,5 @@ STAGES = (
 @pytest.mark.parametrize("kind", ["operator", "native"])
 def test_the_usage_of_operator(daemon: Daemon, tmp_path: Path, kind: str) -> None:
     is_native = kind == "native"
-    stages = STAGES if is_native else (entries.operators_folder_is_a_root, *STAGES)
+    stages = STAGES if is_native else (*ROOTS, *STAGES)
     walked(daemon, OPERATOR, tmp_path / "sessions", stages, native=is_native)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.walk_stages import Stage, killed, walked
+from tests.processes.usages import sharur_compactions as compactions
 from tests.processes.usages import sharur_sessions as sessions
 from tests.processes.usages import sharur_turns as turns
 from tests.processes.usages.sharur import SHARUR
@@ -27,8 +28,8 @@ STAGES: tuple[Stage, ...] = (
     turns.events_are_replayed_and_sessions_are_apart,
     turns.the_session_is_configured,
     turns.state_and_messages_are_read,
-    sessions.the_context_is_compacted_by_a_plan,
-    sessions.a_client_writes_the_summary,
+    compactions.the_context_is_compacted_by_a_plan,
+    compactions.a_client_writes_the_summary,
     sessions.a_branch_at_a_message_is_a_child,
     sessions.a_fork_is_a_copy_without_a_parent,
     sessions.messages_are_rebased,

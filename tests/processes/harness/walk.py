@@ -6,13 +6,12 @@ walk what the daemon answers, and one subscriber, who stays over restarts, was t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
 
@@ -30,47 +29,12 @@ from sessiond_client.options import Hook, Purpose
 from sessiond_client.results import Appended, SessionInfo
 from tests.kit.patience import HANG_SECONDS
 from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.program import Program, Seen
 
-__all__ = ["PATIENT", "Program", "Seen", "Walk", "text_of"]
+__all__ = ["PATIENT", "Walk"]
 
 Json = Any
 PATIENT: Final[dict[str, Any]] = {"timeout": HANG_SECONDS, "connect_timeout": HANG_SECONDS}
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a program finds in a file that it reads by itself.
-
-    `facts` are those of title, labels, thinking_level and model that its reader knows.
-    """
-
-    leaf: str | None
-    context: list[Json]
-    facts: Mapping[str, Json]
-
-
-class Program(Protocol):
-    """A program whose usage is walked: its dialect, its messages, and the second reader of its files."""
-
-    name: str
-    unlike: frozenset[str]
-    """Roles of messages that contexts of its files or of native files have, but not of both."""
-
-    def see(self, data: bytes) -> Seen:
-        """Read a file as the program does."""
-        ...
-
-    def spell(self, message: Json) -> Json:
-        """Return what `Seen.context` has of a message that the daemon answered."""
-        ...
-
-    def user(self, text: str) -> Json:
-        """Return a message of the user."""
-        ...
-
-    def assistant(self, text: str) -> Json:
-        """Return an answer of the model."""
-        ...
 
 
 class Walk:

@@ -10,7 +10,8 @@ from typing import Any, Final
 from sessiond_client import Event, connect_blocking
 from tests.kit.link import request
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.walk import PATIENT, Program, Walk
+from tests.processes.harness.program import Program
+from tests.processes.harness.walk import PATIENT, Walk
 
 __all__ = ["Stage", "killed", "restarted", "taken", "walked"]
 
@@ -47,7 +48,7 @@ def restarted(walk: Walk) -> None:
 
 
 def killed(walk: Walk) -> None:
-    """Rows 13, 76: `kill -9` while appends are on their way; each is stored once, in order."""
+    """Row 76: `kill -9` while appends are on their way; each is stored once, in order."""
     texts = [f"sent before the kill {number}" for number in range(_SENT_BEFORE_THE_KILL)]
     told = [_keyed(walk, text) for text in texts]
     with walk.daemon.connect() as link:

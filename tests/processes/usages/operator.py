@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.kit.readers.operator import OperatorReader
-from tests.processes.harness.walk import Seen
+from tests.processes.harness.program import Seen
 
 __all__ = ["ANSWERED", "CWD", "OPERATOR", "USAGE", "block", "call", "result", "said"]
 

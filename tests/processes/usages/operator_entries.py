@@ -20,13 +20,14 @@ from tests.processes.usages.operator import (
 )
 
 Json = Any
+MANY = 200
 SAMPLE = Path(__file__).parents[2] / "samples" / "operator" / "operator.jsonl"
 
 
 def operators_folder_is_a_root(walk: Walk) -> None:
     """Rows 9, 22, 28, 30, 155, 157, 158: a folder of Operator's files is listed, and read in place."""
     client = walk.client
-    client.call("server/info")
+    assert client.info()["data_folder"] == str(walk.daemon.profile)
     theirs = walk.folder / SAMPLE.name
     theirs.write_bytes(SAMPLE.read_bytes())
     (root,) = client.catalog_roots(action="add", path=str(walk.folder), kind="operator")
@@ -37,8 +38,27 @@ def operators_folder_is_a_root(walk: Walk) -> None:
     walk.follow(listed)
 
 
+def a_folder_of_many_files_is_listed(walk: Walk) -> None:
+    """Rows 29, 31, 157: files that come into a root are listed with progress; a root can go again."""
+    many = walk.folder.with_name("many")
+    many.mkdir()
+    walk.client.catalog_roots(action="add", path=str(many), kind="operator")
+    header, *lines = SAMPLE.read_bytes().splitlines(keepends=True)
+    for number in range(MANY):
+        own = header.replace(b'"id":"', b'"id":"%03d-' % number, 1)
+        (many / f"{number}.jsonl").write_bytes(b"".join([own, *lines]))
+    told: list[str] = []
+    page = walk.client.list(
+        root=str(many), cwd=CWD, on_progress=lambda _done, _total, unit: told.append(unit)
+    )
+    assert (len(page.sessions), set(told)) == (MANY, {"sessions"})
+    assert page.unreadable == []
+    walk.client.catalog_roots(action="remove", path=str(many))
+    assert walk.client.list(root=str(many)).sessions == []
+
+
 def a_session_begins_and_its_file_appears_with_the_first_answer(walk: Walk) -> None:
-    """Rows 1, 2, 5, 6, 8, 10, 11, 21, 50: lazily persisted, as Operator does."""
+    """Rows 1, 2, 5, 6, 10, 11, 21, 50: lazily persisted, as Operator does."""
     made = walk.client.create(CWD, **walk.place)
     assert (made.created, made.session.persisted) == (True, False)
     walk.begin(made.session)

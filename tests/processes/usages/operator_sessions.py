@@ -174,6 +174,9 @@ def a_turn_is_aborted(walk: Walk) -> None:
         assert (why["state"], why["allowed"]) == ("aborting", ["idle"])
         client.presence(walk.session_id, state="idle", check=True)
         client.presence(walk.session_id, state=None, reason="quit")
+        last = [one for one in taken(events, 3) if isinstance(one, Presence)][-1]
+        assert last.left is not None
+        assert (last.clients, last.left.reason) == ([], "quit")
 
 
 def a_save_point_is_made(walk: Walk) -> None:
@@ -183,7 +186,7 @@ def a_save_point_is_made(walk: Walk) -> None:
 
 
 def damage_is_tolerated_and_reported(walk: Walk) -> None:
-    """Rows 15, 16, 31: half a line is reported; an older generation is read, and never rewritten."""
+    """Rows 15, 16: half a line is reported; an older generation is read, and never rewritten."""
     client = walk.client
     torn = walk.folder.parent / "torn.jsonl"
     torn.write_bytes(SAMPLE.read_bytes() + b'{"id":"aa0000ff","timest')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.kit.readers.piglet import PigletFile
-from tests.processes.harness.walk import Seen
+from tests.processes.harness.program import Seen
 
 __all__ = ["CWD", "PIGLET", "STAMP", "call", "result", "said"]
 

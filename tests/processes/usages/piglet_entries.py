@@ -46,7 +46,7 @@ def piglets_folders_are_roots(walk: Walk) -> None:
 
 
 def a_session_begins_with_its_file(walk: Walk) -> None:
-    """Rows 1, 2, 5, 6, 8, 11, 19, 21: the file is there at once, and private."""
+    """Rows 1, 2, 5, 6, 11, 19, 21: the file is there at once, and private."""
     made = walk.client.create(CWD, persist="immediate", **walk.place)
     assert (made.created, made.session.persisted) == (True, True)
     walk.begin(made.session)
@@ -80,12 +80,15 @@ def every_kind_of_message_is_appended(walk: Walk) -> None:
 def titles_and_models_are_written_last_wins(walk: Walk) -> None:
     """Rows 3, 36, 37, 38: title and model change no leaf; a generated title replaces no chosen one."""
     client, leaf = walk.client, walk.info.leaf_id
-    client.update(walk.session_id, title="Auth", model="m-1")
+    assert client.update(walk.session_id, title="Auth", model="m-1").model == "m-1"
     client.update(walk.session_id, title="Auth flow")
     shown = client.update(walk.session_id, auto_title="Generated")
     assert (shown.title, shown.leaf_id) == ("Auth flow", leaf)
     restarted(walk)
-    assert walk.info.title == "Auth flow"
+    assert (walk.info.title, walk.info.model) == ("Auth flow", "m-1")
+    if walk.root is not None:
+        meta = PigletFile(walk.file().read_bytes()).meta
+        assert (meta["title"], meta["model"]) == ("Auth flow", "m-1")
     (listed,) = client.list(title="Auth flow").sessions
     assert listed.id == walk.session_id
 

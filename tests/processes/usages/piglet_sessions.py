@@ -31,12 +31,16 @@ def calls_without_results_are_repaired(walk: Walk) -> None:
 
 
 def the_context_is_compacted_by_messages(walk: Walk) -> None:
-    """Rows 107, 109, 110, 111, 113, 120, 124: messages replace the context on this branch alone."""
+    """Rows 109, 110, 111, 113, 120, 122, 124: messages replace the context on this branch alone."""
     client = walk.client
     tokens = client.usage(walk.session_id).tokens
     assert client.usage(walk.session_id, context_window=16384 + tokens - 1).should_compact
-    at = str(walk.info.leaf_id)
+    plan = client.plan_compaction(walk.session_id, keep_recent_tokens=1).plan
+    assert plan is not None
+    at = str(walk.say("meanwhile", PIGLET.user("Meanwhile.")).leaf_id)
     short = [PIGLET.user("In short: auth."), PIGLET.assistant("Understood.")]
+    with walk.refused("plan_stale"):
+        client.compact(walk.session_id, messages=short, plan_id=plan.plan_id)
     with walk.refused("precondition_failed"):
         client.compact(walk.session_id, messages=short, expected={"leaf_id": walk.ids["question"]})
     done = client.compact(
@@ -45,7 +49,7 @@ def the_context_is_compacted_by_messages(walk: Walk) -> None:
     assert done.tokens_before == 100_400
     assert done.tokens_after is not None
     assert done.tokens_after < done.tokens_before
-    assert client.build_context(walk.session_id, include=["system"]).messages == short
+    assert client.build_context(walk.session_id).messages == short
     assert client.plan_compaction(walk.session_id).reason == "compacted"
     walk.say("tail", PIGLET.user("And then?"))
     restarted(walk)
@@ -70,7 +74,7 @@ def a_plan_is_compacted(walk: Walk) -> None:
 
 
 def a_context_is_forked(walk: Walk) -> None:
-    """Rows 92, 93, 86: the first messages of the context, with new ids, and where they come from."""
+    """Rows 86, 92, 93: the first messages of the context, with new ids, and where they come from."""
     client, source = walk.client, walk.texts()
     fork = client.fork(walk.session_id, entries="context", keep_messages=2)
     walk.follow(fork)
