@@ -582,12 +582,16 @@ export interface EntryRef {
   seq: number;
 }
 
-/** Entry as stored, its seq, the ids of its children in file order, its label. */
+/**
+ * Entry as stored, its seq, the ids of its children in file order, its label. `annotations` is
+ * there if the entry has any: the sum of them.
+ */
 export interface EntryResult {
   entry: AnyEntry;
   seq: number;
   children: string[];
   label: string | null;
+  annotations?: Record<string, unknown>;
 }
 
 /** The head's position as the caller believes it; a field left out is not compared. */

@@ -14,6 +14,7 @@ from msgspec import Struct
 from sessiond.model.ids import MAIN
 from sessiond.model.settings import PresetName
 from sessiond.model.usage import Usage
+from sessiond.model.working.annotations import AnnotationEffect
 from sessiond.model.working.entries import StateEffect
 
 __all__ = [
@@ -131,7 +132,7 @@ class CompactionEffect(Struct, frozen=True):
     replacement: bool
 
 
-Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect | StateEffect
+Effect = LabelEffect | LeafEffect | InfoEffect | CompactionEffect | StateEffect | AnnotationEffect
 
 
 class MessageFacts(Struct, frozen=True, gc=False):

@@ -46,6 +46,7 @@ _PLAIN: Final = (
     "heads",
     "labels",
     "label_states",
+    "annotations",
     "fact_seqs",
     "message_total",
     "skipped",
@@ -156,6 +157,7 @@ class Columns(Struct):
     heads: dict[str, Head]
     labels: dict[int, LabelState]
     label_states: dict[int, list[LabelState]]
+    annotations: dict[int, list[int]]
     facts: dict[str, str | bool | list[str] | None]
     raw_facts: dict[str, bytes]
     """The facts that are JSON, as they were sent."""

@@ -40,6 +40,7 @@ from sessiond.model.row import (
     Row,
 )
 from sessiond.model.times import rfc3339
+from sessiond.model.working.annotations import AnnotationEffect
 from sessiond.model.working.entries import ArtifactSet, BadState, StateEffect, StateSet
 from sessiond.model.working.state import WorkingState, overflow
 from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
@@ -476,15 +477,12 @@ class Draft:
         match row.effect:
             case LabelEffect(target_id, _):
                 self.node(target_id, "target_id")
-            case LeafEffect(target_id, drop):
-                if drop and (row.head == MAIN or self.head(row.head) is None):
-                    raise HeadNotFound(
-                        "only a named head that exists can be dropped", head=row.head
-                    )
-                if target_id is not None:
-                    self.node(target_id, "target_id")
+            case LeafEffect() as effect:
+                self._check_leaf(row.head, effect)
             case CompactionEffect(str() as first_kept_entry_id, replacement=False):
                 self._check_first_kept(first_kept_entry_id, parent)
+            case AnnotationEffect(entry_id):
+                self.entry(entry_id, "data.entry_id")
             case BadState(detail, path):
                 raise EntryInvalid(detail, path=path)
             case ArtifactSet() | StateSet() as named:
@@ -492,6 +490,13 @@ class Draft:
                     raise TooLarge(full, limit=ARTIFACTS_MAX)
             case _:
                 pass
+
+    def _check_leaf(self, head: str, effect: LeafEffect) -> None:
+        """Raise HeadNotFound for a drop of main or of no head, EntryNotFound for an unknown target."""
+        if effect.drop and (head == MAIN or self.head(head) is None):
+            raise HeadNotFound("only a named head that exists can be dropped", head=head)
+        if effect.target_id is not None:
+            self.node(effect.target_id, "target_id")
 
     def _check_first_kept(self, entry_id: str, parent: int) -> None:
         """Raise EntryNotFound, or EntryInvalid for an entry that no compaction here can keep first."""

@@ -40,6 +40,7 @@ from sessiond.model.row import (
 )
 from sessiond.model.times import newest, rfc3339
 from sessiond.model.usage import Usage
+from sessiond.model.working.annotations import AnnotationEffect
 from sessiond.model.working.state import WorkingState
 
 __all__ = ["FIRST_WORDS_CHARS", "Head", "LabelState", "Session"]
@@ -81,6 +82,7 @@ class Session:
     __slots__ = (
         "_record",
         "_timestamp",
+        "annotations",
         "compaction_refs",
         "depths",
         "fact_seqs",
@@ -140,6 +142,8 @@ class Session:
         self.labels: dict[int, LabelState] = {}
         # All labels that an entry ever had, oldest first: answers show the session as of one line.
         self.label_states: dict[int, list[LabelState]] = {}
+        # The lines of the annotations of each entry that has any.
+        self.annotations: dict[int, list[int]] = {}
         self.facts: dict[str, Any] = {}
         # The line that stated each fact last.
         self.fact_seqs: dict[str, int] = {}
@@ -313,12 +317,19 @@ class Session:
                     self._label(target, LabelState(label or "", seq))
             case LeafEffect() as effect:
                 self._move(row.head, effect, seq)
+            case AnnotationEffect(entry_id):
+                self._annotate(entry_id, seq)
             case None:  # pragma: no cover - the caller looked
                 pass
             case effect:
                 ignored = self.state.take(effect, seq, row.timestamp)
                 if ignored is not None:
                     self.report(seq + 1, "bad_state", ignored)
+
+    def _annotate(self, entry_id: str, seq: int) -> None:
+        """Note an annotation at its entry; a copy may lack the entry."""
+        if target := self.ids.get(entry_id, 0):
+            self.annotations.setdefault(target, []).append(seq)
 
     def _label(self, target: int, state: LabelState) -> None:
         self.label_states.setdefault(target, []).append(state)
@@ -420,6 +431,10 @@ class Session:
             if state.seq <= upto:
                 return state.label or None
         return None
+
+    def annotations_at(self, seq: int, upto: int) -> list[int]:
+        """Return the lines of an entry's annotations up to a line, oldest first."""
+        return [at for at in self.annotations.get(seq, ()) if at <= upto]
 
     def up(self, seq: int) -> Iterator[int]:
         """Yield the path from `seq` up to its root, the entry itself first."""

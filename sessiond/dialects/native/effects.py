@@ -23,7 +23,7 @@ from sessiond.model.entries import (
     SessionInfoEntry,
 )
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect, LeafEffect
-from sessiond.model.working.entries import state_effect
+from sessiond.model.working.annotations import custom_effect
 
 __all__ = ["effect_of_entry", "effect_of_fields"]
 
@@ -61,7 +61,7 @@ def effect_of_entry(entry: Entry | Opaque) -> Effect | None:
             facts = {name: getattr(entry, name) for name in _FACTS}
             return _info({k: v for k, v in facts.items() if not isinstance(v, UnsetType)})
         case Custom(custom_type=custom_type, data=data):
-            return state_effect(custom_type, None if isinstance(data, UnsetType) else data)
+            return custom_effect(custom_type, None if isinstance(data, UnsetType) else data)
         case _:
             return None
 
@@ -81,7 +81,7 @@ def effect_of_fields(kind: int, found: Mapping[str, Raw]) -> Effect | None:
         case Kind.INFO:
             return _info_of_fields(found)
         case Kind.CUSTOM:
-            return state_effect(text(found.get("custom_type")) or "", found.get("data"))
+            return custom_effect(text(found.get("custom_type")) or "", found.get("data"))
         case _:
             return None
 

@@ -56,7 +56,7 @@ from sessiond.model.row import (
     Rules,
 )
 from sessiond.model.usage import Usage
-from sessiond.model.working.entries import state_effect
+from sessiond.model.working.annotations import custom_effect
 
 __all__ = ["PI", "Pi"]
 
@@ -248,6 +248,6 @@ def _effect(kind: int, entry_id: str, found: Mapping[str, Raw]) -> Effect | None
             kept = reference(found.get("firstKeptEntryId"))
             return CompactionEffect(None if kept == entry_id else kept, replacement=False)
         case Kind.CUSTOM:
-            return state_effect(text(found.get("customType")) or "", found.get("data"))
+            return custom_effect(text(found.get("customType")) or "", found.get("data"))
         case _:
             return None

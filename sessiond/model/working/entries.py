@@ -42,6 +42,7 @@ __all__ = [
     "StateText",
     "TaskDone",
     "TaskText",
+    "bad_data",
     "custom_type_of",
     "state_effect",
 ]
@@ -154,7 +155,7 @@ def state_effect(custom_type: str, data: Raw | None) -> StateEffect | None:
     try:
         effect: StateEffect = decoder.decode(b"null" if data is None else data)
     except (msgspec.DecodeError, RecursionError) as error:
-        return _bad(custom_type, error)
+        return bad_data(custom_type, error)
     return _with_good_times(effect)
 
 
@@ -178,7 +179,7 @@ def _with_good_times(effect: StateEffect) -> StateEffect:
     return effect
 
 
-def _bad(custom_type: str, error: Exception) -> BadState:
+def bad_data(custom_type: str, error: Exception) -> BadState:
     """Return what is wrong with data, without a word of it."""
     text = str(error) if isinstance(error, msgspec.ValidationError) else "it is no JSON object"
     what, _, place = text.partition(" - at `")

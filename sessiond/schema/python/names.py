@@ -80,7 +80,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     (
         "StoredEntry",
         "PathEntry EntryResult EntryAt",
-        "seq entry! children? label? resolved_parent_id~",
+        "seq entry! children? label? resolved_parent_id~ annotations~",
     ),
     ("EntryPage", "EntriesResult", "entries next_seq? seq?"),
     ("PathPage", "PathResult", "entries next_cursor?"),

@@ -3,6 +3,7 @@
 open_session.py  index, lines, dialect, metadata
 line_indexer.py  stored lines into the index
 log_reader.py    lines without blocking the loop
+annotations.py   what is known about an entry, added up
 chunks.py        lines that are read at once
 turn_reader.py   turns from lines
 rewritten.py     lines that are not as indexed

@@ -261,6 +261,7 @@ class StoredEntry(Struct, frozen=True, dict=True):
     label: str | None = None
     resolved_parent_id: str | UnsetType | None = UNSET
     """Parent in the tree of an entry on a path, if it is not `parent_id`."""
+    annotations: dict[str, Any] | UnsetType = UNSET
 
     @cached_property
     def entry(self) -> dict[str, Any]:

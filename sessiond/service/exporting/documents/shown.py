@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import MESSAGE_KINDS, TYPE_OF_KIND, Kind
 from sessiond.model.usage import Usage
+from sessiond.model.working.annotations import CHANNEL, Channel, channel_of
 from sessiond.service.exporting.documents.parts import (
     Part,
     data_part,
@@ -106,8 +108,17 @@ def show(source: DocumentSource, seq: int, line: bytes, label: str = "") -> Show
         about=about,
         label=one_line(label, _CHARS),
         preview=one_line(source.dialect.preview(line), _PREVIEW_CHARS),
+        notes=[
+            one_line(f"{name}: {_said(value)}", _CHARS * 5)
+            for name, value in source.annotations(seq).items()
+        ],
         parts=[part for part in parts if part.text or part.kind in {"call", "result"}],
     )
+
+
+def _said(value: Any) -> str:
+    """Return a value of an annotation in one line: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _about(message: ParsedMessage) -> str:
@@ -142,11 +153,21 @@ def _other_parts(source: DocumentSource, kind: int, line: bytes) -> tuple[list[P
             parts = [] if content is None else message_parts(content)
             return parts, one_line(text(fields.get("custom_type")) or "", _CHARS)
         case Kind.CUSTOM:
-            about = one_line(text(fields.get("custom_type")) or "", _CHARS)
-            return [data_part("data", fields.get("data"))], about
+            word = text(fields.get("custom_type")) or ""
+            channel = channel_of(fields.get("data")) if word == CHANNEL else None
+            if channel is not None:
+                return [], one_line(_place(channel), _CHARS)
+            return [data_part("data", fields.get("data"))], one_line(word, _CHARS)
         case _:
             word = TYPE_OF_KIND.get(kind) or text(fields.get("type")) or ""
             return [data_part("entry", source.dialect.wire(line))], one_line(word, _CHARS)
+
+
+def _place(channel: Channel) -> str:
+    """Return a channel in one line."""
+    told = (("chat", channel.chat_id), ("user", channel.user_id))
+    more = [f"{name} {value}" for name, value in told if value is not None]
+    return ", ".join([f"channel: {channel.name}", *more])
 
 
 def _content(fields: Mapping[str, Raw]) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from sessiond.service.exporting.documents.redaction import Redaction
+from sessiond.service.log.annotations import summed
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import as_stored
@@ -57,6 +58,13 @@ class DocumentSource:
     def value(self, value: Any) -> Any:
         """Return a JSON value with redacted texts."""
         return self._redaction.value(value)
+
+    def annotations(self, seq: int) -> dict[str, Any]:
+        """Return what the annotations of an entry say, redacted."""
+        seqs = self.session.annotations_at(seq, self.state.upto)
+        if not seqs:
+            return {}
+        return summed(self.dialect, self._redaction.lines(self.opened.journal.read_many(seqs)))
 
     def labels(self) -> dict[int, str]:
         """Return the labels of entries, redacted, by seq."""
