@@ -51,6 +51,26 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "state-kills",
+        "a change of a document or a secret ends at each call of the disk",
+        ("tests/crash/test_state_kills.py", *_ONCE),
+    ),
+    Attacker(
+        "state-counter",
+        "many clients count up by compare-and-set, on a disk that fails",
+        ("tests/service/test_state_counter.py", *_ONCE),
+    ),
+    Attacker(
+        "state-store",
+        "documents that expire, wait, are refused and read in any order",
+        ("tests/service/test_state_store.py", *_ONCE),
+    ),
+    Attacker(
+        "secrets",
+        "files of secrets are changed, swapped and rolled back, and keys are wrong",
+        ("tests/service/test_secrets.py", *_ONCE),
+    ),
+    Attacker(
         "roots",
         "folders of other programs vanish, grow, hold what is no session, and are removed",
         (
