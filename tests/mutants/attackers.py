@@ -234,6 +234,16 @@ ATTACKERS: Final = (
         ("tests/service/test_group_commit.py", *_ONCE),
     ),
     Attacker(
+        "annotations",
+        "patches on what is known about an entry, in any order, and a restart between them",
+        ("tests/service/test_annotations.py",),
+    ),
+    Attacker(
+        "pages",
+        "sessions whose every text attacks the page or holds a secret",
+        ("tests/unit/test_html_pages.py", "tests/unit/test_annotations.py"),
+    ),
+    Attacker(
         "exports",
         "sessions that go to every format and back, with what a format lacks",
         ("tests/service/test_exports.py",),
