@@ -7,15 +7,17 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from sessiond.service.log.open_session import OpenSession
 from tests.kit.sessions import stored_entry, stored_message
 from tests.unit import documents
 from tests.unit.documents import HOSTILE, everywhere, native
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +33,9 @@ NO_CANARY = "window.fired === undefined"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Chromium. Without it there is nothing to test: that is a failure."""
+    # Imported here: the fast tests are collected where no driver is installed.
+    from playwright.sync_api import sync_playwright
+
     program = shutil.which("chromium")
     assert program, "chromium is missing: apt-get install chromium"
     with sync_playwright() as driver:
@@ -110,6 +115,13 @@ def branched() -> str:
 def open_branches(page: Page) -> list[str]:
     """Return the branches that are unfolded."""
     return [one.get_attribute("id") or "" for one in page.locator(".branch[open]").all()]
+
+
+def expect(place: Locator) -> Any:
+    """Return assertions that wait until they hold."""
+    from playwright.sync_api import expect as expected
+
+    return expected(place)
 
 
 def in_view(place: Locator) -> bool:
