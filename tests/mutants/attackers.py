@@ -139,6 +139,11 @@ ATTACKERS: Final = (
         ("tests/service/test_piglet_files.py",),
     ),
     Attacker(
+        "working-state",
+        "decisions, tasks and prunes, retried, forked, on drafts, over crashes and restarts",
+        ("tests/service/test_working_state.py", *_ONCE),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),
