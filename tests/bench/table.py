@@ -11,6 +11,7 @@ from tests.bench.harness.bench import Row
 from tests.bench.rows import (
     append_latency,
     append_rpc,
+    brief,
     compaction,
     context,
     durable_against_disk,
@@ -48,4 +49,5 @@ ROWS: Final[tuple[Row, ...]] = (
     fanout.ROW,
     group_commit.ROW,
     idle.ROW,
+    brief.ROW,
 )

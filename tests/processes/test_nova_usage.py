@@ -57,7 +57,7 @@ def test_the_usage_of_nova(daemon: Daemon) -> None:
         client.artifact(session_id, "feature-branch", "refs/heads/feat/register")
 
         # run_task: the turn and its decision survive a kill, and a retry counts nothing twice.
-        task = {"decision": {"decision": "E-mail first"}, "tokens_added": 4200}
+        task: dict[str, Any] = {"decision": {"decision": "E-mail first"}, "tokens_added": 4200}
         done = client.task(session_id, idempotency_key="turn-1", **task)
         killed(daemon)
         again = client.task(session_id, idempotency_key="turn-1", **task)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import call, create, say
+from tests.kit.calls import append, call, create, say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_entry
@@ -449,3 +450,16 @@ async def test_a_session_without_a_model_has_the_configured_one(house: House) ->
         # The header says it, so that another configuration changes no session.
         assert (await state_in(wire))["model"] == "m-usual"
         assert (await create(wire, session_id="third-session"))["session"]["model"] is None
+
+
+async def test_a_resumed_turn_with_a_brief_is_a_small_part_of_the_context(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await call(wire, "session/update", plan="The plan")
+        for number in range(20):
+            await append(wire, f"n{number}", "x" * 500)
+            await call(wire, "session/task", decision={"decision": f"decision {number}"})
+        newest = (await call(wire, "build_context"))["messages"]
+        brief = (await call(wire, "session/brief"))["context"]
+        resumed = len(brief) + len(json.dumps(newest[-1]))
+        assert resumed < len(json.dumps(newest)) / 10
