@@ -2019,11 +2019,14 @@ export interface SessionInfo {
   dry_run: boolean | null;
   created_at: string;
   updated_at: string;
+  started_at: string | null;
+  ended_at: string | null;
   seq: number;
   leaf_id: string | null;
   heads: HeadInfo[];
   message_count: number;
   message_total: number;
+  turn_count: number;
   entry_count: number;
   first_message: string | null;
   usage: Usage | null;

@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 8
+VERSION: Final = 9
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
@@ -107,9 +107,10 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Versions 3 to 7 have today's tags, and today's columns but that of the program, which the dialect
-# tells; versions 3 to 5 have a column more.
-_SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7})
+# Versions 3 to 8 have today's tags. Version 8 has today's columns. Versions 3 to 7 lack that of the
+# program, which the dialect tells; versions 3 to 5 have a column more.
+_SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7, 8})
+_NO_PROGRAM: Final = frozenset({3, 4, 5, 6, 7})
 _BEFORE_PROGRAMS: Final = COLUMNS.replace(" program,", "")
 _NAME_PROGRAMS: Final = (
     "UPDATE sessions SET program = json_extract(CAST(info AS TEXT), '$.dialect'),"
@@ -125,11 +126,11 @@ _SAY_WHY: Final = (
     " CASE json_extract(CAST(info AS TEXT), '$.read_only') WHEN 1 THEN 'bad_line' END) AS BLOB)"
     " WHERE json_valid(CAST(info AS TEXT));"
 )
-# Some values of versions 3 and 4 are outdated. Rows of version 3 have the time of the last entry
-# instead of the newest time. Rows of both versions do not count messages above a record that is a
-# parent, and lack the model of answers. Clearing the identity of its file makes a row stale, so the
-# row is read from the file again.
-_OUTDATED: Final = frozenset({3, 4})
+# Some values of versions 3 to 8 are outdated. Rows of version 3 have the time of the last entry
+# instead of the newest time. Rows of versions 3 and 4 do not count messages above a record that is a
+# parent, and lack the model of answers. Rows of all of them lack turns and what turns say of the
+# status. Clearing the identity of its file makes a row stale, so the row is read from the file again.
+_OUTDATED: Final = _SAME_TAGS
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
 _PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older;" + "".join(
     f"DROP INDEX IF EXISTS sessions_by_{name};" for name in ("path", "title", "cwd", *_SORTS)
@@ -139,10 +140,12 @@ _EPOCHS: Final = "session_id, path, epoch, seen_seq, seen_digest"
 
 def _carry(version: int) -> str:
     """Return the statements that move the rows of an older version into today's table."""
-    columns = _BEFORE_PROGRAMS if version in _SAME_TAGS else _EPOCHS
+    columns = COLUMNS if version in _SAME_TAGS else _EPOCHS
+    if version in _NO_PROGRAM:
+        columns = _BEFORE_PROGRAMS
     return (
         f"INSERT INTO sessions ({columns}) SELECT {columns} FROM older; DROP TABLE older;"  # noqa: S608 - our names
         + (_FORGET_FILES if version in _OUTDATED else "")
         + (_SAY_WHY if version in _SILENT else "")
-        + (_NAME_PROGRAMS if version in _SAME_TAGS else "")
+        + (_NAME_PROGRAMS if version in _NO_PROGRAM else "")
     )

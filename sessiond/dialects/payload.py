@@ -2,7 +2,8 @@
 
 Law: only this module decodes payloads, and only through `read_payload`. Code that passes a
 message on (file, event, context, list, tree) never calls this module; a test counts the calls.
-Lists need one member of a payload, `usage`, which the module `usage` reads alone.
+Lists need one member of a payload, `usage`, which the module `usage` reads alone, and what an
+answer leaves to do, which `outcome_of` finds without decoding the rest.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, items, lenient, text
 from sessiond.dialects.usage import usage_in
 from sessiond.dialects.usual import usual_reading
-from sessiond.model.parsed_message import Block, ParsedMessage, ShellCommand
+from sessiond.model.parsed_message import (
+    FAILED_STOPS,
+    Block,
+    Outcome,
+    ParsedMessage,
+    ShellCommand,
+)
 
-__all__ = ["read_message", "read_payload", "reading_of"]
+__all__ = ["outcome_of", "read_message", "read_payload", "reading_of"]
 
 _TEXT: Final = frozenset({"text", "input_text", "output_text"})
 _CALL: Final = frozenset({"toolCall", "tool_call", "tool_use"})
@@ -59,6 +66,19 @@ def read_payload(message: Raw) -> ParsedMessage:
     """Return the decoded message. Raises BadLine if the message is no object."""
     usual = usual_reading(message)
     return _read(fields(message)) if usual is None else usual
+
+
+def outcome_of(message: Raw) -> Outcome:
+    """Return what the message of an assistant leaves to do, without decoding what the message says."""
+    found = lenient(message)
+    if _first(found, _STOP) in FAILED_STOPS:
+        return "failed"
+    calls = any(items(found.get(name, b"")) for name in ("tool_calls", "toolCalls"))
+    parts = items(found.get("content", found.get("contents", b""))) or ()
+    for part in (*parts, *(items(found.get("blocks", b"")) or ())):
+        block = lenient(part)
+        calls = calls or (text(block.get("type")) or _untold(block)) in _CALL
+    return "calls" if calls else "said"
 
 
 def _read(found: dict[str, Raw]) -> ParsedMessage:

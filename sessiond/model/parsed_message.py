@@ -6,13 +6,19 @@ shows messages works on readings and knows no dialect.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
 from sessiond.model.usage import Usage
 
-__all__ = ["Block", "ParsedMessage", "ShellCommand", "Summary"]
+__all__ = ["FAILED_STOPS", "Block", "Outcome", "ParsedMessage", "ShellCommand", "Summary"]
+
+FAILED_STOPS: Final = frozenset({"error", "aborted", "abort"})
+"""Stop reasons of an answer that failed, in the words of all programs."""
+
+Outcome = Literal["said", "calls", "failed"]
+"""Work that an answer leaves: none, tool calls, or a failure."""
 
 
 class Block(Struct, frozen=True):

@@ -36,6 +36,7 @@ _ARRAYS: Final = (
     "thinking_refs",
     "setting_refs",
     "message_counts",
+    "turn_counts",
 )
 _PLAIN: Final = (
     "names",
@@ -53,6 +54,7 @@ _PLAIN: Final = (
     "has_assistant",
     "usage",
     "first_message",
+    "started_at",
     "problems",
     "problem_count",
     "read_only_line",
@@ -87,6 +89,7 @@ def _fold_below(session: Session, lines: MessageLines, first: int, end: int) -> 
     session.message_counts.extend(counts)
     for column in (session.compaction_refs, session.thinking_refs):
         column.extend(column[above:] * count)
+    session.extend_turns(kinds)
     _extend_models(session, None if lines.models is None else lines.models[part], count)
     session.message_total += count
     session.heads[lines.head(first)] = Head(session.seq, session.seq)
@@ -167,6 +170,7 @@ class Columns(Struct):
     has_assistant: bool
     usage: Usage | None
     first_message: str | None
+    started_at: str
     problems: list[Problem]
     problem_count: int
     read_only_line: int | None

@@ -527,5 +527,6 @@ class Draft:
         if session.first_message is None:
             for row, line in zip(self.rows, self.lines, strict=True):
                 if row.kind == _USER:
-                    session.first_message = self.codec.preview(line, FIRST_WORDS_CHARS)
+                    words = self.codec.preview(line, FIRST_WORDS_CHARS)
+                    session.begin_with(words, row.timestamp)
                     break

@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import Any, Final
 
 from msgspec import Struct
@@ -60,6 +60,9 @@ def _table(kinds: frozenset[int]) -> bytes:
 
 
 _IS_MESSAGE: Final = _table(frozenset(MESSAGE_KINDS))
+# A turn begins at each message of a user; the first turn of a path also at an answer or a result.
+_BEGINS: Final = _table(frozenset({Kind.USER}))
+_BEGINS_FIRST: Final = _table(frozenset({Kind.USER, Kind.ASSISTANT, Kind.TOOL}))
 
 
 class Head(Struct, frozen=True):
@@ -110,8 +113,10 @@ class Session:
         "setting_refs",
         "settings",
         "skipped",
+        "started_at",
         "state",
         "thinking_refs",
+        "turn_counts",
         "updated_at",
         "usage",
     )
@@ -150,6 +155,8 @@ class Session:
         # Number of messages on the path from the root down to each entry.
         self.message_counts = array("i", (0,))
         self.message_total = 0
+        # Number of turns on the path from the root down to each entry.
+        self.turn_counts = array("i", (0,))
         self.skipped = 0
         self.has_assistant = False
         # The sum of what all assistant messages report.
@@ -157,6 +164,8 @@ class Session:
         # First words of the first message of a user; set by the code that has the lines.
         self.first_message: str | None = None
         self.state = WorkingState()
+        # Time of the first message of a user; "" while there is none, or the message has no time.
+        self.started_at = ""
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
@@ -183,6 +192,7 @@ class Session:
         self.thinking_refs.append(0)
         self.setting_refs.append(0)
         self.message_counts.append(0)
+        self.turn_counts.append(0)
 
     def fold(self, row: Row) -> None:
         """Index `row` as the next line. Never fails: a reference to a missing entry is reported."""
@@ -207,6 +217,7 @@ class Session:
             self.thinking_refs.append(0)
             self.setting_refs.append(0)
             self.message_counts.append(0)
+            self.turn_counts.append(0)
         else:
             depths, compactions = self.depths, self.compaction_refs
             models, levels = self.model_refs, self.thinking_refs
@@ -220,6 +231,8 @@ class Session:
             self.heads[row.head] = Head(seq, seq)
             counts = self.message_counts
             counts.append(counts[parent] + _IS_MESSAGE[kind])
+            turns = self.turn_counts[parent]
+            self.turn_counts.append(turns + (_BEGINS if turns else _BEGINS_FIRST)[kind])
             if _IS_MESSAGE[kind]:
                 self.message_total += 1
                 if kind == _ASSISTANT:
@@ -255,6 +268,7 @@ class Session:
         for column in (self.compaction_refs, self.model_refs, self.thinking_refs):
             column.extend(repeat(column[above], count))
         self.setting_refs.extend(repeat(0, count))
+        self.extend_turns(kinds)
         self.message_total += count
         self.heads[rows[0].head] = Head(end, end)
         if _ASSISTANT in kinds:
@@ -262,10 +276,29 @@ class Session:
                 if row.kind == _ASSISTANT:
                     self.take_answer(row.usage)
 
+    def extend_turns(self, kinds: bytes) -> None:
+        """Extend the column of turns by a chain of messages of these kinds, below the last line."""
+        turns, column = self.turn_counts[-1], self.turn_counts
+        if not turns:
+            first = kinds.translate(_BEGINS_FIRST).find(1)
+            if first < 0:
+                column.extend(repeat(0, len(kinds)))
+                return
+            column.extend(repeat(0, first))
+            column.append(1)
+            turns, kinds = 1, kinds[first + 1 :]
+        # An array takes a list in half the time of an iterator.
+        column.extend(array("i", [*accumulate(kinds.translate(_BEGINS), initial=turns)])[1:])
+
     def take_times(self, times: Sequence[str | float | None]) -> None:
         """Take the times of consecutive entries."""
         self._timestamp = times[-1]
         self.updated_at = max(self.updated_at, newest(times))
+
+    def begin_with(self, words: str, time: str | float | None) -> None:
+        """Take the first words and the time of the first message of a user."""
+        self.first_message = words
+        self.started_at = rfc3339(time)
 
     def take_answer(self, usage: Usage | None) -> None:
         """Take an assistant's message, and the usage that the message reports."""

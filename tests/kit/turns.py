@@ -82,13 +82,11 @@ class LiveTurns:
     def _status(self, entries: list[Json], *, is_last: bool) -> str:
         said = [one for one in entries if _role(one) in ("user", "assistant", "toolResult")]
         answers = [one["message"] for one in said if _role(one) == "assistant"]
-        results = {block["toolCallId"] for one in entries for block in _results(one)}
-        calls = {block["id"] for answer in answers for block in _of(answer, "toolCall")}
         if "turn_status" in said[-1]:
             status: str = said[-1]["turn_status"]
         elif answers and answers[-1].get("stopReason") in _FAILED:
             status = "error"
-        elif not is_last or (_role(said[-1]) == "assistant" and calls <= results):
+        elif not is_last or (_role(said[-1]) == "assistant" and not _of(answers[-1], "toolCall")):
             status = "done"
         else:
             status = "pending"

@@ -71,6 +71,9 @@ async def test_a_session_is_what_it_was(upgraded: Path, session_id: str) -> None
     async with opened(upgraded) as wire:
         info = await session_info(wire, session_id)
         told = {name: value for name, value in was["info"].items() if name not in SUMMARY}
+        if told["status"] is None:
+            # A status that nobody set is that of the last turn now.
+            del told["status"]
         assert {name: info[name] for name in told} == told
         heads = (await wire.call("session/heads", session_id=session_id))["heads"]
         assert heads == was["heads"]

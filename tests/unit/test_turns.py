@@ -33,7 +33,7 @@ def turns_in(name: str) -> list[dict[str, Any]]:
     session, dialect = indexer.session, indexer.dialect
     leaf = session.heads["main"].leaf
     made = []
-    for span in turns_down(session, leaf):
+    for span in turns_down(session, session.path(leaf), lambda _: False):
         entries = [
             turn_entry(dialect, session.names[seq], session.kinds[seq], lines[seq])
             for seq in span.seqs
@@ -196,7 +196,7 @@ ASK = {"role": "user", "content": "go"}
         ([ASK, calling("a"), resolving("a", is_error=True)], "pending", ["error"]),
         ([ASK, calling("a"), resolving("x")], "pending", ["running", "done"]),
         ([ASK, calling("a", stopReason="aborted")], "error", ["error"]),
-        ([ASK, calling("a"), {"role": "assistant", "content": "ok"}], "pending", ["running"]),
+        ([ASK, calling("a"), {"role": "assistant", "content": "ok"}], "done", ["error"]),
         ([ASK, calling("a", beside={"turn_status": "done"})], "done", ["error"]),
         ([{**ASK, "beside": {"turn_status": "error"}}, calling("a")], "pending", ["running"]),
         ([ASK, calling("a", beside={"blocks": []}), resolving("a")], "pending", []),

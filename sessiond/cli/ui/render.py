@@ -103,7 +103,7 @@ def copy_planned(result: Json) -> None:
 
 def session_table(sessions: Sequence[Json]) -> None:
     """Print one row per session."""
-    headings = ("ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER")
+    headings = ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", "TITLE", "FOLDER")
     ids = short_session_ids(session["id"] for session in sessions)
     table(
         headings,
@@ -119,6 +119,8 @@ def _session_row(session: Json, shown_id: str) -> tuple[str, ...]:
     return (
         shown_id,
         when(session.get("updated_at")),
+        one_line(session.get("status") or ""),
+        str(session.get("turn_count", "")),
         str(session.get("message_count", "")),
         fitted(one_line(words), _TITLE_WIDTH) if is_terminal() else words,
         folder(session.get("cwd") or ""),

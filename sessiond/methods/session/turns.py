@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import Annotated, Any, Final, Literal
 
@@ -26,7 +27,7 @@ from sessiond.methods._shared.place import head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.log.turn_reader import read_turn
+from sessiond.service.log.turn_reader import answers_a_call, read_turn
 from sessiond.session.turns.blocks import ShownBlock
 from sessiond.session.turns.boundaries import TurnSpan, turns_down, turns_up
 from sessiond.session.turns.turn import ShownTurn
@@ -138,12 +139,13 @@ def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> R
 
 def _spans(actor: SessionActor, page: _Page, *, from_end: bool) -> Iterator[TurnSpan]:
     """Yield the turns of the page and of all pages behind it, in the order of reading."""
-    session = actor.opened.session
+    opened = actor.opened
+    session, answers_call = opened.session, partial(answers_a_call, opened)
     if from_end:
-        return turns_up(session, page.leaf if page.at is None else page.at)
-    turns = turns_down(session, page.leaf)
-    first = 0 if page.at is None else bisect_left(turns, page.at, key=lambda span: span.first)
-    return iter(turns[first:])
+        return turns_up(session, page.leaf if page.at is None else page.at, answers_call)
+    path = session.path(page.leaf)
+    first = 0 if page.at is None else bisect_left(path, page.at)
+    return turns_down(session, path[first:], answers_call)
 
 
 def _shown(turn: ShownTurn, span: TurnSpan, view: str) -> bytes:

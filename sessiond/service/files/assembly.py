@@ -53,7 +53,7 @@ class Assembly:
             place = place if note is None else Path(note.path)
         elsewhere = (place or path).parent not in self._layout.folders
         is_listed = self._roots.holds(path) or (known is not None and known.listed)
-        return OpenSession(
+        opened = OpenSession(
             session_id,
             indexer.session,
             journal,
@@ -70,3 +70,6 @@ class Assembly:
             hidden=elsewhere and place is None and not is_listed,
             appears="answered" if note is None else note.appears,
         )
+        # The last message may be long: this is a worker thread, where its line may be read.
+        opened.endings.read(opened.session, journal, opened.dialect)
+        return opened

@@ -39,7 +39,7 @@ class Snapshot(Struct, frozen=True):
 
 def snapshot(opened: OpenSession) -> Snapshot:
     """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
-    return Snapshot(opened, opened.info(), opened.session.has_assistant)
+    return Snapshot(opened, opened.info(reads=False), opened.session.has_assistant)
 
 
 class CatalogRecords:
@@ -144,7 +144,8 @@ class CatalogRecords:
 
         `fingerprint` is that of the file before it was read; None for an open session.
         """
-        opened, info = seen.opened, seen.info
+        opened = seen.opened
+        info = opened.with_state(seen.info)
         return row_of(
             info,
             self._mark(opened, info.seq),

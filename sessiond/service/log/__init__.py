@@ -7,6 +7,7 @@ annotations.py   what is known about an entry, added up
 chunks.py        lines that are read at once
 turn_reader.py   turns from lines
 rewritten.py     lines that are not as indexed
+ending.py        whether the work of a session goes on
 events.py        notifications as bytes
 session_info.py  a session as lists show it
 statistics.py    what the entries say of messages, tools, cost, files and compactions

@@ -74,7 +74,7 @@ class LineIndexer:
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
         if row.kind == _USER and self.session.first_message is None:
-            self.session.first_message = self._preview(line, FIRST_WORDS_CHARS)
+            self.session.begin_with(self._preview(line, FIRST_WORDS_CHARS), row.timestamp)
         if row.atom is not None or self.atoms.first is not None:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 
@@ -101,8 +101,9 @@ class LineIndexer:
             return 0
         fold_lines(self.session, found)
         if self.session.first_message is None and _USER in found.kinds:
-            line = without_end(lines[found.kinds.index(_USER)])
-            self.session.first_message = self._preview(line, FIRST_WORDS_CHARS)
+            at = found.kinds.index(_USER)
+            words = self._preview(without_end(lines[at]), FIRST_WORDS_CHARS)
+            self.session.begin_with(words, found.times[at])
         return len(found.ids)
 
     def take_later(self, lines: Iterable[bytes]) -> int:

@@ -19,6 +19,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.row import Effect, InfoEffect, Kind, LeafEffect, Row
 from sessiond.model.scopes import Scope, scope_in
 from sessiond.model.working.entries import BadState, StateEffect
+from sessiond.service.log.ending import EndingCache, SessionState
 from sessiond.service.log.events import Event, Origin
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.session_info import Persist, SessionInfo, head_infos, lineage_of
@@ -61,6 +62,8 @@ class OpenSession(Struct, eq=False):
 
     appears: Appears = "answered"
     """Moment at which a draft comes to its place: in a root as the root's program has it."""
+
+    endings: EndingCache = msgspec.field(default_factory=EndingCache)
 
     @property
     def is_due(self) -> bool:
@@ -110,10 +113,18 @@ class OpenSession(Struct, eq=False):
             return self.unwritable
         return None if self.session.read_only_line is None else "bad_line"
 
-    def info(self) -> SessionInfo:
-        """Return the current description of the session for the wire."""
+    def info(self, *, reads: bool = True) -> SessionInfo:
+        """Return the current description of the session for the wire.
+
+        Without `reads` no line is read, so that the state may be that of an answer without tool calls;
+        `with_state` makes it exact.
+        """
         session, header = self.session, self.header
-        settings = self.stated.at(session, session.heads[MAIN].leaf)
+        leaf = session.heads[MAIN].leaf
+        settings = self.stated.at(session, leaf)
+        find_ending = self.endings.near if reads else self.endings.known
+        ending = find_ending(session, self.journal, self.dialect)
+        state = SessionState.of(session, ending, self._fact("status"))
         return SessionInfo(
             id=self.session_id,
             path=str(self.path) if self.path else None,
@@ -125,15 +136,18 @@ class OpenSession(Struct, eq=False):
             provider=settings.provider,
             thinking_level=settings.thinking_level,
             tags=self._fact("tags", header.tags) or [],
-            status=self._fact("status"),
+            status=state.status,
             dry_run=self._fact("dry_run", header.dry_run),
             created_at=self.created_at,
             updated_at=session.updated_at or self.created_at,
+            started_at=state.started_at,
+            ended_at=state.ended_at,
             seq=session.seq,
-            leaf_id=session.id_of(session.heads[MAIN].leaf),
+            leaf_id=session.id_of(leaf),
             heads=head_infos(session),
-            message_count=session.message_counts[session.heads[MAIN].leaf],
+            message_count=session.message_counts[leaf],
             message_total=session.message_total,
+            turn_count=session.turn_counts[leaf],
             entry_count=session.entry_count,
             first_message=session.first_message,
             usage=session.usage,
@@ -148,6 +162,17 @@ class OpenSession(Struct, eq=False):
             epoch=self.epoch,
             scope=self.scope,
             lineage=lineage_of(header, self.session_id, self._fact("lineage")),
+        )
+
+    def with_state(self, info: SessionInfo) -> SessionInfo:
+        """Return a description of the session's current lines with an exact state. Blocking."""
+        ending = self.endings.read(self.session, self.journal, self.dialect)
+        if info.seq != self.session.seq:
+            # The next description tells the later state.
+            return info
+        state = SessionState.of(self.session, ending, self._fact("status"))
+        return msgspec.structs.replace(
+            info, status=state.status, started_at=state.started_at, ended_at=state.ended_at
         )
 
     def whole(self) -> SessionInfo:

@@ -65,11 +65,14 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     dry_run: bool | None
     created_at: str
     updated_at: str
+    started_at: str | None
+    ended_at: str | None
     seq: int
     leaf_id: str | None
     heads: list[HeadInfo]
     message_count: int
     message_total: int
+    turn_count: int
     entry_count: int
     first_message: str | None
     usage: Usage | None

@@ -9,13 +9,13 @@ from msgspec import Raw
 
 from sessiond.dialects.base import Dialect
 from sessiond.dialects.lenient_json import fields, items, join, lenient, text
-from sessiond.model.parsed_message import ParsedMessage
+from sessiond.model.parsed_message import FAILED_STOPS, ParsedMessage
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.turns.boundaries import TurnSpan
-from sessiond.session.turns.turn import FAILED, ShownTurn, TurnEntry, make_turn
+from sessiond.session.turns.turn import ShownTurn, TurnEntry, make_turn
 
-__all__ = ["read_turn", "turn_entry"]
+__all__ = ["answers_a_call", "read_turn", "turn_entry"]
 
 _SUMMARIES: Final = frozenset({int(Kind.BRANCH_SUMMARY), int(Kind.COMPACTION)})
 _ERRORS: Final = ("errorMessage", "error_message", "error")
@@ -28,6 +28,15 @@ def read_turn(opened: OpenSession, span: TurnSpan, *, is_last: bool) -> ShownTur
     seqs = [seq for seq in span.seqs if session.kinds[seq] in _NEEDED]
     lines = opened.journal.read_many(seqs)
     return make_turn(_entries(opened, seqs, lines), is_last=is_last)
+
+
+def answers_a_call(opened: OpenSession, seq: int) -> bool:
+    """Return whether a message answers a tool call, as Anthropic spells results. Raises StorageError."""
+    (line,) = opened.journal.read(seq, seq)
+    if b"tool" not in line:
+        return False
+    message = opened.dialect.reading(line)
+    return message is not None and message.is_result
 
 
 def _entries(opened: OpenSession, seqs: Sequence[int], lines: Sequence[bytes]) -> list[TurnEntry]:
@@ -58,7 +67,7 @@ def turn_entry(dialect: Dialect, entry_id: str, kind: int, line: bytes) -> TurnE
         entry.message = _extensions_message(dialect, members)
     else:
         entry.message = dialect.reading(line)
-    if entry.message is not None and entry.message.stop_reason in FAILED:
+    if entry.message is not None and entry.message.stop_reason in FAILED_STOPS:
         told = lenient(members.get("message", b""))
         entry.error = next((said for name in _ERRORS if (said := text(told.get(name)))), "")
     return entry

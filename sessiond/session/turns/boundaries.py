@@ -1,12 +1,13 @@
-"""Boundaries of turns on a path of the tree, from the index alone.
+"""Boundaries of turns on a path of the tree.
 
-Law: a turn begins at each message of a user. If an answer or a tool result stands above the first
-user message of a path, the first turn begins there. What stands above the first turn is in no turn.
+Law: a turn begins at each message of a user that answers no tool call. If another message of the
+conversation stands above the first of them on a path, the first turn begins there. What stands
+above the first turn is in no turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -17,7 +18,10 @@ from sessiond.session.index import Session
 __all__ = ["TurnSpan", "turns_down", "turns_up"]
 
 _USER: Final = int(Kind.USER)
-_RESPONSES: Final = frozenset({int(Kind.ASSISTANT), int(Kind.TOOL)})
+_CONVERSATION: Final = frozenset({_USER, int(Kind.ASSISTANT), int(Kind.TOOL)})
+
+AnswersCall = Callable[[int], bool]
+"""A test for the line of a user's message: whether the message answers a tool call."""
 
 
 class TurnSpan(Struct, frozen=True):
@@ -36,29 +40,33 @@ class TurnSpan(Struct, frozen=True):
         return self.seqs[-1]
 
 
-def turns_up(session: Session, seq: int) -> Iterator[TurnSpan]:
+def turns_up(session: Session, seq: int, answers_call: AnswersCall) -> Iterator[TurnSpan]:
     """Yield the turns of the path to `seq`, the newest first, and walk no further than asked for."""
     kinds = session.kinds
     found: list[int] = []
     for at in session.up(seq):
         found.append(at)
-        if kinds[at] == _USER:
+        if kinds[at] == _USER and not answers_call(at):
             found.reverse()
             yield TurnSpan(found)
             found = []
     found.reverse()
-    first = _first_response(kinds, found)
-    if first < len(found):
+    first = next((at for at, seq in enumerate(found) if kinds[seq] in _CONVERSATION), None)
+    if first is not None:
         yield TurnSpan(found[first:])
 
 
-def turns_down(session: Session, seq: int) -> list[TurnSpan]:
-    """Return the turns of the path to `seq`, the oldest first."""
-    turns = [*turns_up(session, seq)]
-    turns.reverse()
-    return turns
-
-
-def _first_response(kinds: bytearray, seqs: Sequence[int]) -> int:
-    """Return the index of the first answer or tool result among these lines."""
-    return next((at for at, seq in enumerate(seqs) if kinds[seq] in _RESPONSES), len(seqs))
+def turns_down(
+    session: Session, path: Sequence[int], answers_call: AnswersCall
+) -> Iterator[TurnSpan]:
+    """Yield the turns of a path, the oldest first. A path may begin where a turn begins."""
+    kinds = session.kinds
+    found: list[int] = []
+    for at in path:
+        if found and kinds[at] == _USER and not answers_call(at):
+            yield TurnSpan(found)
+            found = []
+        if found or kinds[at] in _CONVERSATION:
+            found.append(at)
+    if found:
+        yield TurnSpan(found)

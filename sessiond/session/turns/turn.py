@@ -12,15 +12,13 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.parsed_message import FAILED_STOPS, Block, ParsedMessage
 from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
 from sessiond.session.turns.blocks import ShownBlock, ToolBlock, command_block, plain_block
 
-__all__ = ["ENDED", "FAILED", "ShownTurn", "TurnEntry", "TurnPart", "make_turn"]
+__all__ = ["ENDED", "ShownTurn", "TurnEntry", "TurnPart", "make_turn"]
 
-FAILED: Final = frozenset({"error", "aborted", "abort"})
-"""Stop reasons of an answer that failed, in the words of all programs."""
 ENDED: Final = frozenset({"done", "error"})
 """Statuses of turns that are over."""
 
@@ -84,6 +82,11 @@ def make_turn(entries: Sequence[TurnEntry], *, is_last: bool) -> ShownTurn:
     )
 
 
+def _calls_tools(answer: TurnEntry | None) -> bool:
+    message = None if answer is None else answer.message
+    return message is not None and any(block.kind == "tool_call" for block in message.blocks)
+
+
 def _shown(part: TurnPart | ToolBlock, *, is_over: bool) -> TurnPart:
     return part.shown(is_over=is_over) if isinstance(part, ToolBlock) else part
 
@@ -116,11 +119,13 @@ class _Making:
         last = self.last
         if last is not None and last.turn_status is not None:
             return last.turn_status
-        answer = None if self._answer is None else self._answer.message
-        if answer is not None and answer.stop_reason in FAILED:
+        answer = self._answer
+        message = None if answer is None else answer.message
+        if message is not None and message.stop_reason in FAILED_STOPS:
             return "error"
-        is_answered = last is not None and last.kind == Kind.ASSISTANT and not self._open
-        return "done" if is_answered or not is_last else "pending"
+        if not is_last or (last is answer and not _calls_tools(answer)):
+            return "done"
+        return "pending"
 
     def _ask(self, entry: TurnEntry) -> None:
         if entry.blocks is not None:
@@ -137,7 +142,7 @@ class _Making:
             self._open += [(call, None) for call in calls if call.kind == "tool_call"]
         else:
             self._add(self.response, message)
-            if message is not None and message.stop_reason in FAILED:
+            if message is not None and message.stop_reason in FAILED_STOPS:
                 self.response.append(ShownBlock.of("error", entry.error or message.stop_reason))
         if message is not None and message.usage is not None:
             self.usage = message.usage if self.usage is None else self.usage.plus(message.usage)

@@ -173,6 +173,9 @@ class SessionInfo(Struct, frozen=True):
     read_only_reason: str | None = None
     scope: Scope | None = None
     agent_program: str | None = None
+    turn_count: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
 
 
 class Scope(Struct, frozen=True):
