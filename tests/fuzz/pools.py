@@ -47,6 +47,8 @@ class Pools:
             "epoch": self.epochs,
             "path": self.paths,
             "cwd": ["/p", "/p", "/q", "relative", "/p/../q"],
+            "namespace": ["settings", "settings", "api", "../x", "A", ""],
+            "key": ["a", "a", "b", "/home/p", "../x", "a\\b", ""],
             "role": ["user", "assistant", "tool", "system", "toolResult"],
             "type": ["message", "custom", "label", "session_info", "leaf", "zz", "compaction"],
             "types": ["message", "custom", "label", "session_info", "leaf", "zz"],
