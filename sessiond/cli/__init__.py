@@ -31,6 +31,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Sessions", "new", "new", "Make a session."),
     Listed("Sessions", "list", "list", "List the sessions."),
     Listed("Sessions", "show", "show", "Show a session and its last entries."),
+    Listed("Sessions", "turns", "turns", "Show requests and responses, with their status."),
     Listed("Sessions", "tail", "tail", "Print the last entries, and follow new ones."),
     Listed("Sessions", "append", "append", "Store a message or another entry."),
     Listed("Sessions", "context", "context", "Print the messages that a model is sent."),
