@@ -135,6 +135,10 @@ INLINE_WALK_STEPS: Final = 2_000
 # methods: the `data` of one signal; more is too_large. A signal that finds no room at a subscriber
 # is dropped for that subscriber and counted.
 SIGNAL_BYTES_MAX: Final = 256 * 1024
+# service/queues: prompts that wait for the agent of one session; one more is overloaded.
+QUEUED_PROMPTS_MAX: Final = 256
+# methods: ids of prompts that one session/queue removes.
+QUEUE_DONE_MAX: Final = 256
 # methods: characters of a signal's kind and of a presence's state.
 SIGNAL_KIND_CHARS_MAX: Final = 128
 # methods: the `data` of one presence; more is too_large.

@@ -1614,6 +1614,26 @@ export interface PruneResult {
   duplicate: boolean;
 }
 
+/** Prompts to remove although no entry was appended with their ids. */
+export interface QueueParams {
+  /** 8 to 128 characters of A-Z a-z 0-9 _ - */
+  session_id: string;
+  /** Default: []. */
+  done?: string[];
+  _meta?: RequestMeta | null;
+}
+
+/** Prompts that wait, in the order in which to take them: those to steer by first. */
+export interface QueueResult {
+  waiting: WaitingPrompt[];
+}
+
+/** Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already. */
+export interface Queued {
+  queue_id: string;
+  duplicate: boolean;
+}
+
 /** Entries by id, or messages of main's path by index; one of the two. */
 export interface RebaseParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -1866,7 +1886,10 @@ export interface SearchResult {
 
 /** Key, with the revision that the key must have. */
 export interface SecretDeleteParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /**
    * 1 to 256 characters without control characters and backslashes, and no part between slashes
@@ -1916,7 +1939,10 @@ export interface SecretRow {
 
 /** Text to encrypt, with the revision that the key must have. */
 export interface SecretSetParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /**
    * 1 to 256 characters without control characters and backslashes, and no part between slashes
@@ -2099,21 +2125,33 @@ export interface ShownBlock {
   meta?: unknown;
 }
 
-/** Kind of the signal, a word that its receivers know, and its content. */
+/**
+ * Kind of the signal, a word that its receivers know, and its content. With `queue` the content is
+ * a prompt that waits until the session's agent takes it.
+ */
 export interface SignalParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   kind: string;
   data?: unknown;
+  /** Default: false. */
+  queue?: boolean;
+  /** Default: null. */
+  queue_id?: string | null;
   _meta?: RequestMeta | null;
 }
 
-/** A signal of a client to all subscribers, stored nowhere; `data` is as it was sent. */
+/**
+ * A signal of a client to all subscribers; `data` is as it was sent. The signal of a prompt that
+ * waits in the session's queue has its `queue_id`. Other signals are stored nowhere.
+ */
 export interface SignalTold {
   session_id: string;
   kind: string;
   data: unknown;
   origin: Origin;
+  /** Default: null. */
+  queue_id?: string | null;
 }
 
 /** Summary that the model sees instead of the entries; without one the daemon has one written. */
@@ -2124,7 +2162,10 @@ export interface Squash {
 
 /** Namespace, and the tags that the values must all have. */
 export interface StateAllParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /** Default: []. */
   tags?: string[];
@@ -2150,7 +2191,10 @@ export interface StateChanged {
 
 /** Key, with the revision that the key must have. */
 export interface StateDeleteParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /**
    * 1 to 256 characters without control characters and backslashes, and no part between slashes
@@ -2223,7 +2267,10 @@ export interface StateNamespaces {
 
 /** Parameters of a method on one key. */
 export interface StateParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /**
    * 1 to 256 characters without control characters and backslashes, and no part between slashes
@@ -2261,7 +2308,10 @@ export interface StateRow {
 
 /** Namespace, and the absolute path of a new file. */
 export interface StateSaveParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   path: string;
   _meta?: RequestMeta | null;
@@ -2278,7 +2328,10 @@ export interface StateSaveResult {
  * until it is deleted.
  */
 export interface StateSetParams {
-  /** 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit */
+  /**
+   * 1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the
+   * beginning
+   */
   namespace: string;
   /**
    * 1 to 256 characters without control characters and backslashes, and no part between slashes
@@ -2693,6 +2746,15 @@ export interface Verification {
   read_only: boolean;
 }
 
+/** Prompt that no agent has taken. */
+export interface WaitingPrompt {
+  queue_id: string;
+  kind: string;
+  data: unknown;
+  timestamp: string;
+  origin: Origin;
+}
+
 /** Revision of the catalog after which changes are notified. */
 export interface WatchResult {
   revision: number;
@@ -2871,8 +2933,8 @@ export interface Methods {
   "session/renew": { params: RenewParams; result: Lease };
   /** end a lease. Access: write. */
   "session/release": { params: ReleaseParams; result: Empty };
-  /** send a message to every watcher of a session, stored nowhere. Access: write. */
-  "session/signal": { params: SignalParams; result: Empty };
+  /** send a message to every watcher of a session, and queue a prompt if wanted. Access: write. */
+  "session/signal": { params: SignalParams; result: Empty | Queued };
   /** set this connection's presence on a session, and list the clients present. Access: read. */
   "session/presence": { params: PresenceParams; result: PresenceResult };
   /** remember a key decision. Access: write. */
@@ -2911,6 +2973,8 @@ export interface Methods {
   "session/forget": { params: SessionParams; result: Empty };
   /** remove a deleted session from the trash for good. Access: write. */
   "session/purge": { params: SessionParams; result: Empty };
+  /** list the prompts that wait for a session's agent, and remove some. Access: read. */
+  "session/queue": { params: QueueParams; result: QueueResult };
   /** move old sessions to the trash. Access: read. */
   "retention/run": { params: RetentionParams; result: RetentionResult };
   /** find damage in a session's file on disk. Access: read. */

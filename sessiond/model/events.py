@@ -96,13 +96,18 @@ class Lagged(Struct, frozen=True):
     dropped_signals: int
 
 
-class SignalTold(Struct, frozen=True):
-    """A signal of a client to all subscribers, stored nowhere; `data` is as it was sent."""
+class SignalTold(Struct, frozen=True, omit_defaults=True):
+    """A signal of a client to all subscribers; `data` is as it was sent.
+
+    The signal of a prompt that waits in the session's queue has its `queue_id`. Other signals are
+    stored nowhere.
+    """
 
     session_id: str
     kind: str
     data: Raw
     origin: Origin
+    queue_id: str | None = None
 
 
 class Present(Struct, frozen=True, omit_defaults=True):

@@ -27,6 +27,7 @@ __all__ = [
     "derive_entry_id",
     "derive_session_id",
     "is_namespace",
+    "is_open_namespace",
     "is_session_id",
     "is_state_key",
 ]
@@ -39,6 +40,7 @@ _ENTRY_ID_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,128}(?!\n)$"
 _HEAD_NAME_PATTERN: Final = r"^[A-Za-z0-9_./:-]{1,64}(?!\n)$"
 # A namespace is the name of a file, and some file systems do not tell A from a.
 _NAMESPACE_PATTERN: Final = r"^[a-z0-9][a-z0-9_.-]{0,63}(?!\n)$"
+_OPEN_NAMESPACE_PATTERN: Final = r"^(?!sessiond\.)[a-z0-9][a-z0-9_.-]{0,63}(?!\n)$"
 # A key is no file name; parts like ".." are refused all the same, as programs make paths of keys.
 _STATE_KEY_PATTERN: Final = (
     r"^(?!\.{1,2}(?:/|$))(?!.*/\.{1,2}(?:/|$))[^\x00-\x1f\x7f-\x9f\\]{1,256}(?!\n)$"
@@ -48,7 +50,10 @@ PATTERN_WORDS: Final = {
     SESSION_ID_PATTERN: "8 to 128 characters of A-Z a-z 0-9 _ -",
     _ENTRY_ID_PATTERN: "1 to 128 characters of A-Z a-z 0-9 _ . : -",
     _HEAD_NAME_PATTERN: "1 to 64 characters of A-Z a-z 0-9 _ . / : -",
-    _NAMESPACE_PATTERN: "1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit",
+    _OPEN_NAMESPACE_PATTERN: (
+        "1 to 64 characters of a-z 0-9 _ . -, the first a letter or a digit, not sessiond. at the"
+        " beginning"
+    ),
     _STATE_KEY_PATTERN: (
         "1 to 256 characters without control characters and backslashes, and no part between slashes"
         " that is . or .."
@@ -67,8 +72,9 @@ NewEntryId = Annotated[
 HeadName = Annotated[
     str, Meta(pattern=_HEAD_NAME_PATTERN, description=PATTERN_WORDS[_HEAD_NAME_PATTERN])
 ]
+# Namespaces that begin with sessiond. are the daemon's own.
 Namespace = Annotated[
-    str, Meta(pattern=_NAMESPACE_PATTERN, description=PATTERN_WORDS[_NAMESPACE_PATTERN])
+    str, Meta(pattern=_OPEN_NAMESPACE_PATTERN, description=PATTERN_WORDS[_OPEN_NAMESPACE_PATTERN])
 ]
 StateKey = Annotated[
     str, Meta(pattern=_STATE_KEY_PATTERN, description=PATTERN_WORDS[_STATE_KEY_PATTERN])
@@ -90,6 +96,11 @@ def is_session_id(text: str) -> bool:
 def is_namespace(text: str) -> bool:
     """Return whether `text` may be a namespace of the state store (and so part of a file name)."""
     return re.search(_NAMESPACE_PATTERN, text) is not None
+
+
+def is_open_namespace(text: str) -> bool:
+    """Return whether a namespace is one that clients use, and none of the daemon's own."""
+    return re.search(_OPEN_NAMESPACE_PATTERN, text) is not None
 
 
 def is_state_key(text: str) -> bool:

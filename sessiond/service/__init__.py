@@ -9,6 +9,7 @@ registry/          which sessions are open
 compaction/        compactions: planned, summarised, committed
 copying/           a session made of another
 exporting/         a session as the file of another program
+queues.py          prompts that wait for a session's agent
 hooks.py           clients asked before a call takes effect
 listing/           all sessions at once
 states/            the state store, as connections use it

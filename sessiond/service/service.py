@@ -33,6 +33,7 @@ from sessiond.service.listing.root_list import RootList
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
+from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
@@ -103,6 +104,7 @@ class Service:
         )
         self.states = States(store.documents, environment, tasks)
         self.secrets = Secrets(store.secrets, environment, tasks)
+        self.queues = Queues(self.states, environment)
         tasks.start_soon(self.states.run)
         tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)

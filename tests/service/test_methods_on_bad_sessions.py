@@ -74,6 +74,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "session/plan_compaction": (READ, {}),
     "session/usage": (READ, {}),
     "session/stats": (READ, {}),
+    "session/queue": (READ, {}),
     "session/compact": (MUTATION, {"summary": "s"}),
     "session/subscribe": (READ, {"after": {"seq": 0}}),
     "session/unsubscribe": (WHOLE, {}),

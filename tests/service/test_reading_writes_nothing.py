@@ -37,6 +37,7 @@ READS: list[tuple[str, dict[str, Any]]] = [
     ("session/build_context", {}),
     ("session/export", {}),
     ("session/stats", {}),
+    ("session/queue", {}),
     ("session/verify", {}),
     ("session/repair", {}),
     ("subscribe", {"after": {"seq": 0}}),

@@ -45,6 +45,7 @@ OFFERED: list[tuple[Any, str, set[str]]] = [
     (options.PlanCompactionOptions, "session/plan_compaction", {"session_id"}),
     (options.UsageOptions, "session/usage", {"session_id"}),
     (options.StatsOptions, "session/stats", {"session_id"}),
+    (options.QueueOptions, "session/queue", {"session_id"}),
     (options.CompactOptions, "session/compact", {"session_id"}),
     (session_options.ForkOptions, "session/fork", {"session_id"}),
     (session_options.RebaseOptions, "session/rebase", {"session_id"}),

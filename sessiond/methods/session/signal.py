@@ -1,17 +1,29 @@
-"""session/signal: send a message to every watcher of a session, stored nowhere."""
+"""session/signal: send a message to every watcher of a session, and queue a prompt if wanted."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import replace
 
-from sessiond.errors import TooLarge
+from sessiond.errors import IdempotencyConflict, InvalidParams, TooLarge
 from sessiond.limits import SIGNAL_BYTES_MAX, SIGNAL_KIND_CHARS_MAX
-from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams, ask
+from sessiond.methods._shared.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Empty,
+    Method,
+    SessionParams,
+    ask,
+)
 from sessiond.model.events import Origin, SignalTold
+from sessiond.model.ids import NewEntryId
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.log.events import notification
+from sessiond.service.queues import Prompt, Queued
 
 __all__ = ["METHOD", "SignalWord", "require_data_fits"]
 
@@ -19,10 +31,15 @@ SignalWord = Annotated[str, Meta(min_length=1, max_length=SIGNAL_KIND_CHARS_MAX)
 
 
 class SignalParams(SessionParams):
-    """Kind of the signal, a word that its receivers know, and its content."""
+    """Kind of the signal, a word that its receivers know, and its content.
+
+    With `queue` the content is a prompt that waits until the session's agent takes it.
+    """
 
     kind: SignalWord
     data: Raw | UnsetType = UNSET
+    queue: bool = False
+    queue_id: NewEntryId | None = None
 
 
 def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
@@ -32,6 +49,12 @@ def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
     told = SignalTold(
         params.session_id, params.kind, data, Origin(client.client_id, call.origin_id)
     )
+    if params.queue:
+        return _queue(client, replace(told, queue_id=params.queue_id), call)
+    if params.queue_id is not None:
+        raise InvalidParams(
+            "queue_id is the id of a prompt that waits: send queue", path="queue_id"
+        )
     body = notification("session/signal", told)
 
     def relay(actor: SessionActor) -> Empty:
@@ -39,6 +62,32 @@ def handle(client: Client, params: SignalParams, call: Call[Client]) -> Any:
         return Empty()
 
     return ask(client, call, params.session_id, relay)
+
+
+def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
+    """Queue the prompt, and pass the signal on once the prompt is durable."""
+    service = client.service
+    # A copy: the prompt outlives the frame that holds these bytes.
+    told = replace(told, data=told.data.copy())
+    prompt = Prompt(told.kind, told.data, service.environment.now(), Origin(client.client_id))
+
+    def put(actor: SessionActor) -> Any:
+        queue_id = told.queue_id or service.environment.new_entry_uuid()
+        durable = service.queues.add(actor, queue_id, prompt)
+
+        async def relay() -> Queued:
+            queued = await durable()
+            if not queued.duplicate:
+                client.signal(
+                    actor, notification("session/signal", replace(told, queue_id=queue_id))
+                )
+            return queued
+
+        # The prompt is in line: a cancelled call would not take it back.
+        run_in_background(call, relay, service.environment, give_up=lambda: False)
+        return DEFERRED
+
+    return ask(client, call, told.session_id, put)
 
 
 def require_data_fits(data: Raw, limit: int) -> None:
@@ -49,5 +98,10 @@ def require_data_fits(data: Raw, limit: int) -> None:
 
 
 METHOD = Method(
-    name="session/signal", params=SignalParams, result=Empty, handle=handle, access="write"
+    name="session/signal",
+    params=SignalParams,
+    result=Empty | Queued,
+    handle=handle,
+    access="write",
+    errors=(IdempotencyConflict,),
 )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from sessiond.errors import InvalidParams
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.values import STATE_ERRORS, KeyRow, Tags, key_row
-from sessiond.model.ids import Namespace
+from sessiond.model.ids import Namespace, is_open_namespace
 from sessiond.state.document import Document
 from sessiond.state.folder import Aside
 
@@ -64,7 +64,7 @@ def handle(client: Client, params: StateListParams, call: Call[Client]) -> Any:
 
 async def _namespaces(client: Client) -> StateNamespaces:
     states = client.service.states
-    documents = await states.all_documents()
+    documents = [one for one in await states.all_documents() if is_open_namespace(one.namespace)]
     aside = await states.aside()
     rows = [
         NamespaceRow(one.namespace, len(one.records), one.size, one.revision) for one in documents

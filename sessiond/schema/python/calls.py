@@ -79,6 +79,8 @@ ANSWER_OF: Final = {
     "session/stats": "SessionStats",
     "session/acquire": "Lease",
     "session/renew": "Lease",
+    "session/signal": "Signalled",
+    "session/queue": "Prompts QueueAnswer.waiting",
     "session/presence": "Everybody PresenceAnswer.clients",
     "session/decide": "Remembered",
     "session/artifact": "Remembered",

@@ -38,7 +38,7 @@ MESSAGES: Final[tuple[Row, ...]] = (
     ("Synced", "Synced", "session_id seq"),
     ("Lagged", "Lagged", "session_id seq dropped_signals="),
     ("Replaced", "ReplacedTold", "session_id epoch reason="),
-    ("Signal", "SignalTold", "session_id kind data!? origin~"),
+    ("Signal", "SignalTold", "session_id kind data!? origin~ queue_id?"),
     ("Present", "Present", "state access=write since= client_id? name? head? data? reason?"),
     ("Departure", "Departure", "reason client_id? name?"),
     ("Presence", "PresenceTold", "session_id clients left?"),
@@ -85,6 +85,9 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("EntryPage", "EntriesResult", "entries next_seq? seq?"),
     ("PathPage", "PathResult", "entries next_cursor?"),
     ("PresenceAnswer", "PresenceResult", "clients"),
+    ("Signalled", "Queued", "queue_id? duplicate="),
+    ("Prompt", "WaitingPrompt", "queue_id kind data timestamp= origin="),
+    ("QueueAnswer", "QueueResult", "waiting"),
     ("Imported", "ImportResult", "session report? twins= imported=true"),
     ("Exported", "ExportResult", "path? content? entries? notes="),
     # Heads, trees and contexts.
@@ -269,6 +272,7 @@ ALIASES: Final[dict[str, dict[str, str]]] = {
     "results": {
         "Heads": "list[Head]",
         "Everybody": "list[Present]",
+        "Prompts": "list[Prompt]",
         "Hits": "list[Hit]",
         "Roots": "list[Root]",
     },

@@ -14,6 +14,7 @@ from msgspec import Struct
 from sessiond.errors import Overloaded
 from sessiond.limits import CHANGES_TOLD_MAX, RETRY_AFTER_MS, STATE_NAMESPACES_MAX
 from sessiond.model.events import StateChanged
+from sessiond.model.ids import is_open_namespace
 from sessiond.service.log.events import notification
 from sessiond.service.ports import Listener
 from sessiond.state.document import Change
@@ -62,8 +63,13 @@ class StateFeed:
             del self._watchers[listener]
 
     def tell(self, namespace: str, changes: Sequence[Change], revision: int) -> None:
-        """Tell the watching connections of the changes of one write."""
+        """Tell the watching connections of the changes of one write.
+
+        The daemon's own namespaces concern no connection.
+        """
         self.revision = revision
+        if not is_open_namespace(namespace):
+            return
         watchers = [
             (listener, watcher)
             for listener, watcher in self._watchers.items()

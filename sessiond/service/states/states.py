@@ -26,7 +26,7 @@ from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.feed import StateFeed
-from sessiond.service.states.writer import Act, Later, NamespaceWriter
+from sessiond.service.states.writer import Act, Later, NamespaceWriter, OwnOutcome
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
@@ -83,9 +83,13 @@ class States:
             return Document(namespace)
         return None if document.is_due(self.now_ms) else document
 
+    def submit(self, namespace: str, act: Act) -> OwnOutcome:
+        """Queue a change of the daemon itself."""
+        return self._writer(namespace).carry_out(act, reads=False)
+
     async def carry_out(self, namespace: str, act: Act) -> Any:
         """Return the result of a change that the daemon makes itself. Raises what `act` raises."""
-        return await self._writer(namespace).carry_out(act, reads=False).get()
+        return await self.submit(namespace, act).get()
 
     async def look(self, namespace: str, act: Act) -> Any:
         """Return the result of a read that the daemon makes itself. Raises what `act` raises."""

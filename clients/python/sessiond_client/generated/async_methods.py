@@ -39,6 +39,7 @@ from sessiond_client.generated.options import (
     PlanCompactionOptions,
     PresenceOptions,
     PruneOptions,
+    QueueOptions,
     RebaseOptions,
     RepairOptions,
     ResolveScopeOptions,
@@ -89,7 +90,9 @@ from sessiond_client.generated.results import (
     PathPage,
     PlannedCompaction,
     PresenceAnswer,
+    Prompts,
     Pruned,
+    QueueAnswer,
     Remembered,
     Repaired,
     Retired,
@@ -107,6 +110,7 @@ from sessiond_client.generated.results import (
     SessionInfo,
     SessionPage,
     SessionStats,
+    Signalled,
     StateDeleted,
     StateListing,
     StateLoaded,
@@ -476,12 +480,15 @@ class AsyncMethods(ABC):
         """
         await self._ask("session/release", options, session_id=session_id, lease_id=lease_id)
 
-    async def signal(self, session_id: str, kind: str, **options: Unpack[SignalOptions]) -> None:
-        """Send a message to every watcher of a session, stored nowhere.
+    async def signal(
+        self, session_id: str, kind: str, **options: Unpack[SignalOptions]
+    ) -> Signalled:
+        """Send a message to every watcher of a session, and queue a prompt if wanted.
 
         Subscriptions with `signals=True` are told. A signal is never sent twice.
         """
-        await self._ask("session/signal", options, session_id=session_id, kind=kind)
+        answer = await self._ask("session/signal", options, session_id=session_id, kind=kind)
+        return read(Signalled, answer)
 
     async def presence(self, session_id: str, **options: Unpack[PresenceOptions]) -> Everybody:
         """Set this connection's presence on a session, and list the clients present."""
@@ -596,6 +603,11 @@ class AsyncMethods(ABC):
     async def purge(self, session_id: str, **options: Unpack[Timed]) -> None:
         """Remove a deleted session from the trash for good."""
         await self._ask("session/purge", options, session_id=session_id)
+
+    async def queue(self, session_id: str, **options: Unpack[QueueOptions]) -> Prompts:
+        """List the prompts that wait for a session's agent, and remove some."""
+        answer = await self._ask("session/queue", options, session_id=session_id)
+        return read(QueueAnswer, answer).waiting
 
     async def retention_run(
         self, max_age_hours: float, **options: Unpack[RetentionOptions]

@@ -49,6 +49,7 @@ READS: Final = frozenset(
         "session/plan_compaction",
         "session/plan_merge",
         "session/presence",
+        "session/queue",
         "session/resolve",
         "session/resolve_entries",
         "session/search",

@@ -124,7 +124,10 @@ class Replaced(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True, dict=True):
-    """A signal of a client to all subscribers, stored nowhere; `data` is as it was sent.
+    """A signal of a client to all subscribers; `data` is as it was sent.
+
+    The signal of a prompt that waits in the session's queue has its `queue_id`. Other signals are
+    stored nowhere.
 
     `raw` is the data as it was sent, `data` a reading of it.
     """
@@ -133,6 +136,7 @@ class Signal(Struct, frozen=True, dict=True):
     kind: str
     raw: Raw = msgspec.field(name="data", default=Raw(b"null"))
     origin: dict[str, Any] | UnsetType = UNSET
+    queue_id: str | None = None
 
     @cached_property
     def data(self) -> Any:

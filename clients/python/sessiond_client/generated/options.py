@@ -40,6 +40,7 @@ __all__ = [
     "PlanCompactionOptions",
     "PresenceOptions",
     "PruneOptions",
+    "QueueOptions",
     "RebaseOptions",
     "RepairOptions",
     "ResolveScopeOptions",
@@ -549,12 +550,15 @@ class AcquireOptions(Timed, total=False):
 class SignalOptions(Timed, total=False):
     """Optional parameters of session/signal.
 
-    Kind of the signal, a word that its receivers know, and its content.
+    Kind of the signal, a word that its receivers know, and its content. With `queue` the content is
+    a prompt that waits until the session's agent takes it.
 
     `data` is any JSON; `Raw` travels as it is.
     """
 
     data: Any
+    queue: bool
+    queue_id: str
 
 
 class PresenceOptions(Timed, total=False):
@@ -707,6 +711,15 @@ class TrashOptions(Timed, total=False):
 
     limit: int
     cursor: str
+
+
+class QueueOptions(Timed, total=False):
+    """Optional parameters of session/queue.
+
+    Prompts to remove although no entry was appended with their ids.
+    """
+
+    done: Sequence[str]
 
 
 class RetentionOptions(Timed, total=False):

@@ -59,7 +59,10 @@ __all__ = [
     "PlannedFiles",
     "PresenceAnswer",
     "Problem",
+    "Prompt",
+    "Prompts",
     "Pruned",
+    "QueueAnswer",
     "Remembered",
     "Repaired",
     "Retired",
@@ -81,6 +84,7 @@ __all__ = [
     "SessionInfo",
     "SessionPage",
     "SessionStats",
+    "Signalled",
     "StateAside",
     "StateDeleted",
     "StateKey",
@@ -291,6 +295,29 @@ class PresenceAnswer(Struct, frozen=True):
     """Clients that are present now, in the order in which they appeared."""
 
     clients: list[Present]
+
+
+class Signalled(Struct, frozen=True):
+    """Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already."""
+
+    queue_id: str | None = None
+    duplicate: bool = False
+
+
+class Prompt(Struct, frozen=True):
+    """Prompt that no agent has taken."""
+
+    queue_id: str
+    kind: str
+    data: Any
+    timestamp: str = ""
+    origin: dict[str, Any] = dict[str, Any]()
+
+
+class QueueAnswer(Struct, frozen=True):
+    """Prompts that wait, in the order in which to take them: those to steer by first."""
+
+    waiting: list[Prompt]
 
 
 class Imported(Struct, frozen=True):
@@ -1105,5 +1132,6 @@ class RootPage(Struct, frozen=True):
 
 Heads = list[Head]
 Everybody = list[Present]
+Prompts = list[Prompt]
 Hits = list[Hit]
 Roots = list[Root]

@@ -1,0 +1,212 @@
+"""Queues of prompts that wait for a session's agent: steering ones first, then the other kinds.
+
+Rule 1: a prompt is durable before its sender's answer and before any subscriber learns of it. It lies
+in a namespace of the state store that clients cannot write to, and waits over restarts.
+Rule 2: an agent takes a prompt by an append of an entry with the prompt's id. The log then proves
+that the prompt was taken, so neither a kill nor a retry gives it to the agent twice.
+Rule 3: the prompts of a session in memory wait in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+
+from sessiond.errors import IdempotencyConflict, Overloaded
+from sessiond.limits import QUEUED_PROMPTS_MAX, RETRY_AFTER_MS, STATE_BYTES_MAX
+from sessiond.model.digests import sha256_hex
+from sessiond.model.events import Origin
+from sessiond.model.times import unix_ms
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
+from sessiond.service.states.states import States
+from sessiond.state.document import Document, Draft, Moment, Write
+
+__all__ = ["QUEUES", "Prompt", "Queued", "Queues", "WaitingPrompt"]
+
+QUEUES: Final = "sessiond.queues"
+"""Namespace of the state store with the prompts of all sessions that have a file."""
+
+_FIRST: Final = "steer"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Prompt(Struct, frozen=True):
+    """Prompt for an agent as it is stored; `data` is as it was sent."""
+
+    kind: str
+    data: Raw
+    timestamp: str
+    origin: Origin
+
+
+class WaitingPrompt(Struct, frozen=True):
+    """Prompt that no agent has taken."""
+
+    queue_id: str
+    kind: str
+    data: Raw
+    timestamp: str
+    origin: Origin
+
+
+class Queued(Struct, frozen=True):
+    """Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already."""
+
+    queue_id: str
+    duplicate: bool
+
+
+class Queues:
+    """The waiting prompts of all sessions of a daemon."""
+
+    def __init__(self, states: States, environment: Environment) -> None:
+        self._states = states
+        self._environment = environment
+        self._in_memory: WeakKeyDictionary[SessionActor, Document] = WeakKeyDictionary()
+
+    def add(
+        self, actor: SessionActor, queue_id: str, prompt: Prompt
+    ) -> Callable[[], Awaitable[Queued]]:
+        """Put a prompt into line; the function that is returned waits until the prompt is durable.
+
+        Waiting raises IdempotencyConflict for an id that waits with another prompt, Overloaded, and
+        the errors of the state store.
+        """
+
+        if not actor.in_memory:
+            act = partial(_add, actor=actor, queue_id=queue_id, prompt=prompt)
+            return self._states.submit(QUEUES, act).get
+        document = self._in_memory.setdefault(actor, Document(QUEUES))
+        draft = self._draft(document)
+        queued = _add(draft, actor, queue_id, prompt)
+        document.commit(draft)
+
+        async def added() -> Queued:
+            return queued
+
+        return added
+
+    def waiting(
+        self,
+        ticket: Ticket,
+        actor: SessionActor,
+        done: Collection[str],
+        show: Callable[[list[WaitingPrompt]], Any],
+    ) -> Any:
+        """Remove the prompts `done`, then answer with what `show` makes of those that wait.
+
+        They are in the order in which to take them. Raises Overloaded.
+        """
+        kept = self._in_memory.get(actor)
+        if kept is not None and done:
+            draft = self._draft(kept)
+            _drop(draft, actor, done)
+            kept.commit(draft)
+
+        def look(document: Document) -> Any:
+            found = [*_waiting(document, actor)]
+            if kept is not None:
+                found += _waiting(kept, actor)
+            return show([one for _, one in sorted(found, key=_place)])
+
+        def act(draft: Draft) -> Any:
+            _drop(draft, actor, done)
+            return look(draft)
+
+        if done:
+            return self._states.change(ticket, QUEUES, act)
+        return self._states.ask(ticket, QUEUES, look)
+
+    async def forget(self, session_id: str, revision: int) -> None:
+        """Remove the prompts of every session of an id, up to a revision: the session was purged.
+
+        Raises the errors of the state store.
+        """
+        prefix = f"{_digest(session_id)}."
+
+        def act(draft: Draft) -> None:
+            for key, record in list(draft.records.items()):
+                if key.startswith(prefix) and record.revision <= revision:
+                    draft.delete(key, msgspec.UNSET)
+
+        await self._states.carry_out(QUEUES, act)
+
+    def _draft(self, document: Document) -> Draft:
+        now = self._environment.now()
+        moment = Moment(now, unix_ms(now) or 0, self._states.documents.next_revision)
+        return Draft(document, moment, bytes_max=STATE_BYTES_MAX)
+
+
+def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Queued:
+    key = _key(actor, queue_id)
+    _drop_taken(draft, actor)
+    if _is_taken(actor, queue_id):
+        return Queued(queue_id, duplicate=True)
+    found = draft.get(key)
+    if found is not None:
+        stored = msgspec.json.decode(found.value, type=Prompt)
+        if (stored.kind, bytes(stored.data)) != (prompt.kind, bytes(prompt.data)):
+            text = "another prompt waits under this id: choose another id"
+            raise IdempotencyConflict(text, entry_id=queue_id)
+        return Queued(queue_id, duplicate=True)
+    if sum(1 for _ in _waiting(draft, actor)) >= QUEUED_PROMPTS_MAX:
+        raise Overloaded(
+            "too many prompts wait for this session: its agent has to take some first",
+            limit=QUEUED_PROMPTS_MAX,
+            retry_after_ms=RETRY_AFTER_MS,
+        )
+    draft.put(Write(key, Raw(_encode(prompt))))
+    return Queued(queue_id, duplicate=False)
+
+
+def _drop(draft: Draft, actor: SessionActor, ids: Collection[str]) -> None:
+    for queue_id in ids:
+        draft.delete(_key(actor, queue_id), msgspec.UNSET)
+
+
+def _drop_taken(draft: Draft, actor: SessionActor) -> None:
+    """Remove the prompts that the session's log has."""
+    prefix = _prefix(actor)
+    for key in [key for key in draft.records if key.startswith(prefix)]:
+        if _is_taken(actor, key.removeprefix(prefix)):
+            draft.delete(key, msgspec.UNSET)
+
+
+def _waiting(document: Document, actor: SessionActor) -> Iterator[tuple[int, WaitingPrompt]]:
+    """Yield the waiting prompts of a session, each with its revision."""
+    prefix = _prefix(actor)
+    for key, record in document.records.items():
+        queue_id = key.removeprefix(prefix)
+        if key.startswith(prefix) and not _is_taken(actor, queue_id):
+            prompt = msgspec.json.decode(record.value, type=Prompt)
+            yield record.revision, WaitingPrompt(queue_id, *astuple(prompt))
+
+
+def _place(found: tuple[int, WaitingPrompt]) -> tuple[bool, int]:
+    revision, prompt = found
+    return prompt.kind != _FIRST, revision
+
+
+def _is_taken(actor: SessionActor, queue_id: str) -> bool:
+    return queue_id in actor.opened.session.ids
+
+
+def _key(actor: SessionActor, queue_id: str) -> str:
+    return f"{_prefix(actor)}{queue_id}"
+
+
+def _prefix(actor: SessionActor) -> str:
+    """Return what the keys of a session begin with: another session of its id has other keys."""
+    return f"{_digest(actor.session_id)}.{_digest(str(actor.opened.whole().created_at))}/"
+
+
+def _digest(text: str) -> str:
+    return sha256_hex(text.encode())[:24]
