@@ -215,3 +215,21 @@ async def test_a_call_without_a_result_gets_one_where_a_context_is_repaired(hous
         assert "[error:TOOL_INTERRUPTED]" in str(result)
         assert asked["content"] == "u1"
         assert house.stored() == lines
+
+
+async def test_statistics_count_the_session_and_the_path_of_a_head(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create_with(wire, "u1")
+        await append_message(wire, "a1", ANSWER)
+        await append_message(wire, "t1", RESULT)
+        await append(wire, "u2", head="side", parent_id="u1")
+        await call(wire, "compact", summary="So far.", first_kept_entry_id="a1", tokens_before=900)
+        stats = await call(wire, "session/stats")
+        roles = {"user": 2, "assistant": 1, "tool": 1, "other": 0, "total": 4}
+        assert (stats["whole"]["messages"], stats["whole"]["tool_calls"]) == (roles, 1)
+        assert stats["whole"]["usage"]["total_tokens"] == USAGE["totalTokens"]
+        assert stats["whole"]["compactions"]["tokens_before"] == 900
+        assert stats["context_tokens"] == (await call(wire, "session/usage"))["tokens"] > 0
+        assert (stats["branches"], stats["path"]["messages"]["total"]) == (2, 3)
+        side = (await call(wire, "session/stats", head="side"))["path"]
+        assert (side["messages"]["total"], side["compactions"]["count"]) == (2, 0)
