@@ -59,11 +59,6 @@ class _Patch(Struct):
     data: dict[str, Any]
 
 
-_annotation: Final = msgspec.json.Decoder(_Annotation)
-_patch: Final = msgspec.json.Decoder(_Patch)
-_channel: Final = msgspec.json.Decoder(Channel)
-
-
 def custom_effect(custom_type: str, data: Raw | None) -> StateEffect | AnnotationEffect | None:
     """Return the effect of a `custom` entry; None for an entry of another type."""
     if custom_type not in {ANNOTATION, CHANNEL}:
@@ -71,9 +66,9 @@ def custom_effect(custom_type: str, data: Raw | None) -> StateEffect | Annotatio
     encoded = whole_characters(b"null" if data is None else bytes(data))
     try:
         if custom_type == CHANNEL:
-            _channel.decode(encoded)
+            msgspec.json.decode(encoded, type=Channel)
             return None
-        return AnnotationEffect(_annotation.decode(encoded).entry_id)
+        return AnnotationEffect(msgspec.json.decode(encoded, type=_Annotation).entry_id)
     except (msgspec.DecodeError, RecursionError) as error:
         bad: BadState = bad_data(custom_type, error)
         return bad
@@ -82,7 +77,11 @@ def custom_effect(custom_type: str, data: Raw | None) -> StateEffect | Annotatio
 def channel_of(data: Raw | None) -> Channel | None:
     """Return the channel that an entry's data names; None for data of another shape."""
     try:
-        return None if data is None else _channel.decode(whole_characters(bytes(data)))
+        return (
+            None
+            if data is None
+            else msgspec.json.decode(whole_characters(bytes(data)), type=Channel)
+        )
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -93,7 +92,11 @@ def patch_of(data: Raw | None) -> dict[str, Any]:
     Half a character becomes U+FFFD.
     """
     try:
-        return {} if data is None else _patch.decode(whole_characters(bytes(data))).data
+        return (
+            {}
+            if data is None
+            else msgspec.json.decode(whole_characters(bytes(data)), type=_Patch).data
+        )
     except (msgspec.DecodeError, RecursionError):
         return {}
 
