@@ -608,7 +608,7 @@ export interface ExportParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
   session_id: string;
   /** Default: "native". */
-  format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "nova" | "html" | "json" | "markdown";
+  format?: "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova" | "html" | "json" | "markdown";
   /** Default: null. */
   path?: string | null;
   /** Default: null. */
@@ -875,7 +875,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "nova";
+  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */

@@ -10,6 +10,6 @@ FormatName = Literal["native", "pi", "operator", "piglet", "sharur"]
 FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)
 """Formats of files with a line for each entry: the names of the dialects."""
 
-WholeFormatName = Literal["nova"]
+WholeFormatName = Literal["construct", "nova"]
 WHOLE_FORMATS: Final[tuple[WholeFormatName, ...]] = get_args(WholeFormatName)
 """Formats of files that hold a session as one JSON document."""

@@ -27,6 +27,7 @@ __all__ = [
     "derive_entry_id",
     "derive_session_id",
     "is_namespace",
+    "is_new_entry_id",
     "is_open_namespace",
     "is_session_id",
     "is_state_key",
@@ -91,6 +92,11 @@ _SESSION_ID_CHARACTERS: Final = frozenset(
 def is_session_id(text: str) -> bool:
     """Return whether `text` may be the id of a session (and so part of a file name)."""
     return 8 <= len(text) <= 128 and _SESSION_ID_CHARACTERS.issuperset(text)
+
+
+def is_new_entry_id(text: str) -> bool:
+    """Return whether `text` may be the id that a client chooses for a new entry."""
+    return re.search(_ENTRY_ID_PATTERN, text) is not None
 
 
 def is_namespace(text: str) -> bool:

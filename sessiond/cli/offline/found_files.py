@@ -12,6 +12,9 @@ from msgspec import Struct
 __all__ = ["Found", "found_files"]
 
 _ENDING: Final = ".jsonl"
+# The files of Construct's sessions stand beside an index.
+_DOCUMENT: Final = ".json"
+_INDEX: Final = "index.json"
 
 
 class Found(Struct, frozen=True):
@@ -43,4 +46,7 @@ def _files_below(folder: str) -> Iterator[str]:
         folder, onerror=lambda error: unreadable.append(error.filename)
     ):
         yield from (str(Path(parent, name)) for name in names if name.endswith(_ENDING))
+        if _INDEX in names:
+            documents = (one for one in names if one.endswith(_DOCUMENT) and one != _INDEX)
+            yield from (str(Path(parent, name)) for name in documents)
     yield from unreadable

@@ -30,6 +30,7 @@ from sessiond.methods._shared.place import head_leaf
 from sessiond.model.formats import FORMATS, WHOLE_FORMATS, FormatName, WholeFormatName
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.exporting.construct import construct_document
 from sessiond.service.exporting.converting import Standing
 from sessiond.service.exporting.documents.document import DocumentName, DocumentRequest, document
 from sessiond.service.exporting.documents.json_document import PARTS, Part
@@ -135,6 +136,9 @@ def _pieces(
         case "nova":
             info, working = opened.whole(), state_of(opened)
             return lambda forks: nova_document(opened, info, working, forks)
+        case "construct":
+            at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
+            return lambda _forks: construct_document(opened, at, call.progress)
         case name:
             at = Standing(upto, opened.session.heads[MAIN].leaf, opened.info().title)
             return lambda _forks: export(opened, dialect_named(name), at, call.progress)

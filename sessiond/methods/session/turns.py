@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import HeadNotFound, InvalidParams
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, RESULT_BYTES_MAX
 from sessiond.methods._shared.common import (
@@ -30,7 +31,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.turn_reader import answers_a_call, read_turn
 from sessiond.session.turns.blocks import ShownBlock
 from sessiond.session.turns.boundaries import TurnSpan, turns_down, turns_up
-from sessiond.session.turns.turn import ShownTurn
+from sessiond.session.turns.turn import ShownTurn, TurnPart
 
 __all__ = ["METHOD"]
 
@@ -159,12 +160,19 @@ def _shown(turn: ShownTurn, span: TurnSpan, view: str) -> bytes:
         }
         return encode(parts | agents)
     chats = {
-        "request": turn.request,
-        "response": turn.response,
+        "request": [*map(_as_block, turn.request)],
+        "response": [*map(_as_block, turn.response)],
         "status": turn.status,
         "timestamp": turn.timestamp,
     }
     return encode(parts | chats)
+
+
+def _as_block(part: TurnPart) -> TurnPart:
+    """Return a block of an answer; a stored one that is no object with a `type` is put into a custom block."""
+    if isinstance(part, ShownBlock) or text(lenient(part).get("type")) is not None:
+        return part
+    return Raw(b'{"type":"custom","content":"","meta":{"block":%s}}' % bytes(part))
 
 
 def _cursor(actor: SessionActor, params: TurnsParams) -> tuple[int, int]:

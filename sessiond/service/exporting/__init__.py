@@ -3,6 +3,7 @@
 export.py      a session in the dialect that the caller names
 native.py      another dialect's entries as native lines
 nova.py        a state of Nova
+construct.py   a session of Construct
 converting.py  entries as another program's lines
 copy.py        the copy that grows
 compactions.py compactions in another program's form

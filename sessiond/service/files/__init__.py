@@ -2,7 +2,7 @@
 
 Blocking, for worker threads.
 
-    documents/          one JSON document of another program
+    documents/          sessions that are one JSON document in another program
     store.py            create, find, open
     locations.py        sessions, archive, trash, elsewhere
     assembly.py         a session from its lines and its record

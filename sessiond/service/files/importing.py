@@ -13,19 +13,28 @@ from array import array
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import lenient
-from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
+from sessiond.errors import InvalidParams, SessionCorrupt, SessiondError, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of, feed
 from sessiond.journal.splitter import Splitter, without_end
-from sessiond.limits import IMPORT_BYTES_MAX, PROBLEMS_MAX, PROGRESS_LINES
+from sessiond.limits import (
+    IMPORT_BYTES_MAX,
+    PROBLEMS_MAX,
+    PROGRESS_LINES,
+    RESULT_BYTES_MAX,
+)
 from sessiond.model.problems import Problem
-from sessiond.service.files.documents.nova import nova_lines, nova_members
+from sessiond.service.files.documents.found import (
+    FoundDocument,
+    NewSession,
+    found_document,
+    may_be_document,
+)
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 
@@ -38,6 +47,8 @@ class ImportSource(Struct, frozen=True):
     name: str
     lines: list[bytes]
     tail: bytes
+    index: bytes | None = None
+    """The index of sessions beside a file of Construct, which has the title."""
 
 
 class ImportReport(Struct, frozen=True):
@@ -65,9 +76,10 @@ def read_source(path: Path, files: Files) -> ImportSource:
                 raise TooLarge(
                     f"{path.name} is too large to be imported", limit=IMPORT_BYTES_MAX, size=size
                 )
-            return source_of(str(path), chunks_of(files, fd, 0, size))
+            found = source_of(str(path), chunks_of(files, fd, 0, size))
         finally:
             files.close(fd)
+    return structs.replace(found, index=_index_beside(path, files))
 
 
 def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
@@ -89,12 +101,15 @@ def read_import(
 ) -> tuple[list[bytes], ImportReport]:
     """Return the lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
     name = source.name
-    content = _whole_document(source)
-    if content is not None:
-        _require_wanted(wanted, "nova")
-        made = nova_lines(name, content, session_id, cwd)
+    document = _whole_document(source)
+    if document is not None:
+        _require_wanted(wanted, document.name)
+        made = document.lines(NewSession(session_id, cwd, source.index))
+        # Every line has been made here, so a line can only be too long.
         found = _check(made, name, 0, progress)
-        return made, ImportReport("nova", None, len(made) - 1, found.problems, 0, 0)
+        return made, ImportReport(
+            document.name, None, len(made) - 1, found.problems, found.problem_count, 0
+        )
     lines, torn = source.lines, source.tail
     indexer = Indexer(Path(name))
     if not lines and torn:
@@ -140,19 +155,33 @@ class _Checked(Struct, frozen=True):
     problem_count: int
 
 
-def _whole_document(source: ImportSource) -> bytes | None:
-    """Return the content if it is one JSON document of Nova, else None."""
-    first = next((line for line in (*source.lines, source.tail) if line.strip()), b"").lstrip()
-    known = lenient(first)
-    if not first.startswith(b"{") or (known and "session_id" not in known):
-        return None
-    content = b"\n".join((*source.lines, source.tail))
-    return None if nova_members(content) is None else content
+def _whole_document(source: ImportSource) -> FoundDocument | None:
+    """Return the session that the content is as one JSON document. Raises SessionCorrupt."""
+    content = (*source.lines, source.tail)
+    first = next((line for line in content if line.strip()), b"")
+    return found_document(source.name, b"\n".join(content)) if may_be_document(first) else None
 
 
 def _require_wanted(wanted: str, found: str) -> None:
     if wanted not in {"auto", found}:
         raise InvalidParams(f"the file is in format {found}", path="format")
+
+
+def _index_beside(path: Path, files: Files) -> bytes | None:
+    """Return the index of sessions beside a file of Construct; None if there is none to read."""
+    if path.suffix != ".json":
+        return None
+    try:
+        fd = open_regular(files, path.with_name("index.json"))
+    except (OSError, SessiondError):
+        return None
+    try:
+        size = check_regular(files, fd)
+        return None if size > RESULT_BYTES_MAX else b"".join(chunks_of(files, fd, 0, size))
+    except (OSError, SessiondError):
+        return None
+    finally:
+        files.close(fd)
 
 
 def _check(lines: list[bytes], name: str, inserted: int, progress: Progress) -> _Checked:

@@ -59,8 +59,7 @@ def turn_entry(dialect: Dialect, entry_id: str, kind: int, line: bytes) -> TurnE
         ended_at=text(members.get("ended_at")),
     )
     if "blocks" in members:
-        stored = items(members["blocks"])
-        entry.blocks = None if stored is None else [*map(_as_block, stored)]
+        entry.blocks = items(members["blocks"])
     if kind in _SUMMARIES:
         entry.summary = dialect.summary(line).text or ""
     elif kind == Kind.CUSTOM_MESSAGE:
@@ -71,13 +70,6 @@ def turn_entry(dialect: Dialect, entry_id: str, kind: int, line: bytes) -> TurnE
         told = lenient(members.get("message", b""))
         entry.error = next((said for name in _ERRORS if (said := text(told.get(name)))), "")
     return entry
-
-
-def _as_block(stored: Raw) -> Raw:
-    """Return a stored block; one that is no object with a `type` is put into a custom block."""
-    if text(lenient(stored).get("type")) is not None:
-        return stored
-    return Raw(b'{"type":"custom","content":"","meta":{"block":%s}}' % bytes(stored))
 
 
 def _extensions_message(dialect: Dialect, members: dict[str, Raw]) -> ParsedMessage | None:

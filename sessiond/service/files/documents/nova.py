@@ -18,7 +18,6 @@ from msgspec import UNSET, Meta, Raw, Struct
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, one_line, require_readable
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import SessionCorrupt
 from sessiond.model.entries import Custom, Entry, Header, SessionInfoEntry
 from sessiond.model.ids import derive_entry_id, is_session_id
 from sessiond.model.integers import IntegerDecoder
@@ -33,6 +32,7 @@ from sessiond.model.working.entries import (
     state_effect,
 )
 from sessiond.model.working.state import WorkingState
+from sessiond.service.files.documents.refusal import corrupt
 
 __all__ = ["DOCUMENT", "NovaDecision", "NovaState", "nova_lines", "nova_members", "nova_state"]
 
@@ -109,9 +109,9 @@ def nova_lines(name: str, content: bytes, session_id: str, cwd: str | None) -> l
         members = fields(content)
         found = nova_state(members)
     except (BadLine, RecursionError) as bad:
-        raise _corrupt(name, str(bad)) from None
+        raise corrupt(name, str(bad)) from None
     except msgspec.DecodeError as error:
-        raise _corrupt(name, _in_words(error)) from None
+        raise corrupt(name, _in_words(error)) from None
     created = _time(name, "created_at", found.created_at)
     updated = created if found.last_updated is None else found.last_updated
     making = _Making(name, session_id, _time(name, "last_updated", updated))
@@ -193,7 +193,7 @@ class _Making:
         wrong = self.now_is.take(effect, len(self.lines) + 1, time)
         if wrong is not None:
             where = effect.path.removeprefix("data") if isinstance(effect, BadState) else ""
-            raise _corrupt(self._name, f"{place}{where}: {wrong}")
+            raise corrupt(self._name, f"{place}{where}: {wrong}")
         self.put(Custom(custom_type=custom_type, data=raw), time)
 
 
@@ -201,7 +201,7 @@ def _time(name: str, place: str, text: str) -> str:
     """Return a time with its offset: Nova's are UTC without one. Raises SessionCorrupt."""
     moment = rfc3339(text)
     if not moment:
-        raise _corrupt(name, f"{place} is no time")
+        raise corrupt(name, f"{place} is no time")
     return moment
 
 
@@ -210,12 +210,3 @@ def _in_words(error: msgspec.DecodeError) -> str:
     if what.startswith(_MISSING):
         return f"{what.removeprefix(_MISSING).removesuffix('`')} is missing"
     return f"{place.removesuffix('`')}: {what}" if place else what
-
-
-def _corrupt(name: str, why: str) -> SessionCorrupt:
-    return SessionCorrupt(
-        f"{name}: {why}; nothing was imported and the file is unchanged",
-        path=name,
-        line=1,
-        repairable=False,
-    )
