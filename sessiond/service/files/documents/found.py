@@ -20,7 +20,7 @@ __all__ = ["FoundDocument", "NewSession", "found_document", "may_be_document"]
 
 
 class NewSession(Struct, frozen=True):
-    """What a copy has besides the document; `index` is the content of `index.json` beside the file."""
+    """Id and project of a copy, and the content of the `index.json` beside the document."""
 
     session_id: str
     cwd: str | None
