@@ -33,6 +33,12 @@ REQUIRED: Final[dict[str, Any]] = {
     "other_session_id": "other-session-id",
     "refs": ["entry-1"],
     "scope": "global",
+    "namespace": "settings",
+    "key": "theme",
+    "value": "dark",
+    "name": "report",
+    "decision": "Keep it.",
+    "path": "report.md",
 }
 ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/branch": {"entry_id": "entry-1"},
@@ -45,6 +51,8 @@ ALSO: Final[dict[str, dict[str, Any]]] = {
     "session/import": {"path": "@FOLDER/session.jsonl"},
     "scope/switch": {"project": "/"},
     "session/merge": {"text": "both"},
+    "state/load": {"path": "@FOLDER/settings.json"},
+    "state/save": {"path": "@FOLDER/saved.json"},
 }
 # Without what only a conversation can have: a subscription, a lease; and what is in no trash.
 REFUSED: Final = {
@@ -60,6 +68,7 @@ LAST: Final = ("session/archive", "session/unarchive", "session/delete", "server
 
 
 def test_call_calls_every_method(shell: Shell) -> None:
+    (shell.folder / "settings.json").write_text('{"size": 12}')
     methods = sorted(
         METHODS,
         key=lambda method: (
@@ -72,7 +81,7 @@ def test_call_calls_every_method(shell: Shell) -> None:
         for field in msgspec.structs.fields(method.params):
             if field.required:
                 assert field.encode_name in REQUIRED, f"say a value of {field.name} here"
-                params[field.encode_name] = REQUIRED[field.encode_name]
+                params.setdefault(field.encode_name, REQUIRED[field.encode_name])
         if path := params.get("path"):
             params["path"] = path.replace("@FOLDER", str(shell.folder))
         words = [
