@@ -203,6 +203,8 @@ def test_every_method_has_a_helper() -> None:
     # The handshakes, and what a subscription does by itself.
     own = {"initialize", "initialized", "shutdown", "exit", "session/unsubscribe"}
     own |= {"catalog/unsubscribe"}
+    # The hints of the state store have no iterator: a program reads the values when it needs them.
+    own |= {"state/subscribe", "state/unsubscribe"}
     named = {
         "session/import": "import_",
         "retention/run": "retention_run",
@@ -211,6 +213,13 @@ def test_every_method_has_a_helper() -> None:
         "catalog/roots": "catalog_roots",
         "scope/resolve": "scope_resolve",
         "scope/switch": "scope_switch",
+        "session/stats": "session_stats",
+    }
+    # Helpers of these areas have the area in their names.
+    named |= {
+        method: method.replace("/", "_")
+        for method in schema["methods"]
+        if method.startswith(("state/", "secret/"))
     }
     missing = [
         method

@@ -82,7 +82,7 @@ def test_a_closed_standard_stream_is_one_that_takes_nothing(shell: Shell) -> Non
 def test_a_list_on_a_terminal_keeps_its_columns(shell: Shell, columns: int) -> None:
     shell.run(f"sessiond new --title '{'時計' * 30}'")
     first, second, *_ = on_a_terminal(shell, columns, "list").splitlines()
-    assert first.split() == ["ID", "UPDATED", "MESSAGES", "TITLE", "FOLDER"]
+    assert first.split() == ["ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", "TITLE", "FOLDER"]
     assert "時計" in second
     assert "…" in second
 

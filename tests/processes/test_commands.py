@@ -53,6 +53,7 @@ JSON: Final[dict[str, tuple[str, set[str]]]] = {
     "new": ("sessiond new --json", {"session", "created"}),
     "list": ("sessiond list --json", {"sessions", "next_cursor", "revision"}),
     "show": ("sessiond show my-session --json", {"session", "entries"}),
+    "turns": ("sessiond turns my-session --json", {"turns", "next_cursor"}),
     "append": ("sessiond append my-session hi --json", {"entries", "leaf_id", "seq"}),
     "context": ("sessiond context my-session --json", {"messages", "sources", "tokens"}),
     "continue": ("sessiond continue --json", {"session", "created"}),
@@ -205,7 +206,7 @@ def elided(drawn: str) -> list[str]:
 
 def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
     blocks = shell_blocks("docs/commands.md")
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     for block in blocks:
         check(shell.run(block))
 

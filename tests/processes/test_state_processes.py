@@ -156,7 +156,7 @@ def test_a_key_command_gives_the_key_and_its_failures_are_told(
     for body, reason in (
         ("exit 3", "status 3"),
         ("echo nonsense", "gives no key"),
-        (f"echo {'22' * 32}", "another key"),
+        (f"echo {'22' * 32}", "wrong_key"),
     ):
         script.write_text(body)
         with running(daemon) as daemon, daemon.connect() as link:
