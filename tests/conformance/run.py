@@ -36,15 +36,19 @@ class Unsupported(Exception):
 class Daemon:
     """A daemon that this runner starts, so that cases may end it and start it again."""
 
-    def __init__(self, command: str | None, path: str, home: str) -> None:
+    def __init__(self, command: str | None, path: str, home: str, config: str) -> None:
         self.command = shlex.split(command.format(socket=path, home=home)) if command else None
+        # A key of secrets is made in the configuration folder, and that of the user stays as it is.
+        self.environment = {**os.environ, "XDG_CONFIG_HOME": config}
         self.path = path
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         if self.command is None:
             return
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, env=self.environment
+        )
         deadline = time.monotonic() + STEP_SECONDS
         while not self.is_listening():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -180,7 +184,10 @@ def main() -> int:
     parser.add_argument("case", nargs="*", help="names of cases (default: all)")
     told = parser.parse_args()
     paths = [HERE / "cases" / f"{name}.json" for name in told.case] or sorted(HERE.glob("cases/*"))
-    with tempfile.TemporaryDirectory(prefix="conformance-") as home:
+    with (
+        tempfile.TemporaryDirectory(prefix="conformance-") as home,
+        tempfile.TemporaryDirectory(prefix="conformance-") as config,
+    ):
         path = told.socket or f"{home}/socket"
         command = (
             shlex.split(told.client) if told.client else [sys.executable, str(HERE / "wire.py")]
@@ -188,7 +195,7 @@ def main() -> int:
         client = Client(
             command, {**os.environ, "CONFORMANCE_SOCKET": path, "CONFORMANCE_FRAMING": told.framing}
         )
-        daemon = Daemon(told.daemon, path, home)
+        daemon = Daemon(told.daemon, path, home, config)
         failures = 0
         try:
             daemon.start()

@@ -41,7 +41,9 @@ from sessiond_client import (
 from tests.interop import stdlib_client
 
 SOCKET: Final = os.environ.get("CONFORMANCE_SOCKET", "")
-PAYLOADS: Final = frozenset({"message", "entry", "details", "metadata", "compaction", "data"})
+PAYLOADS: Final = frozenset(
+    {"message", "entry", "details", "metadata", "compaction", "data", "value"}
+)
 METHODS: Final[Mapping[type[Any], str]] = {
     Synced: "session/synced",
     Lagged: "session/lagged",
