@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from sessiond.errors import InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
-from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask, page_limit
+from sessiond.methods._shared.common import (
+    Call,
+    Client,
+    Method,
+    SessionParams,
+    ask,
+    cursor_numbers,
+    page_limit,
+)
 from sessiond.methods._shared.rows import fitting, is_small
 from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import LabelState
@@ -72,9 +80,10 @@ def _cursor(text: str | None) -> int:
     """Return the cursor's position, which is the `seq` of the last entry of the page before."""
     if text is None:
         return 0
-    if not text.isdecimal() or len(text) > 15:
+    found = cursor_numbers(text, 1)
+    if found is None:
         raise InvalidParams("not a cursor that session/labels returned", path="cursor")
-    return int(text)
+    return found[0]
 
 
 METHOD = Method(name="session/labels", params=LabelsParams, result=LabelsResult, handle=handle)

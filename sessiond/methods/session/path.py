@@ -15,6 +15,7 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
+    cursor_numbers,
     encode,
     page_limit,
     raw,
@@ -114,13 +115,12 @@ def _resolved(actor: SessionActor, seq: int) -> bytes:
 
 
 def _cursor(actor: SessionActor, params: PathParams) -> tuple[int, int]:
-    leaf, _, index = (params.cursor or "").partition(":")
-    whole = leaf.isdecimal() and index.isdecimal() and max(len(leaf), len(index)) < 16
-    if not whole or int(leaf) > actor.seq or not actor.opened.session.is_node(int(leaf)):
-        raise InvalidParams(
-            "not a cursor that session/path returned for this session", path="cursor"
-        )
-    return int(leaf), int(index)
+    found = cursor_numbers(params.cursor or "", 2)
+    if found is not None:
+        leaf, index = found
+        if leaf <= actor.seq and actor.opened.session.is_node(leaf):
+            return leaf, index
+    raise InvalidParams("not a cursor that session/path returned for this session", path="cursor")
 
 
 METHOD = Method(

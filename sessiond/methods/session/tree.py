@@ -19,6 +19,7 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
+    cursor_numbers,
     encode,
     page_limit,
     raw,
@@ -234,9 +235,9 @@ def _too_large(what: str, limit: int) -> TooLarge:
 
 
 def _cursor(text: str, seq: int) -> tuple[int, int, int]:
-    parts = text.split(":")
-    if len(parts) == 3 and all(part.isdecimal() and len(part) < 16 for part in parts):
-        at, leaf, start = map(int, parts)
+    found = cursor_numbers(text, 3)
+    if found is not None:
+        at, leaf, start = found
         if leaf <= at <= seq:
             return at, leaf, start
     raise InvalidParams("not a cursor that session/tree returned for this session", path="cursor")

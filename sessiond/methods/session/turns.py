@@ -20,6 +20,7 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
+    cursor_numbers,
     encode,
     page_limit,
     raw,
@@ -93,7 +94,9 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
 
     def look(actor: SessionActor) -> Any:
         session = actor.opened.session
-        leaf, at = _cursor(actor, params) if params.cursor else (_leaf(actor, params), None)
+        leaf, at = (
+            _cursor(actor, params) if params.cursor else (head_leaf(session, params.head), None)
+        )
         present = actor.hub.presence.clients()
         streams = any(
             one.state in STREAMING_STATES and (one.head or MAIN) == params.head for one in present
@@ -106,10 +109,6 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
         return actor.later(call, lambda: to_thread.run_sync(_read, actor, params, page, upto))
 
     return ask(client, call, params.session_id, look)
-
-
-def _leaf(actor: SessionActor, params: TurnsParams) -> int:
-    return head_leaf(actor.opened.session, params.head)
 
 
 def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> Raw:
@@ -178,17 +177,12 @@ def _as_block(part: TurnPart) -> TurnPart:
 def _cursor(actor: SessionActor, params: TurnsParams) -> tuple[int, int]:
     """Return the leaf and the line at which a page begins; a cursor is leaf:line."""
     session = actor.opened.session
-    leaf, _, at = (params.cursor or "").partition(":")
-    is_whole = leaf.isdecimal() and at.isdecimal() and max(len(leaf), len(at)) < 16
-    if (
-        not is_whole
-        or not 0 < int(at) <= int(leaf) <= session.seq
-        or not (session.is_node(int(leaf)) and session.is_node(int(at)))
-    ):
-        raise InvalidParams(
-            "not a cursor that session/turns returned for this session", path="cursor"
-        )
-    return int(leaf), int(at)
+    found = cursor_numbers(params.cursor or "", 2)
+    if found is not None:
+        leaf, at = found
+        if 0 < at <= leaf <= session.seq and session.is_node(leaf) and session.is_node(at):
+            return leaf, at
+    raise InvalidParams("not a cursor that session/turns returned for this session", path="cursor")
 
 
 METHOD = Method(
