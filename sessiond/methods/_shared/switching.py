@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client
+from sessiond.methods._shared.common import Call, Client
+from sessiond.methods._shared.with_hooks import consulted
 from sessiond.model.requests import BeforeSwitch, SwitchReason
 
 __all__ = ["before_switch", "leave", "notice"]
@@ -25,16 +26,9 @@ def before_switch(
 
     `go_on` returns DEFERRED or a result. None as `about` means that no session is left.
     """
-    hooks = client.service.hooks
-    if about is None or not hooks.wanted("before_switch"):
+    if about is None or not client.service.hooks.wanted("before_switch"):
         return go_on()
-
-    async def consult() -> Any:
-        await hooks.before("before_switch", about)
-        return go_on()
-
-    client.service.work(call, consult)
-    return DEFERRED
+    return consulted(client, call, "before_switch", about, lambda _summary: go_on())
 
 
 def notice(left: str | None, to: str | None, reason: SwitchReason) -> BeforeSwitch | None:

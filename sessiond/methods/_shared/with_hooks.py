@@ -17,7 +17,7 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.requests import BeforeBranch, Hook
 from sessiond.service.actor.actor import SessionActor
 
-__all__ = ["branch_notice", "hooked"]
+__all__ = ["branch_notice", "consulted", "hooked"]
 
 
 def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
@@ -35,22 +35,31 @@ def hooked(  # noqa: PLR0913 - the call with its hook and its continuation
     needs a read of the file is awaited; None means that no client need be asked. `go_on` returns
     DEFERRED or a result.
     """
-    hooks = client.service.hooks
-    if not hooks.wanted(hook):
+    if not client.service.hooks.wanted(hook):
         return go_on(None)
 
     def look(actor: SessionActor) -> Any:
-        found = about(actor)
-
-        async def consult() -> Any:
-            told = await found if isinstance(found, Awaitable) else found
-            supplied = None if told is None else await hooks.before(hook, told)
-            return go_on(supplied)
-
-        client.service.work(call, consult)
-        return DEFERRED
+        return consulted(client, call, hook, about(actor), go_on)
 
     return ask(client, call, session_id, look)
+
+
+def consulted(
+    client: Client,
+    call: Call[Client],
+    hook: Hook,
+    about: Struct | Awaitable[Struct | None],
+    go_on: Callable[[str | None], Any],
+) -> Any:
+    """Ask the clients that offered the hook in a task; then go on, or refuse the call as Vetoed."""
+
+    async def consult() -> Any:
+        told = await about if isinstance(about, Awaitable) else about
+        supplied = None if told is None else await client.service.hooks.before(hook, told)
+        return go_on(supplied)
+
+    client.service.work(call, consult)
+    return DEFERRED
 
 
 def branch_notice(actor: SessionActor, head: str, entry_id: str | None) -> BeforeBranch:
