@@ -22,12 +22,11 @@ from sessiond.errors import IdempotencyConflict, Overloaded
 from sessiond.limits import QUEUED_PROMPTS_MAX, RETRY_AFTER_MS, STATE_BYTES_MAX
 from sessiond.model.digests import sha256_hex
 from sessiond.model.events import Origin
-from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.states import States
-from sessiond.state.document import Document, Draft, Moment, Write
+from sessiond.state.document import Document, Draft, Write
 
 __all__ = ["QUEUES", "Prompt", "Queued", "Queues", "WaitingPrompt"]
 
@@ -80,7 +79,6 @@ class Queues:
         Waiting raises IdempotencyConflict for an id that waits with another prompt, Overloaded, and
         the errors of the state store.
         """
-
         if not actor.in_memory:
             act = partial(_add, actor=actor, queue_id=queue_id, prompt=prompt)
             return self._states.submit(QUEUES, act).get
@@ -140,13 +138,12 @@ class Queues:
         await self._states.carry_out(QUEUES, act)
 
     def _draft(self, document: Document) -> Draft:
-        now = self._environment.now()
-        moment = Moment(now, unix_ms(now) or 0, self._states.documents.next_revision)
+        moment = self._states.documents.moment(self._environment.now())
         return Draft(document, moment, bytes_max=STATE_BYTES_MAX)
 
 
 def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Queued:
-    key = _key(actor, queue_id)
+    key = f"{_prefix(actor)}{queue_id}"
     _drop_taken(draft, actor)
     if _is_taken(actor, queue_id):
         return Queued(queue_id, duplicate=True)
@@ -168,8 +165,9 @@ def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Qu
 
 
 def _drop(draft: Draft, actor: SessionActor, ids: Collection[str]) -> None:
+    prefix = _prefix(actor)
     for queue_id in ids:
-        draft.delete(_key(actor, queue_id), msgspec.UNSET)
+        draft.delete(f"{prefix}{queue_id}", msgspec.UNSET)
 
 
 def _drop_taken(draft: Draft, actor: SessionActor) -> None:
@@ -199,13 +197,9 @@ def _is_taken(actor: SessionActor, queue_id: str) -> bool:
     return queue_id in actor.opened.session.ids
 
 
-def _key(actor: SessionActor, queue_id: str) -> str:
-    return f"{_prefix(actor)}{queue_id}"
-
-
 def _prefix(actor: SessionActor) -> str:
     """Return what the keys of a session begin with: another session of its id has other keys."""
-    return f"{_digest(actor.session_id)}.{_digest(str(actor.opened.whole().created_at))}/"
+    return f"{_digest(actor.session_id)}.{_digest(actor.opened.created_at)}/"
 
 
 def _digest(text: str) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from sessiond.errors import StorageError
 from sessiond.limits import STATE_BYTES_MAX, STATE_NAMESPACE_BYTES_MAX
+from sessiond.model.times import unix_ms
 from sessiond.state.codec import encode
-from sessiond.state.document import Document, Draft
+from sessiond.state.document import Document, Draft, Moment
 from sessiond.state.folder import Aside, DocumentFolder
 
 __all__ = ["Documents"]
@@ -54,6 +55,10 @@ class Documents:
         """Return a revision that no change has."""
         self.revision += 1
         return self.revision
+
+    def moment(self, now: str) -> Moment:
+        """Return the moment of a draft that is made at this time (RFC 3339, UTC)."""
+        return Moment(now, unix_ms(now) or 0, self.next_revision)
 
     def bytes_max(self, document: Document) -> int:
         """Return how many bytes a document may have now."""

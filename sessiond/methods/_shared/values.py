@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from msgspec import Meta, Raw, Struct, UnsetType
+from msgspec.structs import asdict
 
 from sessiond.errors import Draining, Overloaded, SessiondError, StorageError
 from sessiond.limits import STATE_TAGS_MAX, STATE_TTL_MS_MAX
@@ -87,16 +88,7 @@ def state_row(key: str, record: Record | None) -> StateRow:
     """Return a key with its value; null and revision 0 for a key that does not exist."""
     if record is None:
         return StateRow(key=key, value=NO_VALUE)
-    return StateRow(
-        key=key,
-        revision=record.revision,
-        bytes=len(record.value),
-        tags=record.tags,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        expires_at=expiry_text(record.expires_ms),
-        value=record.value,
-    )
+    return StateRow(value=record.value, **asdict(key_row(key, record)))
 
 
 def expiry_text(expires_ms: int | None) -> str | None:

@@ -20,12 +20,11 @@ from msgspec import Struct
 from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, TooLarge, exhausted
 from sessiond.limits import RETRY_AFTER_MS, STATE_CALLS_MAX, STATE_NAMESPACES_MAX
 from sessiond.model.deferred import DEFERRED
-from sessiond.model.times import unix_ms
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.feed import StateFeed
-from sessiond.state.document import Document, Draft, Moment
+from sessiond.state.document import Document, Draft
 from sessiond.state.documents import Documents
 
 __all__ = ["Act", "Later", "NamespaceWriter", "OwnOutcome", "WriterCallbacks"]
@@ -34,13 +33,13 @@ Act = Callable[[Draft], Any]
 
 
 class Later(Struct, frozen=True):
-    """OwnOutcome of a read: a job that makes the answer, once what the read saw is durable."""
+    """Outcome of a read: a job that makes the answer, once what the read saw is durable."""
 
     job: Callable[[], Awaitable[Any]]
 
 
 class OwnOutcome:
-    """OwnOutcome of a call of the daemon itself, which has no ticket."""
+    """Outcome of a call of the daemon itself, which has no ticket."""
 
     def __init__(self) -> None:
         self._done = Event()
@@ -185,9 +184,9 @@ class NamespaceWriter:
             await to_thread.run_sync(function, *args)
 
     def _draft(self) -> Draft:
-        documents, now = self._documents, self._environment.now()
+        documents = self._documents
         document = documents.by_namespace.get(self._namespace) or Document(self._namespace)
-        moment = Moment(now, unix_ms(now) or 0, documents.next_revision)
+        moment = documents.moment(self._environment.now())
         return Draft(document, moment, bytes_max=documents.bytes_max(document))
 
     def _stage(self, draft: Draft, waiting: _Waiting) -> Any:
