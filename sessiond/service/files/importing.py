@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond.dialects.base import BadLine
-from sessiond.errors import InvalidParams, SessionCorrupt, SessiondError, TooLarge
+from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
@@ -35,6 +35,7 @@ from sessiond.service.files.documents.found import (
     found_document,
     may_be_document,
 )
+from sessiond.service.files.documents.refusal import corrupt
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 
@@ -200,7 +201,7 @@ def _check(lines: list[bytes], name: str, inserted: int, progress: Progress) -> 
         except BadLine as bad:
             number = _line_of(seq + 1, inserted)
             if indexer.dialect.rules.truncates:
-                raise _corrupt(name, number, str(bad)) from bad
+                raise corrupt(name, str(bad), number) from bad
             left_out.add(seq)
             if len(bad_lines) < PROBLEMS_MAX:
                 why = f"{bad}; the line was left out"
@@ -210,7 +211,7 @@ def _check(lines: list[bytes], name: str, inserted: int, progress: Progress) -> 
         if not (seq + 1) % PROGRESS_LINES:
             progress.report(seq + 1, len(lines), "lines")
     if left_out and not whole:
-        raise _corrupt(name, bad_lines[0].line, "neither this nor another line is a whole entry")
+        raise corrupt(name, "neither this nor another line is a whole entry", bad_lines[0].line)
     session = indexer.session
     problems = [
         Problem(_line_of(one.line, inserted), one.kind, one.detail) for one in session.problems
@@ -227,12 +228,3 @@ def _in_order(dropped: list[Problem], others: list[Problem]) -> list[Problem]:
     """Return PROBLEMS_MAX problems by their lines; `others` get the room that `dropped` leaves."""
     shown = [*dropped, *others][:PROBLEMS_MAX]
     return sorted(shown, key=lambda one: one.line)
-
-
-def _corrupt(name: str, line: int, why: str) -> SessionCorrupt:
-    return SessionCorrupt(
-        f"{name}, line {line}: {why}; nothing was imported and the file is unchanged",
-        path=name,
-        line=line,
-        repairable=False,
-    )

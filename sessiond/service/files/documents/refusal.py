@@ -1,4 +1,4 @@
-"""The refusal of a document that is not right."""
+"""The refusal of a file or a document that cannot be imported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from sessiond.errors import SessionCorrupt
 __all__ = ["corrupt"]
 
 
-def corrupt(name: str, why: str) -> SessionCorrupt:
-    """Return the error for a document with this name."""
+def corrupt(name: str, why: str, line: int | None = None) -> SessionCorrupt:
+    """Return the error for a document with this name, or for one of the lines of a file."""
+    where = name if line is None else f"{name}, line {line}"
     return SessionCorrupt(
-        f"{name}: {why}; nothing was imported and the file is unchanged",
+        f"{where}: {why}; nothing was imported and the file is unchanged",
         path=name,
-        line=1,
+        line=line or 1,
         repairable=False,
     )
