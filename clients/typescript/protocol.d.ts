@@ -2826,15 +2826,15 @@ export interface Methods {
    * list, add or remove folders of other programs, listed beside the profile's own. Access: status.
    */
   "catalog/roots": { params: RootsParams; result: RootsResult };
-  /** the value of a key. Access: read. */
+  /** return the value of a key. Access: read. */
   "state/get": { params: StateParams; result: StateRow };
   /** store a value under a key, on condition of its revision if wanted. Access: write. */
   "state/set": { params: StateSetParams; result: StateSetResult };
   /** delete a key, on condition of its revision if wanted. Access: write. */
   "state/delete": { params: StateDeleteParams; result: StateDeleteResult };
-  /** all values of a namespace. Access: read. */
+  /** return all values of a namespace. Access: read. */
   "state/all": { params: StateAllParams; result: StateAllResult };
-  /** the namespaces, or the keys of one, without values. Access: read. */
+  /** list the namespaces, or the keys of one, without values. Access: read. */
   "state/list": { params: StateListParams; result: StateKeys | StateNamespaces };
   /** take JSON files of another program over as namespaces. Access: write. */
   "state/load": { params: StateLoadParams; result: StateLoadResult };
@@ -2844,13 +2844,13 @@ export interface Methods {
   "state/subscribe": { params: StateSubscribeParams; result: StateSubscribeResult };
   /** stop the notifications of state/subscribe. Access: read. */
   "state/unsubscribe": { params: StateUnsubscribeParams; result: Empty };
-  /** a secret, decrypted. Access: write. */
+  /** return a secret, decrypted. Access: write. */
   "secret/get": { params: StateParams; result: SecretGetResult };
   /** store a secret, encrypted. Access: write. */
   "secret/set": { params: SecretSetParams; result: SecretSetResult };
   /** delete a secret. Access: write. */
   "secret/delete": { params: SecretDeleteParams; result: SecretDeleteResult };
-  /** the names of the secrets, and never a secret. Access: read. */
+  /** list the names of the secrets, never a secret. Access: read. */
   "secret/list": { params: SecretListParams; result: SecretListResult };
   /** encrypt all secrets with a new key. Access: write. */
   "secret/rotate": { params: NoParams; result: RotateResult };
@@ -2945,7 +2945,7 @@ export interface Methods {
   "session/task": { params: TaskParams; result: TaskResult };
   /** keep only the newest decisions in view once a limit is passed. Access: write. */
   "session/prune": { params: PruneParams; result: PruneResult };
-  /** a short text for a system prompt, and what a client needs to go on. Access: read. */
+  /** return a short text for a system prompt, and what a client needs to go on. Access: read. */
   "session/brief": { params: SessionParams; result: BriefResult };
   /** make a new session from the entries of another, which stays unchanged. Access: write. */
   "session/fork": { params: ForkParams; result: CopyResult };

@@ -1,6 +1,6 @@
 """The turns that a client keeps from events: a second implementation of the rules of protocol.md.
 
-It knows events and presence alone, in native files with messages in pi's shape.
+The view knows events and presence alone, in native files with messages in pi's shape.
 """
 
 from __future__ import annotations

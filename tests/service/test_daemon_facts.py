@@ -1,4 +1,4 @@
-"""What a daemon tells of itself: the handshake, its folders, and how busy it is."""
+"""Facts that a daemon tells of itself: the handshake, its folders, and how busy it is."""
 
 from __future__ import annotations
 

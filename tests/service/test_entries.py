@@ -1,4 +1,4 @@
-"""What a session keeps, feature by feature: appended, read back, told to subscribers, shown to the model."""
+"""Entries of each kind, feature by feature: appended, read back, told to subscribers, shown to the model."""
 
 from __future__ import annotations
 

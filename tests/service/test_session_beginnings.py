@@ -1,4 +1,4 @@
-"""How a session is gone on with: by its id, by its path, or as the latest of many."""
+"""Ways to go on with a session: by its id, by its path, or as the latest of many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""secret/get: a secret, decrypted."""
+"""secret/get: return a secret, decrypted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""secret/list: the names of the secrets, and never a secret."""
+"""secret/list: list the names of the secrets, never a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""session/brief: a short text for a system prompt, and what a client needs to go on."""
+"""session/brief: return a short text for a system prompt, and what a client needs to go on."""
 
 from __future__ import annotations
 

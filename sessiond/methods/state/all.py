@@ -1,4 +1,4 @@
-"""state/all: all values of a namespace."""
+"""state/all: return all values of a namespace."""
 
 from __future__ import annotations
 

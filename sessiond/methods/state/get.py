@@ -1,4 +1,4 @@
-"""state/get: the value of a key."""
+"""state/get: return the value of a key."""
 
 from __future__ import annotations
 

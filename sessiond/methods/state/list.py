@@ -1,4 +1,4 @@
-"""state/list: the namespaces, or the keys of one, without values."""
+"""state/list: list the namespaces, or the keys of one, without values."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Seen:
-    """What a program finds in a file that it reads by itself.
+    """Findings of a program in a file that it reads by itself.
 
     `facts` are those of title, labels, thinking_level and model that its reader knows.
     """

@@ -233,7 +233,7 @@ class AsyncMethods(ABC):
         return read(RootPage, answer).roots
 
     async def state_get(self, namespace: str, key: str, **options: Unpack[Timed]) -> StateValue:
-        """The value of a key."""
+        """Return the value of a key."""
         answer = await self._ask("state/get", options, namespace=namespace, key=key)
         return read(StateValue, answer)
 
@@ -252,12 +252,12 @@ class AsyncMethods(ABC):
         return read(StateDeleted, answer)
 
     async def state_all(self, namespace: str, **options: Unpack[StateAllOptions]) -> StateValues:
-        """All values of a namespace."""
+        """Return all values of a namespace."""
         answer = await self._ask("state/all", options, namespace=namespace)
         return read(StateValues, answer)
 
     async def state_list(self, **options: Unpack[StateListOptions]) -> StateListing:
-        """The namespaces, or the keys of one, without values."""
+        """List the namespaces, or the keys of one, without values."""
         answer = await self._ask("state/list", options)
         return read(StateListing, answer)
 
@@ -272,7 +272,7 @@ class AsyncMethods(ABC):
         return read(StateSaved, answer)
 
     async def secret_get(self, namespace: str, key: str, **options: Unpack[Timed]) -> SecretValue:
-        """A secret, decrypted."""
+        """Return a secret, decrypted."""
         answer = await self._ask("secret/get", options, namespace=namespace, key=key)
         return read(SecretValue, answer)
 
@@ -291,7 +291,7 @@ class AsyncMethods(ABC):
         return read(SecretDeleted, answer)
 
     async def secret_list(self, **options: Unpack[SecretListOptions]) -> SecretNames:
-        """The names of the secrets, and never a secret."""
+        """List the names of the secrets, never a secret."""
         answer = await self._ask("secret/list", options)
         return read(SecretNames, answer)
 
@@ -524,7 +524,7 @@ class AsyncMethods(ABC):
         return read(Pruned, answer)
 
     async def brief(self, session_id: str, **options: Unpack[Timed]) -> Brief:
-        """A short text for a system prompt, and what a client needs to go on."""
+        """Return a short text for a system prompt, and what a client needs to go on."""
         answer = await self._ask("session/brief", options, session_id=session_id)
         return read(Brief, answer)
 
