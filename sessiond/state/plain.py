@@ -23,7 +23,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import namespace_in
 from sessiond.limits import STATE_VALUE_BYTES_MAX
 from sessiond.model.escapes import whole_characters
-from sessiond.model.ids import is_state_key
+from sessiond.model.ids import is_open_namespace, is_state_key
 from sessiond.model.nesting import nests_too_deeply
 from sessiond.state.folder import read_whole
 
@@ -60,7 +60,7 @@ def read_plain(
     with telling("read", path):
         is_folder = _is_folder(files, path)
     if not is_folder:
-        name = namespace or namespace_in(path.name)
+        name = namespace or _namespace_in(path.name)
         if name is None:
             raise InvalidParams(
                 "the name of the file gives no namespace: name one with namespace",
@@ -88,7 +88,7 @@ def _read_folder(files: Files, folder: Path) -> tuple[list[PlainFile], list[Load
     found: list[PlainFile] = []
     problems: list[LoadProblem] = []
     for name in names:
-        path, namespace = folder / name, namespace_in(name)
+        path, namespace = folder / name, _namespace_in(name)
         if namespace is None:
             problems.append(LoadProblem(printable(path), "its name is no namespace and .json"))
             continue
@@ -99,6 +99,12 @@ def _read_folder(files: Files, folder: Path) -> tuple[list[PlainFile], list[Load
     if not names:
         raise InvalidParams("the folder is empty: name a folder of .json files", path="path")
     return found, problems
+
+
+def _namespace_in(name: str) -> str | None:
+    """Return the namespace in the name of a file; None also for the daemon's own ones."""
+    namespace = namespace_in(name)
+    return namespace if namespace is not None and is_open_namespace(namespace) else None
 
 
 def _loaded(

@@ -105,6 +105,23 @@ async def test_a_file_that_is_no_object_is_reported_and_the_others_are_loaded(
         assert reason in told["bad.json"]
 
 
+async def test_a_file_with_the_name_of_the_daemons_own_namespace_is_not_loaded(
+    real_house: House, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    own = folder / "sessiond.queues.json"
+    own.write_text('{"x": 1}')
+    (folder / "settings.json").write_text('{"theme": "dark"}')
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        refused = await wire.refusal("state/load", path=str(own))
+        assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "namespace")
+        answer = await wire.call("state/load", path=str(folder))
+        assert [row["namespace"] for row in answer["loaded"]] == ["settings"]
+        assert [Path(one["path"]).name for one in answer["problems"]] == [own.name]
+    assert not list(real_house.home.rglob("sessiond.queues*"))
+
+
 async def test_members_that_are_no_values_are_reported(real_house: House, tmp_path: Path) -> None:
     long = b'"' + b"x" * STATE_VALUE_BYTES_MAX + b'"'
     file = tmp_path / "m.json"
