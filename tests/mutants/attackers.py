@@ -75,6 +75,7 @@ ATTACKERS: Final = (
         "folders of other programs vanish, grow, hold what is no session, and are removed",
         (
             "tests/service/test_roots.py",
+            "tests/service/test_random_roots.py",
             "tests/service/test_root_watching.py",
             "tests/service/test_root_creation.py",
             "tests/service/test_session_refs.py",

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +14,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from anyio import to_thread
+from anyio.lowlevel import checkpoint
 
+from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.file import CatalogFile
 from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.ids import derive_session_id
 from sessiond.service.environment import Environment
+from sessiond.service.listing.folder_scanner import FolderScanner
+from sessiond.service.listing.root_folders import RootFolders
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import create, session_info
+from tests.kit.calls import append, create, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.roots import SAMPLES, add_root, ids, one_root, pi_file, pi_line, put
@@ -513,6 +519,83 @@ async def test_what_a_daemon_recorded_of_a_root_stays_whatever_became_of_the_fil
         await add_root(wire, root)
         sessions = (await wire.call("session/list"))["sessions"]
         assert {one["id"]: one["epoch"] for one in sessions} == epochs
+
+
+async def test_a_root_that_is_removed_while_a_scan_looks_at_it_leaves_the_list(
+    real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, removed = threading.Event(), threading.Event()
+    look = RootFolders.look
+
+    def look_later(folders: RootFolders, *args: Any, **more: Any) -> Any:
+        looking.set()
+        assert removed.wait(20)
+        return look(folders, *args, **more)
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await add_root(wire, root)
+        assert await ids(wire) == ["session-p1", "session-p2"]
+        await wire.call("session/open", session_id="session-p2")
+        put(root / WORK, "new", pi_file("session-p3", "c"))
+        monkeypatch.setattr(RootFolders, "look", look_later)
+        listing = await other.request("session/list")
+        assert await to_thread.run_sync(looking.wait, 20)
+        await append(wire, "last", "words of the last moment", session_id="session-p2")
+        await wire.call("catalog/roots", action="remove", path=str(root))
+        removed.set()
+        await other.answer(listing)
+        assert await ids(wire) == []
+        assert (await wire.call("session/search", query="moment"))["hits"] == []
+        await add_root(wire, root)
+        assert await ids(wire) == ["session-p1", "session-p2", "session-p3"]
+
+
+async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
+    real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, storing, look, store = (threading.Event() for _ in range(4))
+    scanned: list[None] = []
+    run, put_rows = FolderScanner.run, Catalog.put
+
+    def run_later(scanner: FolderScanner, *args: Any) -> None:
+        looking.set()
+        assert look.wait(20)
+        run(scanner, *args)
+        scanned.append(None)
+
+    def put_later(catalog: Catalog, *args: Any) -> Any:
+        if looking.is_set():
+            storing.set()
+            assert store.wait(20)
+        return put_rows(catalog, *args)
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await add_root(wire, root)
+        assert await ids(wire) == ["session-p1", "session-p2"]
+        await wire.call("session/open", session_id="session-p2")
+        put(root / WORK, "new", pi_file("session-p3", "c"))
+        with monkeypatch.context() as patched:
+            patched.setattr(FolderScanner, "run", run_later)
+            patched.setattr(Catalog, "put", put_later)
+            # Two lists wait for scans, then a third one stores a row of the open session.
+            lists = [await other.request("session/list") for _ in range(2)]
+            while len(daemon.service.live_catalog._waiting) < 2:
+                await checkpoint()
+            assert await to_thread.run_sync(looking.wait, 20)
+            await append(wire, "last", "words", session_id="session-p2")
+            lists.append(await other.request("session/list"))
+            assert await to_thread.run_sync(storing.wait, 20)
+            removal = await wire.request("catalog/roots", action="remove", path=str(root))
+            while daemon.service.store.roots.current:
+                await checkpoint()
+            look.set()
+            while len(scanned) < 2:
+                await checkpoint()
+            store.set()
+            await wire.answer(removal)
+            for listing in lists:
+                await other.answer(listing)
+        assert await ids(wire) == []
 
 
 async def test_a_file_in_the_place_of_a_link_is_listed(real_house: House, root: Path) -> None:

@@ -11,7 +11,8 @@ Rule 4: of several files with one session id the first in the layout's order is 
 other files are listed as unreadable. A file of a root never gets an id that another file has.
 
 Rule 5: what was listed because of a root leaves the catalog with the root (`root_folders` says how
-roots are looked at).
+roots are looked at). One scan works with one set of roots. Roots that change meanwhile are the next
+scan's.
 
 Blocking, for worker threads, one scan at a time.
 """
@@ -91,7 +92,7 @@ class FolderScanner:
         self._claims = FileIndex(self._layout)
         self.root_folders = RootFolders(self._files, self._roots, self._notices, self._monotonic)
         self._listed_roots: tuple[Root, ...] | None = None
-        """The roots whose sessions are listed; None while the catalog was not asked."""
+        """The roots of the last scan; None while the catalog was not asked."""
         self._known_at: dict[str, str] = {}
         self._doubtful: set[str] = set()
         # The state of files that are no sessions, with the time that a change of permissions sets.
@@ -174,13 +175,13 @@ class FolderScanner:
 
     # -- the scan ----------------------------------------------------------------------
 
-    def run(self, tell: Tell, report: Report) -> None:
+    def run(self, roots: tuple[Root, ...], tell: Tell, report: Report) -> None:
         """Look, and store the changes. `tell` gets each transaction. Raises StorageError."""
         self._running = True
         expected, self._expected = self._expected, set()
         try:
             with telling("look through", self._layout.root):
-                self._run(expected, tell, report)
+                self._run(roots, expected, tell, report)
         except BaseException:
             # Half a scan is void: the next one begins with the catalog's state.
             expected |= self._expected
@@ -190,18 +191,20 @@ class FolderScanner:
         finally:
             self._running = False
 
-    def _run(self, expected: set[str], tell: Tell, report: Report) -> None:
+    def _run(self, roots: tuple[Root, ...], expected: set[str], tell: Tell, report: Report) -> None:
         self._catalog.file.look()
         generation = self._catalog.file.generation
         if generation != self._generation:
             self._forget()
         known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
-        touched = self._look(expected, known)
+        touched = self._look(roots, expected, known)
         self._settle(touched, tell, report)
-        self._settle_roots()
+        self._settle_roots(roots)
         self._generation = generation
 
-    def _look(self, expected: set[str], known: dict[str, Known] | None) -> list[str]:
+    def _look(
+        self, roots: tuple[Root, ...], expected: set[str], known: dict[str, Known] | None
+    ) -> list[str]:
         """Return the sessions whose files changed, in the order of their ids."""
         full = self._monotonic() >= self._next_full
         touched: dict[str, None] = dict.fromkeys(expected)
@@ -212,11 +215,11 @@ class FolderScanner:
             # An older version may have recorded one file as two sessions.
             often = Counter(row.path for row in listed)
             self._doubtful = {path for path, count in often.items() if count > 1}
-        touched |= dict.fromkeys(self._look_left())
+        touched |= dict.fromkeys(self._look_left(roots))
         for folder in self._claims.folders:
             if full or self._folders.has_changed(folder):
                 touched |= dict.fromkeys(self._take_in(self._look_into(folder, full=full)))
-        for look in self.root_folders.look(full=full):
+        for look in self.root_folders.look(roots, full=full):
             touched |= dict.fromkeys(self._take_in(look))
         for path, session_id in self._known_at.items():
             if self._is_elsewhere(path):
@@ -233,24 +236,22 @@ class FolderScanner:
             if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
                 yield row.session_id
 
-    def _look_left(self) -> Iterable[str]:
+    def _look_left(self, roots: tuple[Root, ...]) -> Iterable[str]:
         """Yield the sessions that are listed because of a root that is no root any more."""
-        current = self._roots.current
-        if self._listed_roots is not current:
-            for path in self._catalog.roots() - {root.path for root in current}:
+        if self._listed_roots is not roots:
+            for path in self._catalog.roots() - {root.path for root in roots}:
                 for row in self._catalog.below(path):
                     self._left[row.path] = row.session_id
                     yield row.session_id
 
-    def _settle_roots(self) -> None:
-        """Record the current roots as those whose sessions are listed; erase what left with a root."""
-        current = self._roots.current
-        if self._listed_roots is not current:
+    def _settle_roots(self, roots: tuple[Root, ...]) -> None:
+        """Record the roots whose sessions are listed; erase what left with a root."""
+        if self._listed_roots is not roots:
             left = list(self._left.values())
-            self._catalog.set_roots({root.path for root in current}, left)
+            self._catalog.set_roots({root.path for root in roots}, left)
             if left:
                 self._store.texts.forget(left)
-            self._listed_roots = current
+            self._listed_roots = roots
             self._left = {}
 
     def _look_into(self, folder: Path, *, full: bool) -> Look:

@@ -88,6 +88,8 @@ class LiveCatalog:
         self._environment = environment
         self._actors = actors
         self._roots = store.roots
+        # The roots that scans list. They change in the same turn as what hides open sessions.
+        self._scanned_roots = store.roots.current
         self._notices = notices
         self._scanner = FolderScanner(store, environment.monotonic, has_open, notices)
         self._dirty: set[SessionActor] = set()
@@ -160,17 +162,20 @@ class LiveCatalog:
         if self._scanner.root_folders.must_be_polled:
             self._wake.set()
 
-    def roots_changed(self, before: Sequence[Root]) -> None:
+    async def roots_changed(self, before: Sequence[Root]) -> None:
         """Record that there are other roots now: open sessions may come into lists, or leave them."""
-        for actor in self._actors():
-            opened = actor.opened
-            if opened.elsewhere and opened.path is not None:
-                if self._roots.holds(opened.path):
-                    opened.hidden = False
-                    self.touch(actor)
-                elif is_in(before, opened.path):
-                    opened.hidden = True
-                    self._dirty.discard(actor)
+        # A store that is under way may still list a session that is hidden here.
+        async with self._turn:
+            for actor in self._actors():
+                opened = actor.opened
+                if opened.elsewhere and opened.path is not None:
+                    if self._roots.holds(opened.path):
+                        opened.hidden = False
+                        self.touch(actor)
+                    elif is_in(before, opened.path):
+                        opened.hidden = True
+                        self._dirty.discard(actor)
+            self._scanned_roots = self._roots.current
         self._wake.set()
 
     def scan_now(self) -> None:
@@ -294,7 +299,8 @@ class LiveCatalog:
         async with self._scanning:
             changes = Changes(self._words)
             rebuilt = False
-            if self._roots.current:
+            roots = self._scanned_roots
+            if roots:
                 self._notices.begin()
 
             def work() -> None:
@@ -305,6 +311,7 @@ class LiveCatalog:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
                 self._scanner.run(
+                    roots,
                     lambda before, rows, gone: changes.add(before, rows, gone, known),
                     self._report,
                 )

@@ -73,7 +73,7 @@ class RootFolders:
         self._notices = notices
         self._monotonic = monotonic
         self._mtimes = MtimeCache(files)
-        self._current: tuple[Root, ...] = ()
+        self._looked_at: tuple[Root, ...] = ()
         # The folders directly below each root, by the name that leads there.
         self._below: dict[Path, dict[str, Path]] = {}
         self._next_full = float("-inf")
@@ -84,7 +84,7 @@ class RootFolders:
         Costs one call of the system for all folders whose changes are told.
         """
         return (
-            self._roots.current is not self._current
+            self._roots.current is not self._looked_at
             or self._notices.has_any()
             or any(self._mtimes.has_changed(folder) for folder in self._untold())
         )
@@ -97,14 +97,14 @@ class RootFolders:
     def _untold(self) -> Iterator[Path]:
         return (folder for folder in self.folders if not self._notices.covers(folder))
 
-    def look(self, *, full: bool) -> Iterator[Look]:
+    def look(self, roots: tuple[Root, ...], *, full: bool) -> Iterator[Look]:
         """Look at what may have changed; `full` also at the files of folders that are not told."""
-        self._current, told = self._roots.current, self._notices.take()
+        self._looked_at, told = roots, self._notices.take()
         now = self._monotonic()
         if now >= self._next_full:
             self._next_full = now + ROOT_SCAN_SECONDS
             told |= dict.fromkeys(self.folders)
-        tops = [Path(root.path) for root in self._current]
+        tops = [Path(root.path) for root in roots]
         wanted: dict[Path, None] = {}
         for top in tops:
             wanted[top] = None

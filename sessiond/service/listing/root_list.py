@@ -75,7 +75,7 @@ class RootList:
             before = self._store.roots.current
             with CancelScope(shield=True):
                 await to_thread.run_sync(change)
-            self._live_catalog.roots_changed(before)
+                await self._live_catalog.roots_changed(before)
         return await self.look()
 
     # -- changes -----------------------------------------------------------------------
