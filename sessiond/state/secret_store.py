@@ -13,7 +13,8 @@ from sessiond.journal.disk.failures import printable
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import DocumentFolder
-from sessiond.state.keys import Key, KeyFile, KeySettings, KeySource, keys_in, new_key
+from sessiond.state.key_file import KeyFile, KeySource
+from sessiond.state.keys import Key, KeySettings, keys_in, new_key
 from sessiond.state.vault import Vault
 
 __all__ = ["SecretStore"]

@@ -8,7 +8,8 @@ forms. A file whose name only begins like one of them belongs to the user.
     <session id>.place                    where the file of a draft belongs, if not in the profile
     <file>.torn-<stamp>                   what an opening cut from the end of a file
     <file>.torn-<stamp>-2                 a second such copy with that stamp
-    .sessiond-<32 hex digits>.new         a file that is not finished
+    .sessiond-<32 hex digits>.new         a file that is not finished; of a key file, the first 16 digits
+                                          stand for the name of the key file
     <namespace>.json                      a namespace of the state store
     <namespace>.json.aside-<stamp>        a file that had the name of a namespace and was none
     <namespace>.json.aside-<stamp>-2      a second such file with that stamp
@@ -24,10 +25,12 @@ In the trash the name of a session or a draft may be followed by
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
 
+from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import is_namespace, is_session_id
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "is_session_in_trash",
     "is_torn_end",
     "is_unfinished",
+    "is_unfinished_key",
     "namespace_aside",
     "namespace_in",
     "note_id_in",
@@ -48,6 +52,7 @@ __all__ = [
     "torn_end_name",
     "torn_ending",
     "trashed_id",
+    "unfinished_key_name",
     "unfinished_name",
     "without_number",
 ]
@@ -68,6 +73,7 @@ _ORIGIN: Final = rf"(?as).*\.origin(?:\.{_NUMBER})?"
 _NUMBERED: Final = rf"(?a)\.{_NUMBER}"
 _DOCUMENT: Final = ".json"
 _ASIDE: Final = re.compile(rf"(.+)\.aside-{_STAMP}(?:-{_NUMBER})?", re.ASCII)
+_KEY_DIGITS: Final = 16
 _UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
 
 
@@ -139,6 +145,20 @@ def unfinished_name(digits: str) -> str:
 def is_unfinished(name: str) -> bool:
     """Return whether a name is the temporary name of an unfinished file."""
     return _UNFINISHED.fullmatch(name) is not None
+
+
+def unfinished_key_name(of: str, digits: str) -> str:
+    """Return the temporary name of a new key file for the name `of`, from 32 random hex digits."""
+    return unfinished_name(_key_digits(of) + digits[_KEY_DIGITS:])
+
+
+def is_unfinished_key(name: str, of: str) -> bool:
+    """Return whether a name is the temporary name of an unfinished key file for the name `of`."""
+    return is_unfinished(name) and name.startswith(f".sessiond-{_key_digits(of)}")
+
+
+def _key_digits(of: str) -> str:
+    return sha256_hex(b"sessiond key file\0" + os.fsencode(of))[:_KEY_DIGITS]
 
 
 def trashed_id(name: str) -> str | None:

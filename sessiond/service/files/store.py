@@ -48,7 +48,7 @@ from sessiond.state import codec
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import DocumentFolder
-from sessiond.state.keys import KeySource
+from sessiond.state.key_file import KeySource
 from sessiond.state.secret_store import SecretStore
 
 __all__ = ["Store"]

@@ -114,12 +114,16 @@ class Secrets:
         return await self._with_vault(namespace, act, reads=True)
 
     async def resume(self) -> None:
-        """Finish a rotation that an earlier daemon began. Reports what keeps it from that."""
+        """Finish a rotation that an earlier daemon began; remove a key file that it left unfinished.
+
+        Reports what keeps a rotation from its end.
+        """
         if not self._store.documents.by_namespace:
             # A start without secrets does not ask for the place of the key.
             return
         try:
             settings = self._store.settings
+            await to_thread.run_sync(self._store.key_file().remove_unfinished)
             if settings.command or settings.is_shared:
                 return
             async with self._rotating:
