@@ -90,6 +90,13 @@ def folder_for_a_file(shell: Shell) -> Callable[[], object]:
     return path.rmdir
 
 
+def open_key(shell: Shell) -> Callable[[], object]:
+    shell.run("printf %s secret | sessiond secret set api token")
+    (path,) = Path(shell.environment["HOME"]).glob(".config/sessiond/keys/*.key")
+    path.chmod(0o640)
+    return lambda: path.chmod(0o600)
+
+
 @pytest.mark.parametrize(
     ("damage", "check", "said"),
     [
@@ -100,6 +107,7 @@ def folder_for_a_file(shell: Shell) -> Callable[[], object]:
         (twin, "files", "is the session of that id"),
         (draft_beside, "files", "pending"),
         (folder_for_a_file, "files", "folder"),
+        (open_key, "key", "other users (mode 0640)"),
     ],
 )
 def test_one_thing_that_is_wrong_is_one_finding(

@@ -19,8 +19,8 @@ def doctor(ctx: click.Context, /, place: DaemonPlace, *, as_json: bool) -> None:
     """Examine a whole profile and print what is wrong and what to do.
 
     The checks: configuration, folders, socket, daemon, indexes, disk, every session file and draft,
-    state and secrets, the trash, locks, and remains of crashes. No check changes a file or starts a
-    daemon. Exit status 1 if something is wrong; then each line that begins with !! says what to do.
+    state, secrets and their key file, the trash, locks, and remains of crashes. No check changes a
+    file or starts a daemon. Exit status 1 if something is wrong; then each line that begins with !! says what to do.
     With --json: {"ok", "checks": [{"check", "ok", "what", "next"}]}.
     """
     from sessiond.cli.offline.examination import examine, told

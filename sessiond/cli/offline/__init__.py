@@ -5,6 +5,6 @@ found_files.py       session files in folders that a user names
 lines.py             lines as `dump` shows them
 examination.py       `doctor` on folders, socket, daemon, disk
 examined_files.py    `doctor` on session files
-examined_state.py    `doctor` on the state store and the secrets
+examined_state.py    `doctor` on the state store, the secrets and their key
 examined_remains.py  `doctor` on what crashes and deletes left
 """
