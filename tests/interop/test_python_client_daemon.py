@@ -22,6 +22,7 @@ from sessiond_client import (
     Event,
     Flushed,
     RpcError,
+    StateChanged,
     Synced,
     connect,
     connect_blocking,
@@ -198,13 +199,39 @@ def test_the_blocking_client_is_told_of_the_catalog(daemon: Daemon, socket_path:
         assert next(hints).session_id == made.session.id
 
 
+async def test_hints_of_the_state_store_go_on_after_the_daemon_was_killed(
+    daemon: Daemon, socket_path: Path
+) -> None:
+    async with connect(socket_path, **PATIENT) as client, client.subscribe_state("ui") as hints:
+        start = hints.revision
+        assert start is not None
+        await client.state_set("other", "theme", "dark")
+        first = await client.state_set("ui", "theme", "dark")
+        assert await anext(hints) == StateChanged(first.revision, "ui", "theme", "set")
+        assert first.revision > start
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        second = await client.state_set("ui", "theme", "light", expected_revision=first.revision)
+        # The hint of this change was lost with the connection, or comes behind the one of "many".
+        many = await anext(hints)
+        assert (many.namespace, many.key, many.change) == ("ui", None, "many")
+        assert (await client.state_get("ui", "theme")).revision == second.revision
+        await client.state_delete("ui", "theme")
+        while (hint := await anext(hints)).change != "deleted":
+            assert hint == StateChanged(second.revision, "ui", "theme", "set")
+
+
+def test_the_blocking_client_is_told_of_the_state_store(daemon: Daemon, socket_path: Path) -> None:
+    with connect_blocking(socket_path, **PATIENT) as client, client.subscribe_state() as hints:
+        stored = client.state_set("ui", "theme", "dark")
+        assert next(hints) == StateChanged(stored.revision, "ui", "theme", "set")
+
+
 def test_every_method_has_a_helper() -> None:
     schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
     # The handshakes, and what a subscription does by itself.
     own = {"initialize", "initialized", "shutdown", "exit", "session/unsubscribe"}
-    own |= {"catalog/unsubscribe"}
-    # The hints of the state store have no iterator: a program reads the values when it needs them.
-    own |= {"state/subscribe", "state/unsubscribe"}
+    own |= {"catalog/unsubscribe", "state/unsubscribe"}
     named = {
         "session/import": "import_",
         "retention/run": "retention_run",
@@ -221,6 +248,7 @@ def test_every_method_has_a_helper() -> None:
         for method in schema["methods"]
         if method.startswith(("state/", "secret/"))
     }
+    named["state/subscribe"] = "subscribe_state"
     missing = [
         method
         for method in schema["methods"]

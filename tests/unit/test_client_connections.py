@@ -16,6 +16,7 @@ from sessiond_client import (
     BlockingCatalogSubscription,
     BlockingClient,
     BlockingOffer,
+    BlockingStateSubscription,
     BlockingSubscription,
     CatalogChanged,
     CatalogSubscription,
@@ -34,6 +35,8 @@ from sessiond_client import (
     Replaced,
     RpcError,
     Signal,
+    StateChanged,
+    StateSubscription,
     Subscription,
     Synced,
     Timeout,
@@ -45,7 +48,7 @@ from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.reach import Port, Reach
 from sessiond_client.steps import Wait
-from sessiond_client.stream import CatalogFeed
+from sessiond_client.stream import HintFeed, Stream
 from tests.kit.limits import set_limits
 from tests.unit.client_rig import DRAINING, OVERLOADED, SETUP, exchange_with, new_call
 from tests.unit.far_end import Daemon
@@ -56,7 +59,7 @@ def feed_with(**options: Any) -> tuple[Feed, Daemon]:
     return feed, Daemon(feed)
 
 
-def taken(feed: Feed) -> list[Any]:
+def taken(feed: Stream[Any]) -> list[Any]:
     """Return what the consumer gets: the seqs of entry events, and all other events unchanged."""
     events: list[Any] = []
     while (event := feed.take()) is not None:
@@ -416,7 +419,7 @@ def test_a_flush_that_a_closed_session_refuses_is_asked_for_again() -> None:
 
 
 def test_hints_of_the_catalog_that_may_have_been_missed_are_made_up_for() -> None:
-    feed = CatalogFeed(SETUP, deadline=30.0)
+    feed = HintFeed(SETUP, CatalogChanged, {}, deadline=30.0)
     daemon = Daemon(feed)
     (request,) = daemon.connect()
     assert (request["method"], request["params"]) == ("catalog/subscribe", {})
@@ -431,6 +434,27 @@ def test_hints_of_the_catalog_that_may_have_been_missed_are_made_up_for() -> Non
         daemon.connect()
         daemon.answer(1, {"revision": revision})
         assert feed.take() == hint
+    assert feed.revision == 8
+
+
+@pytest.mark.parametrize("params", [{}, {"namespace": "settings"}])
+def test_a_hint_of_the_state_store_follows_every_lost_connection(params: dict[str, str]) -> None:
+    feed = HintFeed(SETUP, StateChanged, params, deadline=30.0)
+    daemon = Daemon(feed)
+    (request,) = daemon.connect()
+    assert (request["method"], request["params"]) == ("state/subscribe", params)
+    daemon.answer(1, {"revision": 5})
+    assert (feed.is_started, feed.take()) == (True, None)
+    told = {"revision": 7, "namespace": "settings", "key": "theme", "change": "set"}
+    daemon.say(method="catalog/changed", params={"revision": 9})
+    daemon.say(method="state/changed", params=told)
+    assert taken(feed) == [StateChanged(7, "settings", "theme", "set")]
+    # A change with a lower revision may have become durable meanwhile, so an equal one shows nothing.
+    for revision in (7, 8):
+        daemon.lose()
+        daemon.connect()
+        daemon.answer(1, {"revision": revision})
+        assert taken(feed) == [StateChanged(revision, params.get("namespace"), None, "many")]
     assert feed.revision == 8
 
 
@@ -499,6 +523,7 @@ def test_every_entry_comes_once_and_in_order_whatever_breaks(
         (Client, BlockingClient),
         (Subscription, BlockingSubscription),
         (CatalogSubscription, BlockingCatalogSubscription),
+        (StateSubscription, BlockingStateSubscription),
         (Offer, BlockingOffer),
     ],
 )

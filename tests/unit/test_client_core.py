@@ -196,7 +196,8 @@ def test_a_key_stands_for_the_ids_and_what_is_wrong_goes_to_the_daemon() -> None
 
 
 @pytest.mark.parametrize(
-    "method", ["subscribe", "session/unsubscribe", "session/flush", "catalog/subscribe"]
+    "method",
+    ["subscribe", "session/unsubscribe", "session/flush", "catalog/subscribe", "state/subscribe"],
 )
 def test_what_belongs_to_one_connection_is_no_plain_call(method: str) -> None:
     with pytest.raises(ValueError, match="subscribe"):

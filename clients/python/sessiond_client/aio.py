@@ -27,20 +27,21 @@ from sessiond_client.events import Event
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.generated.async_methods import AsyncMethods
-from sessiond_client.generated.messages import CatalogChanged, Cursor
+from sessiond_client.generated.messages import CatalogChanged, Cursor, StateChanged
 from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
 from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.offering import Asked, Offering
 from sessiond_client.reach import way_to
-from sessiond_client.stream import CatalogFeed, Stream
+from sessiond_client.stream import HintFeed, Stream
 from sessiond_client.task_leases import HeldLease
 from sessiond_client.task_waiting import TaskWaiter
 from sessiond_client.wire import READ_ANY
 
-__all__ = ["CatalogSubscription", "Client", "Offer", "Subscription", "connect"]
+__all__ = ["CatalogSubscription", "Client", "Offer", "StateSubscription", "Subscription", "connect"]
 
 S = TypeVar("S", bound=Stream[Any])
 E = TypeVar("E")
+H = TypeVar("H", bound=CatalogChanged | StateChanged)
 
 _NEW_ENTRY_ID: Final = partial(secrets.token_hex, 16)
 
@@ -102,13 +103,19 @@ class Subscription(_Items[Feed, Event]):
         self._driver.act(self._driver.conversation.flush)
 
 
-class CatalogSubscription(_Items[CatalogFeed, CatalogChanged]):
-    """Hints of the catalog, endless. Ends when it or its client is closed."""
-
+class _Hints(_Items[HintFeed[H], H]):
     @property
     def revision(self) -> int | None:
         """The newest revision known; None before the first answer."""
         return self._driver.conversation.revision
+
+
+class CatalogSubscription(_Hints[CatalogChanged]):
+    """Hints of the catalog, endless. Ends when it or its client is closed."""
+
+
+class StateSubscription(_Hints[StateChanged]):
+    """Hints of the state store, endless. Ends when it or its client is closed."""
 
 
 class Offer(_Items[Offering, Asked]):
@@ -190,8 +197,16 @@ class Client(AsyncMethods):
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> CatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
-        feed = CatalogFeed(self._setup, deadline=self._deadline(options))
+        feed = HintFeed(self._setup, CatalogChanged, {}, deadline=self._deadline(options))
         return CatalogSubscription(*self._driven(feed))
+
+    def subscribe_state(
+        self, namespace: str | None = None, **options: Unpack[Timed]
+    ) -> StateSubscription:
+        """Iterate hints that values have changed. `timeout` bounds the first answer only."""
+        params = {} if namespace is None else {"namespace": namespace}
+        feed = HintFeed(self._setup, StateChanged, params, deadline=self._deadline(options))
+        return StateSubscription(*self._driven(feed))
 
     def offer(self, **options: Unpack[OfferOptions]) -> Offer:
         """Offer help to the daemon inside the `async with`: what it asks, each to be answered.

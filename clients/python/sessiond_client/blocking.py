@@ -29,12 +29,12 @@ from sessiond_client.events import Event
 from sessiond_client.exchange import Exchange
 from sessiond_client.feed import Feed
 from sessiond_client.generated.blocking_methods import BlockingMethods
-from sessiond_client.generated.messages import CatalogChanged, Cursor
+from sessiond_client.generated.messages import CatalogChanged, Cursor, StateChanged
 from sessiond_client.generated.options import AcquireOptions, SubscribeOptions
 from sessiond_client.limits import TIMEOUT_DEFAULT
 from sessiond_client.offering import Asked, Offering
 from sessiond_client.reach import way_to
-from sessiond_client.stream import CatalogFeed, Stream
+from sessiond_client.stream import HintFeed, Stream
 from sessiond_client.thread_leases import BlockingHeldLease
 from sessiond_client.thread_waiting import ThreadWaiter
 from sessiond_client.wire import READ_ANY
@@ -43,12 +43,14 @@ __all__ = [
     "BlockingCatalogSubscription",
     "BlockingClient",
     "BlockingOffer",
+    "BlockingStateSubscription",
     "BlockingSubscription",
     "connect_blocking",
 ]
 
 S = TypeVar("S", bound=Stream[Any])
 E = TypeVar("E")
+H = TypeVar("H", bound=CatalogChanged | StateChanged)
 
 _NEW_ENTRY_ID: Final = partial(secrets.token_hex, 16)
 
@@ -110,13 +112,19 @@ class BlockingSubscription(_Items[Feed, Event]):
         self._driver.act(self._driver.conversation.flush)
 
 
-class BlockingCatalogSubscription(_Items[CatalogFeed, CatalogChanged]):
-    """Hints of the catalog, endless. Ends when it or its client is closed."""
-
+class _Hints(_Items[HintFeed[H], H]):
     @property
     def revision(self) -> int | None:
         """The newest revision known; None before the first answer."""
         return self._driver.conversation.revision
+
+
+class BlockingCatalogSubscription(_Hints[CatalogChanged]):
+    """Hints of the catalog, endless. Ends when it or its client is closed."""
+
+
+class BlockingStateSubscription(_Hints[StateChanged]):
+    """Hints of the state store, endless. Ends when it or its client is closed."""
 
 
 class BlockingOffer(_Items[Offering, Asked]):
@@ -200,8 +208,16 @@ class BlockingClient(BlockingMethods):
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> BlockingCatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
-        feed = CatalogFeed(self._setup, deadline=self._deadline(options))
+        feed = HintFeed(self._setup, CatalogChanged, {}, deadline=self._deadline(options))
         return BlockingCatalogSubscription(*self._driven(feed))
+
+    def subscribe_state(
+        self, namespace: str | None = None, **options: Unpack[Timed]
+    ) -> BlockingStateSubscription:
+        """Iterate hints that values have changed. `timeout` bounds the first answer only."""
+        params = {} if namespace is None else {"namespace": namespace}
+        feed = HintFeed(self._setup, StateChanged, params, deadline=self._deadline(options))
+        return BlockingStateSubscription(*self._driven(feed))
 
     def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
         """BlockingOffer help to the daemon inside the `with`: what it asks, each to be answered.

@@ -49,6 +49,7 @@ _SUBSCRIBING: Final = frozenset(
     {
         *("session/subscribe", "session/unsubscribe", "session/flush"),
         *("catalog/subscribe", "catalog/unsubscribe"),
+        *("state/subscribe", "state/unsubscribe"),
     }
 )
 
@@ -69,7 +70,9 @@ class Call:
         name = ALIASES.get(method, method)
         if name in _SUBSCRIBING and params.get("durability") is None:
             # It belongs to one connection, and its events to one that is read as they are wanted.
-            raise ValueError(f"{name}: use client.subscribe() or client.subscribe_catalog()")
+            raise ValueError(
+                f"{name}: use client.subscribe(), subscribe_catalog() or subscribe_state()"
+            )
         self.method = method
         self.params = _with_ids(params, new_id) if name == "session/append" else params
         self.resend = _resend_of(name, params)

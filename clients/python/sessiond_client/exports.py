@@ -8,11 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from sessiond_client.aio import CatalogSubscription, Client, Offer, Subscription, connect
+    from sessiond_client.aio import (
+        CatalogSubscription,
+        Client,
+        Offer,
+        StateSubscription,
+        Subscription,
+        connect,
+    )
     from sessiond_client.blocking import (
         BlockingCatalogSubscription,
         BlockingClient,
         BlockingOffer,
+        BlockingStateSubscription,
         BlockingSubscription,
         connect_blocking,
     )
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
         Present,
         Replaced,
         Signal,
+        StateChanged,
         Synced,
     )
     from sessiond_client.generated.requests import (
@@ -62,6 +71,7 @@ __all__ = [
     "BlockingClient",
     "BlockingHeldLease",
     "BlockingOffer",
+    "BlockingStateSubscription",
     "BlockingSubscription",
     "CatalogChanged",
     "CatalogSubscription",
@@ -86,6 +96,8 @@ __all__ = [
     "RpcError",
     "SessiondClientError",
     "Signal",
+    "StateChanged",
+    "StateSubscription",
     "Subscription",
     "Summarize",
     "Synced",
@@ -104,6 +116,7 @@ HOMES: Final[dict[str, str]] = {
     "BlockingClient": "blocking",
     "BlockingHeldLease": "thread_leases",
     "BlockingOffer": "blocking",
+    "BlockingStateSubscription": "blocking",
     "BlockingSubscription": "blocking",
     "CatalogChanged": "events",
     "CatalogSubscription": "aio",
@@ -128,6 +141,8 @@ HOMES: Final[dict[str, str]] = {
     "RpcError": "errors",
     "SessiondClientError": "errors",
     "Signal": "events",
+    "StateChanged": "events",
+    "StateSubscription": "aio",
     "Subscription": "aio",
     "Summarize": "generated.requests",
     "Synced": "events",

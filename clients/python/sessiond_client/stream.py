@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Raw
 
@@ -21,11 +22,12 @@ from sessiond_client.errors import (
     SessiondClientError,
     Timeout,
 )
-from sessiond_client.generated.messages import CatalogChanged, WatchResult
+from sessiond_client.generated.messages import CatalogChanged, StateChanged, WatchResult
 
-__all__ = ["SUBSCRIBE_ID", "CatalogFeed", "Stream"]
+__all__ = ["SUBSCRIBE_ID", "HintFeed", "Stream"]
 
 E = TypeVar("E")
+H = TypeVar("H", bound=CatalogChanged | StateChanged)
 
 SUBSCRIBE_ID: Final = 1
 
@@ -91,8 +93,8 @@ class Stream(Conversation, Generic[E]):
         self.error = error
 
 
-class CatalogFeed(Stream[CatalogChanged]):
-    """Hints that lists show something else; what is true is what `list` says.
+class HintFeed(Stream[H]):
+    """Hints that something has changed; what is true is what `list` and `state_get` say.
 
     A hint that may have been missed while there was no connection is made up for by one that says "many".
     """
@@ -100,18 +102,28 @@ class CatalogFeed(Stream[CatalogChanged]):
     revision: int | None = None
     """The newest one known."""
 
+    def __init__(
+        self, setup: Setup, kind: type[H], params: Mapping[str, Any], *, deadline: float
+    ) -> None:
+        """Take the hints of a kind; `params` are those of the subscription and of a "many"."""
+        super().__init__(setup, deadline=deadline)
+        self._kind = kind
+        self._params = params
+        self._area = "catalog" if kind is CatalogChanged else "state"
+
     def _begin(self) -> None:
-        self.outgoing.put(wire.request(SUBSCRIBE_ID, "catalog/subscribe", {}))
+        self.outgoing.put(wire.request(SUBSCRIBE_ID, f"{self._area}/subscribe", self._params))
 
     def _result(self, call_id: int, result: Raw) -> None:  # noqa: ARG002 - there is one request
         revision = wire.read(WatchResult, result).revision
-        if self.revision is not None and revision != self.revision:
-            self.ready.append(CatalogChanged(revision))
+        # Namespaces become durable in any order, so the store's revision does not show what was missed.
+        if self.revision is not None and (self._area == "state" or revision != self.revision):
+            self.ready.append(self._kind(revision, **self._params))
         self.revision = revision
         self.is_started = True
 
     def _notification(self, method: str, params: Raw) -> None:
-        if method == "catalog/changed":
-            changed = wire.read(CatalogChanged, params)
+        if method == f"{self._area}/changed":
+            changed = wire.read(self._kind, params)
             self.revision = changed.revision
             self.ready.append(changed)

@@ -12,10 +12,10 @@ _PACKAGE: Final = "sessiond_client"
 
 # The exported names by the modules that define them.
 _EXPORTS: Final = {
-    "aio": "CatalogSubscription Client Offer Subscription connect",
+    "aio": "CatalogSubscription Client Offer StateSubscription Subscription connect",
     "blocking": (
-        "BlockingCatalogSubscription BlockingClient BlockingOffer BlockingSubscription"
-        " connect_blocking"
+        "BlockingCatalogSubscription BlockingClient BlockingOffer BlockingStateSubscription"
+        " BlockingSubscription connect_blocking"
     ),
     "errors": (
         "ClientClosed ConnectionLost LeaseLost ProtocolViolation RpcError SessiondClientError"
@@ -23,7 +23,7 @@ _EXPORTS: Final = {
     ),
     "events": (
         "CatalogChanged Changed Cursor Departure EntryEvent Event Flushed Lagged Notice Presence Present"
-        " Replaced Signal Synced"
+        " Replaced Signal StateChanged Synced"
     ),
     "generated.requests": "BeforeBranch BeforeCompact BeforeFork BeforeSwitch Summarize",
     "offering": "Asked",
