@@ -4,7 +4,7 @@ Rule 1: a prompt is durable before its sender's answer and before any subscriber
 in a namespace of the state store that clients cannot write to, and waits over restarts.
 Rule 2: an agent takes a prompt by an append of an entry with the prompt's id. The log then proves
 that the prompt was taken, so neither a kill nor a retry gives it to the agent twice.
-Rule 3: the prompts of a session in memory wait in memory.
+Rule 3: the prompts of a session in memory wait in memory, and go to the disk with the session.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class Queues:
         the errors of the state store.
         """
         if not actor.in_memory:
+            # Prompts that the disk refused go first: a retry of one of them is a duplicate.
+            self.bring_to_disk(actor)
             act = partial(_add, actor=actor, queue_id=queue_id, prompt=prompt)
             return self._states.submit(QUEUES, act).get
         document = self._in_memory.setdefault(actor, Document(QUEUES))
@@ -91,6 +93,29 @@ class Queues:
             return queued
 
         return added
+
+    def bring_to_disk(self, actor: SessionActor) -> Callable[[], Awaitable[None]] | None:
+        """Store the prompts of a session that has left the memory; None if there are none to store.
+
+        The function that is returned waits until they are durable. Waiting raises the errors of the
+        state store; the prompts wait in memory then, and a later call stores them.
+        """
+        kept = self._in_memory.get(actor)
+        if kept is None or actor.in_memory:
+            return None
+
+        def act(draft: Draft) -> None:
+            for key, record in kept.records.items():
+                if draft.get(key) is None:
+                    draft.put(Write(key, record.value))
+
+        outcome = self._states.submit(QUEUES, act)
+
+        async def stored() -> None:
+            await outcome.get()
+            self._in_memory.pop(actor, None)
+
+        return stored
 
     def waiting(
         self,
@@ -112,7 +137,9 @@ class Queues:
         def look(document: Document) -> Any:
             found = [*_waiting(document, actor)]
             if kept is not None:
-                found += _waiting(kept, actor)
+                # The disk has them as well once they were brought there.
+                stored = {one.queue_id for _, one in found}
+                found += [one for one in _waiting(kept, actor) if one[1].queue_id not in stored]
             return show([one for _, one in sorted(found, key=_place)])
 
         def act(draft: Draft) -> Any:

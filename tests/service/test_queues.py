@@ -85,6 +85,38 @@ async def test_prompts_wait_over_a_restart_and_an_unloaded_session(house: House)
         assert await waiting(wire) == ["q1"]
 
 
+async def test_prompts_in_memory_go_to_the_disk_with_their_session(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="never")
+        await queue(wire, LATER, "q1")
+        await queue(wire, STEER, "q2")
+        await queue(wire, STEER, "q3")
+        # The first one is that of the session's file.
+        house.disk.fail("rename", nth=2, errno=errno.ENOSPC)
+        to_disk = {"session_id": SESSION, "persist": "immediate"}
+        refused = await wire.refusal("session/update", **to_disk)
+        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ENOSPC")
+        assert await waiting(wire, done=["q3"]) == ["q2", "q1"]
+        assert (await wire.call("session/update", **to_disk))["session"]["persisted"]
+        # The sender's answer was lost.
+        assert await queue(wire, LATER, "q1") == {"queue_id": "q1", "duplicate": True}
+        assert await waiting(wire) == ["q2", "q1"]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await waiting(wire) == ["q2", "q1"]
+
+
+async def test_a_retry_stores_what_the_disk_refused_with_its_session(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="never")
+        await queue(wire, STEER, "q1")
+        house.disk.fail("rename", nth=2, errno=errno.ENOSPC)
+        await wire.refusal("session/update", session_id=SESSION, persist="immediate")
+        assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
+        await queue(wire, STEER, "q2")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await waiting(wire) == ["q1", "q2"]
+
+
 async def test_subscribers_learn_of_a_prompt_once_and_only_when_it_is_durable(
     house: House,
 ) -> None:

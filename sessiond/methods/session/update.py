@@ -24,6 +24,8 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Sess
 from sessiond.methods.session.get import SessionResult
 from sessiond.model.entries import SessionInfoEntry
 from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.inbox import Command
 from sessiond.service.files.promotion import require_forward
 from sessiond.service.log.session_info import Persist
@@ -105,12 +107,28 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
 
     command = Command(
         call,
-        lambda _receipt, _durability: SessionResult(actor.opened.whole()),
+        lambda _receipt, _durability: _answer(client, call, actor),
         stage,
         reads=prompt_seqs if made else None,
         act=store if wanted is not None else None,
     )
     actor.submit(command)
+    return DEFERRED
+
+
+def _answer(client: Client, call: Call[Client], actor: SessionActor) -> Any:
+    """Answer with the session, once its prompts are on the disk if the session came there."""
+    shown = SessionResult(actor.opened.whole())
+    stored = client.service.queues.bring_to_disk(actor)
+    if stored is None:
+        return shown
+
+    async def told() -> SessionResult:
+        await stored()
+        return shown
+
+    # The session has its file: a cancelled call would not take that back.
+    run_in_background(call, told, client.service.environment, give_up=lambda: False)
     return DEFERRED
 
 
