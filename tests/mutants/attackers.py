@@ -145,6 +145,21 @@ ATTACKERS: Final = (
         ("tests/service/test_working_state.py", *_ONCE),
     ),
     Attacker(
+        "working-model",
+        "agents change their state and take prompts, in any order, on a disk that fails and cuts",
+        ("tests/crash/test_working_model.py",),
+    ),
+    Attacker(
+        "queues",
+        "prompts that are sent again, taken, kept over restarts, and promoted with their session",
+        ("tests/service/test_queues.py", *_ONCE),
+    ),
+    Attacker(
+        "turns",
+        "turns of two heads that move, held against what a client makes of the events",
+        ("tests/service/test_turns.py", *_ONCE),
+    ),
+    Attacker(
         "waiting-disk",
         "clients look at everything while the disk works on an entry, and when it fails",
         ("tests/service/test_durability.py", "tests/service/test_flush.py", *_ONCE),
