@@ -52,6 +52,8 @@ async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) 
                 take_told(told, live, side)
             wire.notifications.clear()
             assert await shown(wire) == live.chat(), step
+            info = (await call(wire, "session/get"))["session"]
+            assert info["turn_count"] == len(live.chat()), step
             if story.has_side:
                 assert await shown(wire, head="side") == side.chat(), step
         assert len(live.chat()) + len(side.chat()) > 5
@@ -188,6 +190,22 @@ async def test_streaming_begins_and_ends_with_presence_on_the_head(house: House)
             assert await status() == ["done", "done", "streaming"]
         await call(wire, "session/presence")
         assert await status() == ["done", "done", "pending"]
+
+
+async def test_results_in_a_message_of_the_user_begin_no_turn(house: House) -> None:
+    """As Anthropic's API spells them."""
+    called: list[Any] = [
+        {"type": "tool_use", "id": one, "name": "ls", "input": {}} for one in ("c1", "c2")
+    ]
+    told = {"type": "tool_result", "tool_use_id": "c2", "content": "of c2"}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append_all(wire, asks("q"), a_message("assistant", called))
+        await append_all(wire, a_message("user", [told, {"type": "text", "text": "Go on."}]))
+        (turn,) = await turns(wire)
+    assert [block["content"] for block in turn["request"]] == ["q", "Go on."]
+    shown = [(block["content"], block["meta"]["state"]) for block in turn["response"]]
+    assert shown == [("", "running"), ("of c2", "done")]
 
 
 async def test_the_view_of_an_agent_has_times_usage_and_status(house: House) -> None:
