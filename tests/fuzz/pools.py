@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["Pools"]
+
+_PROMPTS: Final = ["p1", "p2", "p3"]
+"""Ids of prompts that wait, and of the entries that take them."""
 
 
 class Pools:
@@ -38,7 +41,13 @@ class Pools:
             "from_id": self.entries,
             "leaf_id": self.entries,
             "to": self.entries,
-            "id": [*self.entries[-3:], *(f"new-{len(self.entries)}-{n}" for n in range(20))],
+            "queue_id": _PROMPTS,
+            "done": _PROMPTS,
+            "id": [
+                *self.entries[-3:],
+                *_PROMPTS,
+                *(f"new-{len(self.entries)}-{n}" for n in range(20)),
+            ],
             "head": self.heads,
             "heads": self.heads,
             "lease_id": self.leases,
