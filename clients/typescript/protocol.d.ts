@@ -875,7 +875,7 @@ export interface ImportParams {
   /** Default: null. */
   content?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova";
+  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova" | "claude-code" | "codex" | "gemini-cli";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */
@@ -1562,7 +1562,7 @@ export interface Present {
 /** A part of the file that was kept but does not mean what its writer meant. */
 export interface Problem {
   line: number;
-  kind: "bad_header" | "bad_line" | "bad_state" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
+  kind: "bad_header" | "bad_line" | "bad_state" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "not_copied" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
   detail: string;
 }
 

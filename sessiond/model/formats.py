@@ -1,10 +1,17 @@
-"""The names of the formats of session files: the dialects, and programs that keep whole documents."""
+"""The names of the formats of session files: dialects, whole documents, and other agents' files."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-__all__ = ["FORMATS", "WHOLE_FORMATS", "FormatName", "WholeFormatName"]
+__all__ = [
+    "AGENT_FORMATS",
+    "FORMATS",
+    "WHOLE_FORMATS",
+    "AgentFormatName",
+    "FormatName",
+    "WholeFormatName",
+]
 
 FormatName = Literal["native", "pi", "operator", "piglet", "sharur"]
 FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)
@@ -13,3 +20,7 @@ FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)
 WholeFormatName = Literal["construct", "nova"]
 WHOLE_FORMATS: Final[tuple[WholeFormatName, ...]] = get_args(WholeFormatName)
 """Formats of files that hold a session as one JSON document."""
+
+AgentFormatName = Literal["claude-code", "codex", "gemini-cli"]
+AGENT_FORMATS: Final[tuple[AgentFormatName, ...]] = get_args(AgentFormatName)
+"""Formats of files of other agents, which an import copies into a native session."""

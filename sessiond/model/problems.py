@@ -25,6 +25,8 @@ ProblemKind = Literal[
     "unknown_target",
     "first_kept_off_path",
     "bad_state",
+    # Only an import reports these: lines of another agent that no entry says.
+    "not_copied",
     # Problems that only session/verify reports; an opening does not look for them.
     "bad_time",
     "other_spelling",

@@ -18,7 +18,7 @@ from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.cli.ui.progress import Steps
 from sessiond.cli.ui.text import counted
 from sessiond.daemon.exit_status import Status
-from sessiond.model.formats import FORMATS, WHOLE_FORMATS
+from sessiond.model.formats import AGENT_FORMATS, FORMATS, WHOLE_FORMATS
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -38,7 +38,11 @@ _SKIPS_SHOWN = 20
     ),
 )
 @shared_options
-@click.option("--format", type=click.Choice(["auto", *FORMATS, *WHOLE_FORMATS]), default="auto")
+@click.option(
+    "--format",
+    type=click.Choice(["auto", *FORMATS, *WHOLE_FORMATS, *AGENT_FORMATS]),
+    default="auto",
+)
 @click.option("--cwd", type=FOLDER, help="Project of the copies.  [default: as in the file]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
 @click.option(

@@ -14,7 +14,7 @@ from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
-from sessiond.model.formats import FormatName, WholeFormatName
+from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
 from sessiond.service.files.importing import (
     ImportReport,
     read_import,
@@ -32,7 +32,7 @@ class ImportParams(Params):
 
     path: str | None = None
     content: str | None = None
-    format: Literal["auto"] | FormatName | WholeFormatName = "auto"
+    format: Literal["auto"] | FormatName | WholeFormatName | AgentFormatName = "auto"
     cwd: str | None = None
     if_exists: Literal["copy", "skip"] = "copy"
     dry_run: bool = False

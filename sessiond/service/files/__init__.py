@@ -2,6 +2,7 @@
 
 Blocking, for worker threads.
 
+    agents/             sessions of other agents, as native lines
     documents/          sessions that are one JSON document in another program
     store.py            create, find, open
     locations.py        sessions, archive, trash, elsewhere

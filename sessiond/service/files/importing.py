@@ -12,9 +12,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, structs
 
+from sessiond.dialects import sniff
 from sessiond.dialects.base import BadLine
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.journal.disk.failures import telling
@@ -29,6 +31,9 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.model.problems import Problem
+from sessiond.service.files.agents.found import AgentSession, found_agent
+from sessiond.service.files.agents.neighbours import beside
+from sessiond.service.files.agents.source import AgentLog, Beside, Report
 from sessiond.service.files.documents.found import (
     FoundDocument,
     NewSession,
@@ -38,6 +43,8 @@ from sessiond.service.files.documents.found import (
 from sessiond.service.files.documents.refusal import corrupt
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
+
+_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 
 __all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
 
@@ -50,6 +57,7 @@ class ImportSource(Struct, frozen=True):
     tail: bytes
     index: bytes | None = None
     """The index of sessions beside a file of Construct, which has the title."""
+    beside: Beside = Beside()
 
 
 class ImportReport(Struct, frozen=True):
@@ -80,7 +88,8 @@ def read_source(path: Path, files: Files) -> ImportSource:
             found = source_of(str(path), chunks_of(files, fd, 0, size))
         finally:
             files.close(fd)
-    return structs.replace(found, index=_index_beside(path, files))
+    index, near = _index_beside(path, files), beside(path, found.lines, files)
+    return structs.replace(found, index=index, beside=near)
 
 
 def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
@@ -111,6 +120,10 @@ def read_import(
         return made, ImportReport(
             document.name, None, len(made) - 1, found.problems, found.problem_count, 0
         )
+    agent = _of_an_agent(source)
+    if agent is not None:
+        _require_wanted(wanted, agent.name)
+        return _copied(agent, session_id, cwd, progress)
     lines, torn = source.lines, source.tail
     indexer = Indexer(Path(name))
     if not lines and torn:
@@ -161,6 +174,31 @@ def _whole_document(source: ImportSource) -> FoundDocument | None:
     content = (*source.lines, source.tail)
     first = next((line for line in content if line.strip()), b"")
     return found_document(source.name, b"\n".join(content)) if may_be_document(first) else None
+
+
+def _of_an_agent(source: ImportSource) -> AgentSession | None:
+    """Return the session of another agent that the content is; None for a file of a dialect."""
+    first = next((line for line in (*source.lines, source.tail) if line.strip()), b"")
+    if first.startswith(_ZSTANDARD):
+        raise corrupt(source.name, "it is compressed: unpack it first (`zstd -d FILE`)")
+    if not first or sniff(first) is not None:
+        return None
+    return found_agent(AgentLog(source.name, source.lines, source.tail, source.beside))
+
+
+def _copied(
+    agent: AgentSession, session_id: str, cwd: str | None, progress: Progress
+) -> tuple[list[bytes], ImportReport]:
+    """Return the lines of a native copy. Raises SessionCorrupt if no line has a place in it."""
+    report = Report()
+    made = agent.lines(session_id, cwd, report)
+    if len(made) == 1:
+        raise corrupt(agent.log.name, f"no line of this {agent.name} file says anything")
+    found = _check(made, agent.log.name, 0, progress)
+    problems = _in_order(report.problems, found.problems)
+    count = report.problem_count + found.problem_count
+    entries = len(made) - 1
+    return made, ImportReport(agent.name, None, entries, problems, count, report.dropped)
 
 
 def _require_wanted(wanted: str, found: str) -> None:

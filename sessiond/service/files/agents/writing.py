@@ -1,0 +1,133 @@
+"""Entries of a copy in their places, as native lines.
+
+Law: a step keeps the id that it has at its source, where a native entry may have that id. So the
+copy of an entry is found by the id that its agent gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.model.digests import sha256_hex
+from sessiond.model.entries import Compaction, Entry, Header, Leaf, Message, SessionInfoEntry
+from sessiond.model.ids import is_new_entry_id
+from sessiond.model.parsed_message import ParsedMessage
+
+__all__ = ["Conversation", "Origin", "Step", "messages", "native_lines"]
+
+_NO_TIME: Final = "1970-01-01T00:00:00.000Z"
+
+
+class Step(Struct):
+    """Entries that stand below each other, under a key; no entries for a step without a message.
+
+    A compaction's `first_kept_entry_id` is the key of a step here.
+    """
+
+    key: str
+    parent: str | None
+    time: str
+    entries: list[Entry]
+
+
+class Origin(Struct):
+    """Facts of the source: the agent's name, its id of the session, and what the header states."""
+
+    agent: str
+    session_id: str | None = None
+    cwd: str = ""
+    created_at: str = ""
+    facts: Mapping[str, Raw] = {}
+
+
+class Conversation(Struct):
+    """A conversation: its steps in order, facts of the session, and the leaf's step."""
+
+    origin: Origin
+    steps: list[Step]
+    info: SessionInfoEntry | None = None
+    leaf: str | None = None
+
+
+def messages(message: ParsedMessage | None, time: str) -> list[Entry]:
+    """Return the entries that say what a message says: one, or one for each tool result.
+
+    What a message says beside its results comes behind the results.
+    """
+    if message is None or not message.role:
+        return []
+    said = NATIVE.compose(message, time)
+    rest = tuple(block for block in message.blocks if block.kind != "tool_result")
+    if rest and len(rest) < len(message.blocks):
+        said += NATIVE.compose(ParsedMessage(message.role, rest), time)
+    return [Message(message=one) for one in said]
+
+
+def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[bytes]:
+    """Return the lines of a native file: header, steps, facts, and the leaf."""
+    origin = talk.origin
+    times = (step.time for step in talk.steps)
+    created = origin.created_at or next(filter(None, times), _NO_TIME)
+    named = {"header_id": origin.session_id} if origin.session_id else None
+    header = Header(
+        id=session_id,
+        timestamp=created,
+        cwd=origin.cwd if cwd is None else cwd,
+        lineage=UNSET if named is None else Raw(msgspec.json.encode(named)),
+        metadata=Raw(msgspec.json.encode({origin.agent: origin.facts})),
+    )
+    writer = _Writer(session_id, created)
+    for step in talk.steps:
+        writer.put(step)
+    if talk.info is not None:
+        writer.record(talk.info)
+    if writer.last != writer.ends.get(talk.leaf or ""):
+        writer.record(Leaf(target_id=writer.ends.get(talk.leaf or ""), reason="rewind"))
+    return [NATIVE.encode_header(header), *writer.lines]
+
+
+class _Writer:
+    """The lines so far, and the first and the last entry of each step."""
+
+    def __init__(self, session_id: str, now: str) -> None:
+        self.lines: list[bytes] = []
+        self.begins: dict[str, str] = {}
+        self.ends: dict[str, str | None] = {}
+        self.last: str | None = None
+        self._session_id = session_id
+        self._now = now
+        self._ids: set[str] = set()
+
+    def put(self, step: Step) -> None:
+        """Add the entries of a step, each below the one before."""
+        above = None if step.parent is None else self.ends.get(step.parent)
+        self._now = step.time or self._now
+        for at, entry in enumerate(step.entries):
+            entry.parent_id = above
+            if isinstance(entry, Compaction) and isinstance(entry.first_kept_entry_id, str):
+                entry.first_kept_entry_id = self.begins[entry.first_kept_entry_id]
+            above = self.last = self._add(entry, step.key if not at else f"{step.key}.{at + 1}")
+            self.begins.setdefault(step.key, above)
+        self.ends[step.key] = above
+
+    def record(self, entry: Entry) -> None:
+        """Add an entry that is no part of the tree."""
+        entry.parent_id = self.last
+        self._add(entry, "")
+
+    def _add(self, entry: Entry, wanted: str) -> str:
+        entry.id, entry.timestamp = self._free(wanted), self._now
+        self._ids.add(entry.id)
+        self.lines.append(NATIVE.encode(entry))
+        return entry.id
+
+    def _free(self, wanted: str) -> str:
+        if is_new_entry_id(wanted) and wanted not in self._ids:
+            return wanted
+        seed = f"{self._session_id}\0{len(self.lines)}\0{wanted}"
+        return sha256_hex(seed.encode(errors="replace"))[:32]

@@ -1,0 +1,260 @@
+"""Rollouts of Codex become native sessions with the context that the agent would go on with."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from tests.kit.agents import (
+    CODEX,
+    SAMPLES,
+    codex_line,
+    codex_said,
+    context_of,
+    copied,
+    read_lines,
+    write_lines,
+)
+from tests.kit.house import House
+
+THREAD = "019f5000-0000-7000-8000-00000000"
+
+
+def rollout(end: str) -> Path:
+    """Return the sample whose thread id has this end."""
+    (path,) = CODEX.glob(f"*{end}.jsonl")
+    return path
+
+
+async def test_a_compaction_replaces_the_history(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        answer = await copied(wire, rollout("0001"))
+        session = answer["session"]
+        assert answer["report"]["format"] == "codex"
+        # The newest name in the index of names counts.
+        assert (session["title"], session["cwd"]) == ("Calc operators", "/home/ann/calc")
+        assert (session["model"], session["provider"]) == ("gpt-5.5", "openai")
+        usage = session["usage"]
+        assert (usage["input_tokens"], usage["cache_read_tokens"]) == (700, 600)
+        assert (usage["output_tokens"], usage["total_tokens"]) == (90, 1390)
+        environment = (
+            "user: <environment_context>\n  <cwd>/home/ann/calc</cwd>\n</environment_context>"
+        )
+        assert await context_of(wire, session["id"]) == [
+            environment,
+            "user: add mul to calc",
+            "user: now add div",
+            "assistant: Added div.",
+        ]
+        # The summary is encrypted, which the report says; the history before it stays readable.
+        (problem,) = answer["report"]["problems"]
+        assert (problem["line"], problem["kind"]) == (14, "not_copied")
+        assert await context_of(wire, session["id"], entry_id="line-11") == [
+            environment,
+            "user: add mul to calc",
+            'assistant: thinking Look first + exec_command call_1 {"cmd": "cat calc.py"}',
+            "result of exec_command call_1: def add(a,b): return a+b",
+            "assistant: Added mul.",
+        ]
+
+
+async def test_a_turn_that_was_rolled_back_is_a_branch(real_house: House) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, rollout("0002")))["session"]
+        begun = ["user: name a colour", "assistant: Red."]
+        assert session["usage"] is None
+        assert await context_of(wire, session["id"]) == [
+            *begun,
+            "user: name a city",
+            "assistant: Oslo.",
+        ]
+        assert await context_of(wire, session["id"], entry_id="line-12") == [
+            *begun,
+            "user: name a fruit",
+            "assistant: Pear.",
+        ]
+
+
+FORKED = ["user: name a colour", "assistant: Red.", "user: name a city", "assistant: Oslo."]
+
+
+async def test_a_fork_begins_with_the_lines_of_its_base(real_house: House, tmp_path: Path) -> None:
+    home = tmp_path / "codex"
+    shutil.copytree(SAMPLES / "codex", home)
+    folder = home / "sessions" / "2026" / "11" / "02"
+    (fork,), (base,) = folder.glob("*000b.jsonl"), folder.glob("*000a.jsonl")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        answer = await copied(wire, fork)
+        assert answer["session"]["lineage"]["header_id"] == f"{THREAD}000b"
+        assert answer["report"]["problems"] == []
+        assert await context_of(wire, answer["session"]["id"]) == FORKED
+        whole = (await copied(wire, base))["session"]
+        assert await context_of(wire, whole["id"]) == [
+            "user: name a colour",
+            "assistant: Red.",
+            "user: name a fruit",
+            "assistant: Pear.",
+        ]
+        # The model of the fork's own turn differs: its entry gets an id of its own.
+        lines = read_lines(fork)
+        lines[1]["payload"]["model"] = "other-model"
+        session = (await copied(wire, write_lines(fork, lines)))["session"]
+        assert await context_of(wire, session["id"]) == FORKED
+        assert session["model"] == "other-model"
+        lines.append(codex_line("compacted", message="sum"))
+        session = (await copied(wire, write_lines(fork, lines)))["session"]
+        prompts = [FORKED[0], FORKED[2], "user: sum"]
+        assert await context_of(wire, session["id"]) == prompts
+        lines.pop()
+        write_lines(fork, lines)
+        # An archived base counts too; without a base the report says what is missing.
+        archived = home / "archived_sessions"
+        archived.mkdir()
+        base = base.rename(archived / base.name)
+        answer = await copied(wire, fork)
+        assert await context_of(wire, answer["session"]["id"]) == FORKED
+        base.unlink()
+        answer = await copied(wire, fork)
+        (problem,) = answer["report"]["problems"]
+        assert (problem["line"], problem["kind"]) == (1, "orphan")
+        assert await context_of(wire, answer["session"]["id"]) == FORKED[2:]
+
+
+async def test_an_offset_inside_a_line_counts_up_to_the_line_before(
+    real_house: House, tmp_path: Path
+) -> None:
+    home = tmp_path / "codex"
+    shutil.copytree(SAMPLES / "codex", home)
+    (fork,) = home.rglob("*000b.jsonl")
+    lines = read_lines(fork)
+    lines[0]["payload"]["history_base"]["end_byte_offset"] += 12
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(fork, lines)))["session"]
+        assert await context_of(wire, session["id"]) == FORKED
+
+
+async def test_a_fork_that_repeats_its_parents_lines_keeps_its_own_id(
+    real_house: House, tmp_path: Path
+) -> None:
+    parents = read_lines(rollout("0002"))
+    own = codex_line("session_meta", id=f"{THREAD}0009", forked_from_id=f"{THREAD}0002", cwd="/new")
+    name = f"rollout-2026-11-02T10-50-00-{THREAD}0009.jsonl"
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(tmp_path / name, [own, *parents])))["session"]
+        assert session["lineage"]["header_id"] == f"{THREAD}0009"
+        assert len(await context_of(wire, session["id"])) == 4
+
+
+async def test_a_segment_has_the_id_of_its_thread(real_house: House, tmp_path: Path) -> None:
+    path = tmp_path / f"rollout-2026-11-02T10-20-00-{THREAD}0002_{THREAD}00ff.jsonl"
+    shutil.copyfile(rollout("0002"), path)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, path))["session"]
+        assert session["lineage"]["header_id"] == f"{THREAD}0002"
+
+
+async def test_the_oldest_rollouts_have_bare_items(real_house: House, tmp_path: Path) -> None:
+    head = {"id": f"{THREAD}0003", "timestamp": "2026-01-15T10:00:00.000Z", "instructions": None}
+    said = [codex_said("hi")["payload"], codex_said("hello", "assistant")["payload"]]
+    path = write_lines(tmp_path / "rollout-old.jsonl", [head, *said])
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, path))["session"]
+        assert session["created_at"] == "2026-01-15T10:00:00.000Z"
+        assert session["lineage"]["header_id"] == f"{THREAD}0003"
+        assert await context_of(wire, session["id"]) == ["user: hi", "assistant: hello"]
+
+
+def counted(total: int, *, sent: int, got: int) -> Any:
+    """Return a count of tokens."""
+    last = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
+    info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
+    return codex_line("event_msg", type="token_count", info=info)
+
+
+async def test_a_count_that_comes_twice_counts_once(real_house: House, tmp_path: Path) -> None:
+    lines = [
+        codex_line("session_meta", id=f"{THREAD}0004", cwd="/p"),
+        codex_said("hi"),
+        codex_said("hello", "assistant"),
+        counted(30, sent=20, got=10),
+        counted(30, sent=20, got=10),
+        counted(35, sent=4, got=1),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["session"]
+        assert (session["usage"]["input_tokens"], session["usage"]["output_tokens"]) == (24, 11)
+
+
+CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "function_call", "arguments": '{"a": 1}'}, '{"a": 1}'),
+    ({"type": "function_call", "arguments": "no object"}, '{"input": "no object"}'),
+    ({"type": "custom_tool_call", "input": "*** Begin"}, '{"input": "*** Begin"}'),
+    ({"type": "local_shell_call", "action": {"command": ["ls"]}}, '{"command": ["ls"]}'),
+]
+OUTPUTS: list[tuple[Any, str]] = [
+    ("done", ": done"),
+    ({"content": "bad", "success": False}, " failed: bad"),
+    ([{"type": "output_text", "text": "part"}], ": part"),
+]
+
+
+async def test_calls_and_outputs_of_each_form(real_house: House, tmp_path: Path) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        for (call, arguments), (output, words) in product(CALLS, OUTPUTS):
+            lines = [
+                codex_line("session_meta", id=f"{THREAD}0005", cwd="/p"),
+                codex_said("hi"),
+                codex_line("response_item", name="tool", call_id="c1", **call),
+                codex_line(
+                    "response_item", type="function_call_output", call_id="c1", output=output
+                ),
+            ]
+            session = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["session"]
+            assert await context_of(wire, session["id"]) == [
+                "user: hi",
+                f"assistant: tool c1 {arguments}",
+                f"result of tool c1{words}",
+            ]
+
+
+async def test_an_old_compaction_leaves_the_prompts_and_the_summary(
+    real_house: House, tmp_path: Path
+) -> None:
+    lines = [
+        codex_line("session_meta", id=f"{THREAD}0006", cwd="/p"),
+        codex_said("one"),
+        codex_said("first", "assistant"),
+        codex_said("two"),
+        codex_line("compacted", message="the summary"),
+        codex_said("three"),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["session"]
+        assert await context_of(wire, session["id"]) == [
+            "user: one",
+            "user: two",
+            "user: the summary",
+            "user: three",
+        ]
+
+
+async def test_unknown_types_are_named(real_house: House, tmp_path: Path) -> None:
+    lines = [
+        codex_line("session_meta", id=f"{THREAD}0007", cwd="/p"),
+        codex_said("hi"),
+        codex_said("rules", "developer"),
+        codex_line("world_state", any=1),
+        codex_line("event_msg", type="turn_aborted"),
+        codex_line("response_item", type="ghost_snapshot"),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        report = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["report"]
+        assert [(one["line"], one["detail"]) for one in report["problems"]] == [
+            (3, "left out: items of type message (developer), 1 in all"),
+            (4, "left out: lines of type world_state, 1 in all"),
+            (5, "left out: events of type turn_aborted, 1 in all"),
+            (6, "left out: items of type ghost_snapshot, 1 in all"),
+        ]
+        assert report["dropped"] == 4
