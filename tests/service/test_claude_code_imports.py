@@ -27,6 +27,9 @@ async def test_a_compaction_keeps_messages_and_what_follows_stands_below_it(
         assert (answer["report"]["dropped"], answer["report"]["problem_count"]) == (0, 0)
         assert session["auto_title"] == "Add ping command"
         assert (session["cwd"], session["dialect"]) == ("/home/ann/ping", "native")
+        assert session["agent"] == "claude-code"
+        listed = (await wire.call("session/list", agent="claude-code"))["sessions"]
+        assert [one["id"] for one in listed] == [session["id"]]
         assert session["leaf_id"] == f"{U}13"
         assert session["lineage"]["header_id"] == "5e55a1d0-0000-4000-8000-000000000001"
         assert session["created_at"] == "2026-11-01T09:00:00.000Z"

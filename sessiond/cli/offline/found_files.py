@@ -15,6 +15,8 @@ _ENDING: Final = ".jsonl"
 # The files of Construct's sessions stand beside an index.
 _DOCUMENT: Final = ".json"
 _INDEX: Final = "index.json"
+# Codex keeps the names of its sessions beside the folders of their files.
+_NAMES: Final = "session_index.jsonl"
 
 
 class Found(Struct, frozen=True):
@@ -45,8 +47,12 @@ def _files_below(folder: str) -> Iterator[str]:
     for parent, _, names in os.walk(
         folder, onerror=lambda error: unreadable.append(error.filename)
     ):
-        yield from (str(Path(parent, name)) for name in names if name.endswith(_ENDING))
+        yield from (str(Path(parent, name)) for name in names if _is_session(name))
         if _INDEX in names:
             documents = (one for one in names if one.endswith(_DOCUMENT) and one != _INDEX)
             yield from (str(Path(parent, name)) for name in documents)
     yield from unreadable
+
+
+def _is_session(name: str) -> bool:
+    return name.endswith(_ENDING) and name != _NAMES

@@ -78,6 +78,7 @@ def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[b
         id=session_id,
         timestamp=created,
         cwd=origin.cwd if cwd is None else cwd,
+        agent=origin.agent,
         lineage=UNSET if named is None else Raw(msgspec.json.encode(named)),
         metadata=Raw(msgspec.json.encode({origin.agent: origin.facts})),
     )
