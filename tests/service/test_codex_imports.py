@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pytest
+import zstandard
+
+from sessiond.service.files.agents import compressed
+from sessiond.testing.daemon import Refusal
 from tests.kit.agents import (
     CODEX,
     SAMPLES,
@@ -145,6 +151,44 @@ async def test_a_fork_that_repeats_its_parents_lines_keeps_its_own_id(
         session = (await copied(wire, write_lines(tmp_path / name, [own, *parents])))["session"]
         assert session["lineage"]["header_id"] == f"{THREAD}0009"
         assert len(await context_of(wire, session["id"])) == 4
+
+
+async def test_a_compressed_rollout_is_unpacked(real_house: House, tmp_path: Path) -> None:
+    home = tmp_path / "codex"
+    shutil.copytree(SAMPLES / "codex", home)
+    (fork,), (base,) = home.rglob("*000b.jsonl"), home.rglob("*000a.jsonl")
+    for path in (fork, base):
+        path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(path.read_bytes()))
+        path.unlink()
+    packed = fork.with_name(f"{fork.name}.zst")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        answer = await copied(wire, packed)
+        assert answer["report"]["problems"] == []
+        assert await context_of(wire, answer["session"]["id"]) == FORKED
+        # A file that is cut ends with its last whole line; one that is damaged is refused.
+        chance = random.Random(1)
+        long = [codex_said(chance.randbytes(2000).hex()) for _ in range(200)]
+        whole = write_lines(tmp_path / "plain.jsonl", [*read_lines(rollout("0002")), *long])
+        data = zstandard.compress(whole.read_bytes())
+        packed.write_bytes(data[:-20])
+        answer = await copied(wire, packed)
+        assert [one["kind"] for one in answer["report"]["problems"]] == ["torn_tail"]
+        assert 100 < answer["session"]["message_count"] < 200
+        for damaged in (data[:4] + b"\xff" * 40, data[:20]):
+            packed.write_bytes(damaged)
+            with pytest.raises(Refusal, match="it cannot be unpacked"):
+                await copied(wire, packed)
+
+
+async def test_what_is_unpacked_has_a_limit(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "IMPORT_BYTES_MAX", 2**20)
+    path = tmp_path / "rollout-large.jsonl.zst"
+    path.write_bytes(zstandard.compress(b"\n" * (2**20 + 1)))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        with pytest.raises(Refusal, match="once it is unpacked"):
+            await copied(wire, path)
 
 
 async def test_a_segment_has_the_id_of_its_thread(real_house: House, tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def import_sessions(
 ) -> None:
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
-    A folder stands for the files *.jsonl in it, at any depth, and for the sessions *.json beside an
-    index.json. The files are read, never written. A file that cannot be imported does not stop the
+    A folder stands for the files *.jsonl and *.jsonl.zst in it, at any depth, and for the sessions
+    *.json beside an index.json. The files are read, never written. A file that cannot be imported does not stop the
     next ones; the exit status is then 1. Lines that do not parse are left out and named; a native file
     must have no such line inside. A session that began at the same moment with the same message is
     here already. With --json: {"imported":

@@ -12,6 +12,8 @@ from msgspec import Struct
 __all__ = ["Found", "found_files"]
 
 _ENDING: Final = ".jsonl"
+# Codex compresses old files.
+_PACKED: Final = ".jsonl.zst"
 # The files of Construct's sessions stand beside an index.
 _DOCUMENT: Final = ".json"
 _INDEX: Final = "index.json"
@@ -55,4 +57,4 @@ def _files_below(folder: str) -> Iterator[str]:
 
 
 def _is_session(name: str) -> bool:
-    return name.endswith(_ENDING) and name != _NAMES
+    return name.endswith((_ENDING, _PACKED)) and name != _NAMES

@@ -12,7 +12,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct, structs
 
@@ -31,6 +30,7 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.model.problems import Problem
+from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.found import AgentSession, found_agent
 from sessiond.service.files.agents.neighbours import beside
 from sessiond.service.files.agents.source import AgentLog, Beside, Report
@@ -43,8 +43,6 @@ from sessiond.service.files.documents.found import (
 from sessiond.service.files.documents.refusal import corrupt
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
-
-_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 
 __all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
 
@@ -85,7 +83,11 @@ def read_source(path: Path, files: Files) -> ImportSource:
                 raise TooLarge(
                     f"{path.name} is too large to be imported", limit=IMPORT_BYTES_MAX, size=size
                 )
-            found = source_of(str(path), chunks_of(files, fd, 0, size))
+            is_packed = files.pread(fd, len(COMPRESSED), 0) == COMPRESSED
+            pieces = (
+                unpacked(files, fd, size, str(path)) if is_packed else chunks_of(files, fd, 0, size)
+            )
+            found = source_of(str(path), pieces)
         finally:
             files.close(fd)
     index, near = _index_beside(path, files), beside(path, found.lines, files)
@@ -179,8 +181,6 @@ def _whole_document(source: ImportSource) -> FoundDocument | None:
 def _of_an_agent(source: ImportSource) -> AgentSession | None:
     """Return the session of another agent that the content is; None for a file of a dialect."""
     first = next((line for line in (*source.lines, source.tail) if line.strip()), b"")
-    if first.startswith(_ZSTANDARD):
-        raise corrupt(source.name, "it is compressed: unpack it first (`zstd -d FILE`)")
     if not first or sniff(first) is not None:
         return None
     return found_agent(AgentLog(source.name, source.lines, source.tail, source.beside))

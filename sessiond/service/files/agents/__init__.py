@@ -3,6 +3,7 @@
 found.py        the table of such formats, and the one that a content has
 claude_code.py  sessions of Claude Code: a tree of lines
 claude_tree.py  the tree of a session of Claude Code
+compressed.py   files that Codex has compressed
 codex.py        rollouts of Codex: a list of items
 codex_items.py  what one item of a rollout says
 gemini_cli.py   sessions of Gemini CLI: a log of operations on a list

@@ -19,11 +19,12 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import IMPORT_BYTES_MAX, RESULT_BYTES_MAX
+from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.source import Beside, decoded, member
 
 __all__ = ["beside"]
 
-_ROLLOUT: Final = r"rollout-.*?([0-9a-f-]{36})\.jsonl"
+_ROLLOUT: Final = r"rollout-.*?([0-9a-f-]{36})\.jsonl(?:\.zst)?"
 _NAMES: Final = "session_index.jsonl"
 # Years, months and days lie between a rollout and the home of Codex.
 _LEVELS_UP: Final = 5
@@ -94,7 +95,7 @@ def _below(folder: Path, files: Files, levels: int) -> Iterator[Path]:
     except OSError:
         return
     for name in names:
-        if name.endswith(".jsonl"):
+        if name.endswith((".jsonl", ".jsonl.zst")):
             yield folder / name
         elif levels > 1 and name.isdigit():
             yield from _below(folder / name, files, levels - 1)
@@ -108,9 +109,11 @@ def _content(path: Path, files: Files, end: int | None = None) -> bytes | None:
         return None
     try:
         size = check_regular(files, fd)
-        if end is None and size > RESULT_BYTES_MAX:
-            return None
-        return b"".join(chunks_of(files, fd, 0, size if end is None else min(size, end)))
+        if end is None:
+            return b"".join(chunks_of(files, fd, 0, size)) if size <= RESULT_BYTES_MAX else None
+        if files.pread(fd, len(COMPRESSED), 0) == COMPRESSED:
+            return b"".join(unpacked(files, fd, size, path.name))[:end]
+        return b"".join(chunks_of(files, fd, 0, min(size, end)))
     except (OSError, SessiondError):
         return None
     finally:
