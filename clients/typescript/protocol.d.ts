@@ -1614,6 +1614,16 @@ export interface PruneResult {
   duplicate: boolean;
 }
 
+/**
+ * Prompts that wait for a session's agent, by kind. `other` counts the kinds that clients made up.
+ */
+export interface QueueCounts {
+  steer: number;
+  follow_up: number;
+  other: number;
+  total: number;
+}
+
 /** Prompts to remove although no entry was appended with their ids. */
 export interface QueueParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -2392,7 +2402,8 @@ export interface StatsParams {
 
 /**
  * Figures of the whole session and of the path of the head, as of `seq`. `branches` counts the
- * leaves of the tree. `context_tokens` is the estimate of session/usage.
+ * leaves of the tree. `context_tokens` is the estimate of session/usage. `queue` counts the prompts
+ * that wait for the session's agent.
  */
 export interface StatsResult {
   seq: number;
@@ -2400,6 +2411,7 @@ export interface StatsResult {
   heads: HeadInfo[];
   branches: number;
   context_tokens: number;
+  queue: QueueCounts;
   whole: SessionFigures;
   path: SessionFigures;
 }

@@ -9,6 +9,7 @@ Rule 3: the prompts of a session in memory wait in memory, and go to the disk wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from typing import Any, Final
@@ -135,11 +136,7 @@ class Queues:
             kept.commit(draft)
 
         def look(document: Document) -> Any:
-            found = [*_waiting(document, actor)]
-            if kept is not None:
-                # The disk has them as well once they were brought there.
-                stored = {one.queue_id for _, one in found}
-                found += [one for one in _waiting(kept, actor) if one[1].queue_id not in stored]
+            found = self._all_waiting(document, actor)
             return show([one for _, one in sorted(found, key=_place)])
 
         def act(draft: Draft) -> Any:
@@ -149,6 +146,15 @@ class Queues:
         if done:
             return self._states.change(ticket, QUEUES, act)
         return self._states.ask(ticket, QUEUES, look)
+
+    async def kinds(self, actor: SessionActor) -> Counter[str]:
+        """Return how many prompts of each kind wait. Raises the errors of the state store."""
+
+        def look(document: Document) -> Counter[str]:
+            return Counter(one.kind for _, one in self._all_waiting(document, actor))
+
+        found: Counter[str] = await self._states.look(QUEUES, look)
+        return found
 
     async def forget(self, session_id: str, revision: int) -> None:
         """Remove the prompts of every session of an id, up to a revision: the session was purged.
@@ -163,6 +169,17 @@ class Queues:
                     draft.delete(key, msgspec.UNSET)
 
         await self._states.carry_out(QUEUES, act)
+
+    def _all_waiting(
+        self, document: Document, actor: SessionActor
+    ) -> list[tuple[int, WaitingPrompt]]:
+        """Return the waiting prompts on the disk and in memory, each with its revision."""
+        found = [*_waiting(document, actor)]
+        if (kept := self._in_memory.get(actor)) is not None:
+            # The disk has them as well once they were brought there.
+            stored = {one.queue_id for _, one in found}
+            found += [one for one in _waiting(kept, actor) if one[1].queue_id not in stored]
+        return found
 
     def _draft(self, document: Document) -> Draft:
         moment = self._states.documents.moment(self._environment.now())

@@ -53,6 +53,25 @@ async def test_prompts_to_steer_by_come_first_and_each_kind_in_its_order(
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_statistics_count_the_prompts_that_wait(house: House, persist: str) -> None:
+    async def counts(wire: Wire) -> Any:
+        return (await wire.call("session/stats", session_id=SESSION))["queue"]
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist=persist)
+        await create(wire, session_id="session-b", persist=persist)
+        assert await counts(wire) == {"steer": 0, "follow_up": 0, "other": 0, "total": 0}
+        for number, kind in enumerate((LATER, STEER, LATER, "review", LATER)):
+            await queue(wire, kind, f"q{number}")
+        await wire.call("session/signal", session_id="session-b", kind=STEER, queue=True)
+        assert await counts(wire) == {"steer": 1, "follow_up": 3, "other": 1, "total": 5}
+        taken = {"type": "message", "id": "q0", "message": {"role": "user", "content": "Do it."}}
+        await wire.call("append", session_id=SESSION, entry=taken)
+        assert await waiting(wire, done=["q3"]) == ["q1", "q2", "q4"]
+        assert await counts(wire) == {"steer": 1, "follow_up": 2, "other": 0, "total": 3}
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_an_append_with_the_id_of_a_prompt_takes_it_once(house: House, persist: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist=persist)

@@ -70,6 +70,7 @@ def _facts(
     share = usage["tokens"] / usage["window"]
     yield "context", f"about {counted(usage['tokens'], 'token')}, {share:.0%} of {usage['window']}"
     yield from usage_facts(usage["totals"])
+    yield "queue", _named(stats["queue"], leave_out="total") or None
     yield "tool calls", _tools(whole)
     for name, files in (("read", whole["files"]["read"]), ("modified", whole["files"]["modified"])):
         more = f" and {len(files) - _NAMES_SHOWN} more" if len(files) > _NAMES_SHOWN else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from anyio import to_thread
@@ -25,10 +26,20 @@ class StatsParams(SessionParams):
     head: HeadName = MAIN
 
 
+class QueueCounts(Struct, frozen=True):
+    """Prompts that wait for a session's agent, by kind. `other` counts the kinds that clients made up."""
+
+    steer: int
+    follow_up: int
+    other: int
+    total: int
+
+
 class StatsResult(Struct, frozen=True):
     """Figures of the whole session and of the path of the head, as of `seq`.
 
     `branches` counts the leaves of the tree. `context_tokens` is the estimate of session/usage.
+    `queue` counts the prompts that wait for the session's agent.
     """
 
     seq: int
@@ -36,6 +47,7 @@ class StatsResult(Struct, frozen=True):
     heads: list[HeadInfo]
     branches: int
     context_tokens: int
+    queue: QueueCounts
     whole: SessionFigures
     path: SessionFigures
 
@@ -49,7 +61,7 @@ def handle(client: Client, params: StatsParams, call: Call[Client]) -> Any:
         heads = head_infos(opened.session)
         tools = actor.environment.policies.of(opened).preset.files
 
-        def work() -> StatsResult:
+        def work(queue: QueueCounts) -> StatsResult:
             whole, path = statistics(opened, leaf, upto, tools, call.progress)
             return StatsResult(
                 seq=upto,
@@ -57,13 +69,24 @@ def handle(client: Client, params: StatsParams, call: Call[Client]) -> Any:
                 heads=heads,
                 branches=count_leaves(opened.session, upto),
                 context_tokens=actor.estimates.find(leaf),
+                queue=queue,
                 whole=whole,
                 path=path,
             )
 
-        return actor.later(call, lambda: to_thread.run_sync(work))
+        async def answer() -> StatsResult:
+            return await to_thread.run_sync(
+                work, _counted(await client.service.queues.kinds(actor))
+            )
+
+        return actor.later(call, answer)
 
     return ask(client, call, params.session_id, look)
+
+
+def _counted(kinds: Counter[str]) -> QueueCounts:
+    steer, later, total = kinds["steer"], kinds["follow_up"], kinds.total()
+    return QueueCounts(steer, later, total - steer - later, total)
 
 
 METHOD = Method(

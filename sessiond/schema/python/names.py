@@ -175,7 +175,8 @@ RESULTS: Final[tuple[Row, ...]] = (
             " last_at?"
         ),
     ),
-    ("SessionStats", "StatsResult", "seq leaf_id heads branches context_tokens whole path"),
+    ("QueueCounts", "QueueCounts", "steer= follow_up= other= total="),
+    ("SessionStats", "StatsResult", "seq leaf_id heads branches context_tokens whole path queue="),
     ("PlannedFiles", "PlannedFiles", "read= modified="),
     (
         "PlanFacts",

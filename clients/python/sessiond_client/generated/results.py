@@ -63,6 +63,7 @@ __all__ = [
     "Prompts",
     "Pruned",
     "QueueAnswer",
+    "QueueCounts",
     "Remembered",
     "Repaired",
     "Retired",
@@ -704,10 +705,20 @@ class SessionFigures(Struct, frozen=True):
     last_at: str | None = None
 
 
+class QueueCounts(Struct, frozen=True):
+    """Prompts that wait for a session's agent, by kind. `other` counts the kinds that clients made up."""
+
+    steer: int = 0
+    follow_up: int = 0
+    other: int = 0
+    total: int = 0
+
+
 class SessionStats(Struct, frozen=True):
     """Figures of the whole session and of the path of the head, as of `seq`.
 
     `branches` counts the leaves of the tree. `context_tokens` is the estimate of session/usage.
+    `queue` counts the prompts that wait for the session's agent.
     """
 
     seq: int
@@ -717,6 +728,7 @@ class SessionStats(Struct, frozen=True):
     context_tokens: int
     whole: SessionFigures
     path: SessionFigures
+    queue: QueueCounts = QueueCounts()
 
 
 class PlannedFiles(Struct, frozen=True):
