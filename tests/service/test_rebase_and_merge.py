@@ -11,10 +11,11 @@ import pytest
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import create, session_info
 from tests.kit.house import House
-from tests.kit.sessions import SESSION, TIME, stored_message
+from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 OTHER = "session-b"
+ANNOTATION = "sessiond.annotation"
 # What is asked is refused or it is not, whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
@@ -82,6 +83,43 @@ async def test_chosen_entries_stand_below_each_other_in_the_order_they_were_give
     assert house.disk.content(path) == before
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await context_of(wire, made["id"]))["sources"] == ["m3", "x1", "m2"]
+
+
+async def test_chosen_entries_keep_their_annotations_of_every_branch(house: House) -> None:
+    def about(entry_id: str, parent_id: str, target: str, **data: Any) -> dict[str, Any]:
+        said = {"entry_id": target, "data": data}
+        return stored_entry("custom", entry_id, parent_id, custom_type=ANNOTATION, data=said)
+
+    added = [
+        about("n1", "m4", "m2", files=["a.png"], seen=True),
+        about("n2", "x1", "m2", seen=None, stars=1) | {"head": "tried"},
+        about("n3", "n1", "m1", stars=5),
+        about("n4", "n3", "n2", checked=True),
+        about("n5", "n4", "x1", stars=9),
+    ]
+    house.put([*SOURCE, *added])
+
+    async def known(wire: Wire, session_id: str, entry_id: str) -> Any:
+        asked = {"session_id": session_id, "entry_id": entry_id}
+        return (await wire.call("session/entry", **asked)).get("annotations")
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        plain = await rebase(wire, entry_ids=["m3", "m2"])
+        named = await rebase(wire, entry_ids=["m2", "n2", "m1"])
+        squashed = await rebase(wire, indices=[1], squash={"summary": "all of it"})
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        # An annotation that was chosen comes where it was chosen, so before those that follow.
+        for made, more in ((plain, {}), (named, {"seen": True}), (squashed, {})):
+            assert made["problems"] == 0
+            assert await known(wire, made["id"], "m2") == {"files": ["a.png"], "stars": 1, **more}
+            assert await known(wire, made["id"], "n2") == {"checked": True}
+        assert (plain["entry_count"], plain["leaf_id"]) == (6, "n4")
+        assert (await context_of(wire, plain["id"]))["sources"] == ["m3", "m2"]
+        assert await known(wire, named["id"], "m1") == {"stars": 5}
+        refused = await wire.refusal("session/entry", session_id=plain["id"], entry_id="n5")
+        assert refused.data["kind"] == "entry_not_found"
+        (message,) = (await context_of(wire, squashed["id"]))["messages"]
+        assert message["summary"] == "all of it"
 
 
 @pytest.mark.parametrize(

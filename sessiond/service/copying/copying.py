@@ -6,7 +6,7 @@ entries has the source's lines. Any other copy is laid out so:
     first    facts of the session, which stand in no tree
     aside    a chain of its own: state entries from outside the path
     chain    the path: each entry below the one before it
-    labels   the labels as they were, behind the entries they name
+    about    labels and annotations as they were, behind the entries that they are about
     last     entries that the copy adds at its end
 """
 
@@ -46,7 +46,7 @@ class Copying(Struct, frozen=True):
     first: Sequence[Entry] = ()
     aside: Sequence[Step] = ()
     chain: Sequence[Step] = ()
-    labels: Sequence[int] = ()
+    about: Sequence[int] = ()
     last: Sequence[Entry] = ()
     renew: bool = False
     picked: bool = False
@@ -115,14 +115,14 @@ def chunks_of_chosen(copying: Copying) -> Iterator[list[bytes]]:
 def _chosen(copying: Copying) -> Iterator[list[bytes]]:
     yield [copying.dialect.encode_header(copying.header)]
     chosen = [
-        step for step in (*copying.aside, *copying.chain, *copying.labels) if isinstance(step, int)
+        step for step in (*copying.aside, *copying.chain, *copying.about) if isinstance(step, int)
     ]
     ids = _new_ids(copying, chosen)
     done = 0
     aside = _Chain(copying, ids, None)
     yield list(aside.lines(copying.first))
     main = _Chain(copying, ids, None)
-    behind = (*copying.chain, *copying.labels, *copying.last)
+    behind = (*copying.chain, *copying.about, *copying.last)
     for chain, steps in ((aside, copying.aside), (main, behind)):
         for some in portions(copying.source, steps):
             yield list(chain.lines(some))

@@ -105,7 +105,7 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         first=() if whole else facts_of(source, state=axes.state),
         aside=aside,
         chain=chain,
-        labels=label_seqs(source, chosen) if axes.labels else (),
+        about=label_seqs(source, chosen) if axes.labels else (),
         last=[*last, *title_of(source, birth, whole=whole)],
         renew=axes.renew,
         messages={} if context is None else context.cut,

@@ -11,7 +11,7 @@ from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.copying.copying import Copying, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.merging import spoken
-from sessiond.service.copying.source import Source, label_seqs, out_of_range
+from sessiond.service.copying.source import Source, annotation_seqs, label_seqs, out_of_range
 from sessiond.service.log.session_info import Lineage
 
 __all__ = ["by_ids", "by_indices", "rebase"]
@@ -74,7 +74,7 @@ def rebase(
         first=facts_of(source, state=False),
         chain=seqs,
         picked=True,
-        labels=label_seqs(source, seqs),
+        about=[*label_seqs(source, seqs), *annotation_seqs(source, seqs)],
         last=[*settings_of(source, source.leaf, seqs), *summed],
     )
     return chunks_of_chosen(copying)

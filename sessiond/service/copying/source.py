@@ -29,6 +29,7 @@ __all__ = [
     "CopyDeps",
     "Source",
     "Step",
+    "annotation_seqs",
     "label_seqs",
     "message_at",
     "message_index",
@@ -121,6 +122,20 @@ def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:
         if latest is not None and latest.label:
             found.append(latest.seq)
     return sorted(found)
+
+
+def annotation_seqs(source: Source, seqs: Sequence[int]) -> list[int]:
+    """Return the annotations of these entries as of line `upto`, in order.
+
+    An annotation that is itself among the entries is left out; one of another annotation is not.
+    """
+    found, unseen = set(seqs), list(seqs)
+    while unseen:
+        known = source.session.annotations_at(unseen.pop(), source.upto)
+        more = [seq for seq in known if seq not in found]
+        found.update(more)
+        unseen += more
+    return sorted(found.difference(seqs))
 
 
 def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
