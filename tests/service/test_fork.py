@@ -200,6 +200,20 @@ async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: Hous
         assert (bare["entry_count"], bare["plan"]) == (0, None)
 
 
+async def test_a_path_with_state_keeps_its_annotations_of_every_branch(house: House) -> None:
+    said = {"entry_id": "m2", "data": {"stars": 1}}
+    late = stored_entry("custom", "n1", "m4", custom_type="sessiond.annotation", data=said)
+    house.put([*SOURCE, late])
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await fork(wire, at="m3", state=True)
+        found = await wire.call("session/entry", session_id=made["id"], entry_id="m2")
+        assert found["annotations"] == {"stars": 1}
+        assert (made["leaf_id"], made["problems"]) == ("n1", 0)
+        ids = [row["id"] for row in await rows_of(wire, made["id"])]
+        assert sorted(ids).count("n1") == 1
+        assert (await fork(wire, at="m3"))["leaf_id"] == "m3"
+
+
 async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:

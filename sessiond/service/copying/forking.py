@@ -26,6 +26,7 @@ from sessiond.service.copying.header import (
 from sessiond.service.copying.source import (
     Source,
     Step,
+    annotation_seqs,
     label_seqs,
     message_at,
     message_index,
@@ -65,12 +66,8 @@ class _Context(Struct, frozen=True):
 
 
 def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
-    """Return the lines of the fork, header first. Blocks.
-
-    Raises InvalidParams, TooLarge, StorageError.
-    """
-    session = source.session
-    leaf = axes.leaf
+    """Return the lines of a fork. Blocks. Raises InvalidParams, TooLarge, StorageError."""
+    session, leaf = source.session, axes.leaf
     if axes.at_message is not None:
         leaf = message_at(session, leaf, axes.at_message, "at_message")
     context = None
@@ -90,13 +87,17 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         fork_point=None if context is None else context.messages,
     )
     aside: list[Step] = []
+    about = label_seqs(source, chosen) if axes.labels else []
     last: list[Entry] = []
     if not whole:
         last += settings_of(source, leaf if context is None else context.at, chain)
         if axes.state:
-            aside += state_seqs(source, chosen)
+            # An annotation before its entry would say nothing.
+            known = annotation_seqs(source, chosen)
+            about += known
+            aside += state_seqs(source, [*chosen, *known])
             # Behind entries of the path that change the state too, it moves the leaf.
-            on_path = any(source.session.kinds[seq] == Kind.CUSTOM for seq in chosen)
+            on_path = any(session.kinds[seq] == Kind.CUSTOM for seq in chosen)
             (last if on_path else aside).extend(inherited_state(source))
     copying = Copying(
         source,
@@ -105,7 +106,7 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         first=() if whole else facts_of(source, state=axes.state),
         aside=aside,
         chain=chain,
-        about=label_seqs(source, chosen) if axes.labels else (),
+        about=about,
         last=[*last, *title_of(source, birth, whole=whole)],
         renew=axes.renew,
         messages={} if context is None else context.cut,
