@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from tests.crash.harness.remembered import Remembered
 from tests.crash.test_service_model import FAULTS, WHICH, Known, Life, append
+from tests.kit.remembered import Remembered
 
 TOKENS = st.sampled_from([0, 7, 90_000, 160_000])
 NAMES = st.sampled_from(["plan", "branch"])

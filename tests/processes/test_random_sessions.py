@@ -9,13 +9,13 @@ from __future__ import annotations
 import random
 import re
 import signal
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.kit.link import Link, Refused, request
+from tests.kit.remembered import Remembered
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.imagined import Imagined, Request, Seen
 
@@ -40,6 +40,10 @@ class Requests:
             "session/update": self.update,
             "session/label": self.label,
             "session/rewind": self.rewind,
+            "session/decide": self.decide,
+            "session/task": self.task,
+            "session/prune": self.prune,
+            "session/signal": self.queue,
         }
         for verb in ("archive", "unarchive", "delete", "purge", "close"):
             self.draws[f"session/{verb}"] = lambda _session: {}
@@ -79,11 +83,36 @@ class Requests:
             "tags": tags,
         }
 
-    def append(self, _session: Imagined) -> dict[str, Any]:
-        self.entries += 1
+    def append(self, session: Imagined) -> dict[str, Any]:
+        """Append a message, or take a prompt that waits."""
         role = self.chance.choice(["user", "assistant"])
         message = {"role": role, "content": [{"type": "text", "text": "words " * 9}]}
-        return {"entry": {"type": "message", "id": f"entry-{self.entries}", "message": message}}
+        entry_id = self.new_id("entry")
+        if session.waiting and self.chance.random() < 0.5:
+            entry_id = session.waiting[0]
+        return {"entry": {"type": "message", "id": entry_id, "message": message}}
+
+    def decide(self, _session: Imagined) -> dict[str, Any]:
+        return {"decision": self.new_id("decision")}
+
+    def task(self, _session: Imagined) -> dict[str, Any]:
+        decision = self.chance.choice([None, {"decision": self.new_id("decision")}])
+        return {"tokens_added": self.chance.choice([0, 7, 90_000]), "decision": decision}
+
+    def prune(self, _session: Imagined) -> dict[str, Any]:
+        return {"max_decisions": self.chance.randrange(3), "force": self.chance.random() < 0.5}
+
+    def queue(self, session: Imagined) -> dict[str, Any]:
+        """Queue a prompt, or one again that waits or was taken."""
+        prompts = session.remembered.prompts
+        prompt_id, kind = self.new_id("prompt"), self.chance.choice(["steer", "follow_up"])
+        if prompts and self.chance.random() < 0.3:
+            prompt_id, kind = self.chance.choice(sorted(prompts.items()))
+        return {"kind": kind, "data": "Go on.", "queue": True, "queue_id": prompt_id}
+
+    def new_id(self, kind: str) -> str:
+        self.entries += 1
+        return f"{kind}-{self.entries}"
 
     def update(self, _session: Imagined) -> dict[str, Any]:
         chance = self.chance
@@ -141,8 +170,8 @@ def found(link: Link, session_id: str) -> dict[str, Any] | None:
     return info
 
 
-def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int]:
-    """Return a session as clients see it, and the number of its files in the trash."""
+def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int, list[str]]:
+    """Return a session as clients see it, its number of files in the trash, and its queue."""
     folders = files_of(daemon, session_id)
     assert not list(daemon.profile.glob("*/*.new"))
     trashed = folders.count("trash")
@@ -150,14 +179,16 @@ def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, i
     info = found(link, session_id)
     if info is None:
         assert files == []
-        return None, trashed
+        return None, trashed, []
     place = files[0] if files else "memory"
     assert len(files) <= 1
     assert info["archived"] == (place == "archive")
     assert (info["path"] is None) == (place == "memory")
     assert info["persisted"] == (place in {"sessions", "archive"})
     labels = link.ask("session/labels", session_id=session_id)["labels"]
-    path = link.ask("session/path", session_id=session_id)["entries"]
+    rows = link.ask("session/path", session_id=session_id)["entries"]
+    path = [row for row in rows if row["entry"]["type"] == "message"]
+    state = link.ask("session/get", session_id=session_id)["state"]
     nodes = link.ask("session/tree", session_id=session_id)["nodes"]
     assert info["message_count"] == len(path)
     seen = Seen(
@@ -167,8 +198,10 @@ def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, i
         tuple(row["entry"]["id"] for row in path),
         len(nodes),
         tuple((row["entry_id"], row["label"]) for row in labels),
+        Remembered.seen(state),
     )
-    return seen, trashed
+    queue = link.ask("session/queue", session_id=session_id)["waiting"]
+    return seen, trashed, [one["queue_id"] for one in queue]
 
 
 def check_lists(link: Link, sessions: dict[str, Imagined]) -> None:
@@ -209,6 +242,30 @@ def check_lists(link: Link, sessions: dict[str, Imagined]) -> None:
         assert link.ask("session/resolve", ref=name)["session"]["id"] == name
 
 
+def outcomes(
+    burst: list[tuple[str, Request]], sessions: dict[str, Imagined], told: dict[int, str | None]
+) -> tuple[dict[str, list[Imagined]], dict[str, set[str]]]:
+    """Return what each session may be after a burst, and the prompts that it has for sure.
+
+    A session is as after every request that was answered, or a later one. A prompt is stored apart
+    from its session: the answer to a later request does not prove that the prompt is there.
+    """
+    possible = {name: [one] for name, one in sessions.items()}
+    sure = {name: set(one.remembered.prompts) for name, one in sessions.items()}
+    for number, (name, one) in enumerate(burst, 1000):
+        after, refusal = possible[name][-1].after(one)
+        possible[name].append(after)
+        if number in told:
+            assert told[number] == refusal, (name, one)
+            possible[name] = [after]
+            if one[0] == "session/signal" and refusal is None:
+                sure[name].add(one[1]["queue_id"])
+        elif one[0] == "session/update":
+            # The prompts of a session in memory may be on their way to the disk.
+            sure[name].clear()
+    return possible, sure
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_sessions_are_what_the_requests_make_of_them(daemon: Daemon, seed: int) -> None:
     chance = random.Random(seed)
@@ -234,25 +291,20 @@ def test_sessions_are_what_the_requests_make_of_them(daemon: Daemon, seed: int) 
             assert told.keys() == ids
         if end is signal.SIGTERM:
             assert daemon.end(end) == 0
-        # What each session may be: as after every request that was answered, or a later one.
-        possible = defaultdict(list, {name: [one] for name, one in sessions.items()})
-        for number, (name, one) in enumerate(burst, 1000):
-            after, refusal = possible[name][-1].after(one)
-            possible[name].append(after)
-            if number in told:
-                assert told[number] == refusal, (name, one)
-                possible[name] = [after]
+        possible, sure = outcomes(burst, sessions, told)
         if end is not None:
             link.close()
             daemon.start()
             link = daemon.connect()
-            possible = defaultdict(
-                list, {name: [one.after_kill() for one in some] for name, some in possible.items()}
-            )
+            possible = {name: [one.after_kill() for one in some] for name, some in possible.items()}
         for name in IDS:
-            seen = look_at(daemon, link, name)
-            fitting = [one for one in possible[name] if (one.seen, one.trashed) == seen]
-            assert fitting, (name, seen, possible[name], burst)
-            sessions[name] = fitting[0]
+            *seen, waiting = look_at(daemon, link, name)
+            fitting = [
+                one
+                for one in possible[name]
+                if [one.seen, one.trashed] == seen and one.may_wait(waiting, sure[name])
+            ]
+            assert fitting, (name, seen, waiting, sure[name], possible[name], burst)
+            sessions[name] = fitting[0].after_look(waiting)
         check_lists(link, sessions)
     link.close()

@@ -6,9 +6,12 @@ gives None, or leaves it as it is and gives the kind of the error.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from tests.kit.remembered import Remembered
 
 __all__ = ["Imagined", "Request", "Seen"]
 
@@ -20,6 +23,7 @@ _PLACES: Final[dict[str, Place]] = {
 }
 
 Request = tuple[str, dict[str, Any]]
+_WORK: Final = ("session/artifact", "session/decide", "session/prune", "session/task")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Seen:
     path: tuple[str, ...]
     nodes: int
     labels: tuple[tuple[str, str], ...]
+    state: dict[str, Any]
 
 
 @dataclass
@@ -45,6 +50,9 @@ class Imagined:
     path: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
+    remembered: Remembered = field(default_factory=Remembered)
+    changes: int = 0
+    """Number of the entries that changed the working state."""
 
     @property
     def seen(self) -> Seen | None:
@@ -52,18 +60,40 @@ class Imagined:
         if self.place is None:
             return None
         labels = tuple((node, self.labels[node]) for node in self.nodes if node in self.labels)
-        return Seen(self.place, self.title, self.tags, self.path, len(self.nodes), labels)
+        nodes = len(self.nodes) + self.changes
+        state = self.remembered.state()
+        return Seen(self.place, self.title, self.tags, self.path, nodes, labels, state)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Return the ids of the prompts that wait, in the order in which to take them."""
+        return self.remembered.waiting(self.nodes)
 
     def after(self, request: Request) -> tuple[Imagined, str | None]:
         """Return the model after a request, and the kind of the refusal or None."""
         method, params = request
         changed = deepcopy(self)
-        refusal: str | None = getattr(changed, "_" + method.replace("/", "_"))(params)
+        if method in _WORK:
+            refusal = changed._work(method, params)
+        else:
+            refusal = getattr(changed, "_" + method.replace("/", "_"))(params)
         return (self, refusal) if refusal else (changed, None)
 
     def after_kill(self) -> Imagined:
         """Return the model after the daemon was killed."""
         return Imagined(trashed=self.trashed) if self.place == "memory" else self
+
+    def may_wait(self, waiting: list[str], sure: Collection[str]) -> bool:
+        """Return whether these prompts may wait: the sure ones that are not taken do, in order."""
+        mine = self.waiting
+        return waiting == [one for one in mine if one in waiting or one in sure]
+
+    def after_look(self, waiting: list[str]) -> Imagined:
+        """Return the model without the prompts that neither wait nor are taken."""
+        seen = deepcopy(self)
+        for prompt_id in set(self.waiting).difference(waiting):
+            del seen.remembered.prompts[prompt_id]
+        return seen
 
     def _session_create(self, params: dict[str, Any]) -> str | None:
         if self.place is not None:
@@ -81,6 +111,22 @@ class Imagined:
         self.nodes += (entry["id"],)
         if entry["message"]["role"] == "assistant" and self.place == "pending":
             self.place = "sessions"
+        return None
+
+    def _work(self, method: str, params: dict[str, Any]) -> str | None:
+        if refusal := self._refusal():
+            return refusal
+        made = self.remembered.after(method, params)
+        self.changes += made
+        if made and self.place == "pending":
+            self.place = "sessions"
+        return None
+
+    def _session_signal(self, params: dict[str, Any]) -> str | None:
+        if self.place is None:
+            return "session_not_found"
+        if params["queue_id"] not in self.nodes:
+            self.remembered.prompts.setdefault(params["queue_id"], params["kind"])
         return None
 
     def _session_update(self, params: dict[str, Any]) -> str | None:
