@@ -172,6 +172,19 @@ async def test_another_session_of_the_same_id_has_a_queue_of_its_own(house: Hous
         assert await waiting(wire) == []
 
 
+async def test_a_session_in_the_place_of_one_deleted_just_now_has_no_prompts(house: House) -> None:
+    """The clock of the house stands: by the clock both sessions are created at the same time."""
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await queue(wire, STEER, "q1")
+        await wire.call("session/delete", session_id=SESSION)
+        await create(wire, persist="immediate")
+        assert await waiting(wire) == []
+        await queue(wire, STEER, "q2")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await waiting(wire) == ["q2"]
+
+
 async def test_a_purge_erases_what_waits_and_nothing_of_a_later_session(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")

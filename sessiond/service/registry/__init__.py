@@ -2,4 +2,5 @@
 
 registry.py  which sessions are open, and whose turn a file is
 eviction.py  which idle sessions give way
+creation_times.py  one time for each session of an id
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import anyio
+import msgspec
 from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
@@ -39,6 +40,7 @@ from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.registry.creation_times import CreationTimes
 from sessiond.service.registry.eviction import EvictionPolicy
 
 __all__ = ["SessionRegistry"]
@@ -72,6 +74,7 @@ class SessionRegistry:
         self._store = store
         self._environment = environment
         self._tasks = tasks
+        self._creation_times = CreationTimes()
         self.by_id: dict[str, SessionActor] = {}
         """Public, for a look without a call; only this object changes it."""
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
@@ -129,6 +132,8 @@ class SessionRegistry:
         `actor.opened.created` will say which. Return False if the session is open already, or if
         another caller is about to create it.
         """
+        time = self._creation_times.give(header.id, str(header.timestamp))
+        header = msgspec.structs.replace(header, timestamp=time)
 
         def make() -> OpenSession:
             if root is None:
