@@ -25,7 +25,7 @@ IDS = ["session-", "session-a", "session-A", "x_session-a", "session_a", "sessio
 TAGS = ["red", "green", "%", "re"]
 TITLES = ["Fix the clock", "fix THE clock", "100%", "_", "", None]
 NAME = re.compile(r"(?:\d{4}-[-\dT]*_)?([\w-]*)\.jsonl.*")
-ROUNDS, BURST = 30, 14
+ROUNDS, BURST = 40, 20
 
 
 class Requests:
@@ -63,7 +63,9 @@ class Requests:
 
     def draw(self, session: Imagined) -> Request:
         pick = self.chance.choice
-        if session.place is None and self.chance.random() < 0.6:
+        if session.place is None and session.trashed and self.chance.random() < 0.3:
+            method = "session/purge"
+        elif session.place is None and self.chance.random() < 0.6:
             method = "session/create"
         else:
             method = pick(sorted(self.draws))
@@ -88,7 +90,7 @@ class Requests:
         role = self.chance.choice(["user", "assistant"])
         message = {"role": role, "content": [{"type": "text", "text": "words " * 9}]}
         entry_id = self.new_id("entry")
-        if session.waiting and self.chance.random() < 0.5:
+        if session.waiting and self.chance.random() < 0.7:
             entry_id = session.waiting[0]
         return {"entry": {"type": "message", "id": entry_id, "message": message}}
 
