@@ -103,11 +103,6 @@ ATTACKERS: Final = (
     ),
     Attacker(
         "service-model",
-        "requests in any order, closings, restarts and power cuts; what was told is what is there",
-        ("tests/crash/test_service_model.py::TestLife",),
-    ),
-    Attacker(
-        "service-model",
         "any requests in any order on a failing disk, with files of users beside the sessions",
         ("tests/crash/test_service_model.py",),
     ),

@@ -35,8 +35,11 @@ def test_an_attacker_attacks_and_has_something_to_find() -> None:
     for attacker in ATTACKERS:
         places = attacker.tests or [f"{attacker.program[0].replace('.', '/')}.py"]
         assert (REPOSITORY / places[0].partition("::")[0]).is_file(), attacker
+    # Of two attackers with one name only the last would run.
+    names = [attacker.name for attacker in ATTACKERS]
+    assert len(names) == len(set(names))
     needed = {name for mutant in load_all() for name in mutant.attackers}
-    assert sorted({attacker.name for attacker in ATTACKERS} - needed) == []
+    assert sorted(set(names) - needed) == []
 
 
 @pytest.fixture
