@@ -335,6 +335,37 @@ async def test_a_compaction_that_keeps_parts_has_their_messages(
         assert await context_of(wire, session["id"]) == ["summary: the summary", "user: e"]
 
 
+async def test_a_result_behind_a_compaction_stands_below_it(real_house: House, path: Path) -> None:
+    call = claude_line(4, 3, "", "assistant")
+    call["message"]["content"] = [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}]
+    boundary = claude_line(5, None, "")
+    del boundary["message"]
+    kept = {"headUuid": "u-3", "anchorUuid": "u-6", "tailUuid": "u-4"}
+    boundary |= {"type": "system", "subtype": "compact_boundary"}
+    boundary["compactMetadata"] = {"trigger": "auto", "preservedSegment": kept}
+    result = claude_line(7, 4, "")
+    result["message"]["content"] = [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]
+    lines = [
+        claude_line(1, None, "a"),
+        claude_line(2, 1, "b", "assistant"),
+        claude_line(3, 2, "c"),
+        call,
+        boundary,
+        claude_line(6, 5, "the summary", isCompactSummary=True),
+        result,
+        claude_line(8, 7, "done", "assistant"),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(path, lines)))["session"]
+        assert await context_of(wire, session["id"]) == [
+            "summary: the summary",
+            "user: c",
+            "assistant: Read t1 {}",
+            "result of Read t1: x",
+            "assistant: done",
+        ]
+
+
 async def test_bad_lines_are_named_and_the_rest_is_copied(real_house: House, path: Path) -> None:
     lines: list[Any] = [
         b"{half",

@@ -104,6 +104,26 @@ async def test_a_list_that_only_became_shorter_is_a_rewind(
         assert await context_of(wire, session["id"]) == shown
 
 
+async def test_a_rewind_into_a_replaced_list_cuts_the_list(
+    real_house: House, tmp_path: Path
+) -> None:
+    replaced = [user("k1", "summary"), model("k2", "so"), user("k3", "then")]
+    lines = [
+        HEAD,
+        user("u1", "one"),
+        {"$set": {"messages": replaced}},
+        {"$rewindTo": "k3"},
+        user("u2", "two"),
+    ]
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        session = (await copied(wire, write_lines(tmp_path / "s.jsonl", lines)))["session"]
+        shown = ["user: summary", "assistant: so", "user: two"]
+        assert await context_of(wire, session["id"]) == shown
+        lines[3] = {"$rewindTo": "k1"}
+        session = (await copied(wire, write_lines(tmp_path / "s.jsonl", lines)))["session"]
+        assert await context_of(wire, session["id"]) == ["user: two"]
+
+
 async def test_a_rewind_to_an_unknown_message_removes_all(
     real_house: House, tmp_path: Path
 ) -> None:

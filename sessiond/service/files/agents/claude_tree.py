@@ -133,7 +133,7 @@ class TreeOfLines:
         else:
             message = named(message, self._tools)
         if answer is not None and answer in self._steps:
-            above: str | None = self._ends[answer]
+            above: str | None = self._go_on(self._ends[answer])
             self._ends[answer] = line.uuid
             self._answer_of[line.uuid] = answer
         else:
@@ -147,11 +147,18 @@ class TreeOfLines:
             key = self._summary_of.get(one.uuid, self._answers.get(one.uuid, one.uuid))
             if key not in self._steps:
                 continue
-            end = self._ends.get(self._answer_of.get(key, ""), key)
-            while end in self._moved:
-                end = self._moved[end]
-            return end
+            return self._go_on(self._end_of(key))
         return None
+
+    def _end_of(self, key: str) -> str:
+        """Return the last step of the answer that a step belongs to, or the step itself."""
+        return self._ends.get(self._answer_of.get(key, ""), key)
+
+    def _go_on(self, key: str) -> str:
+        """Return the step below which that goes on which would stand below a step."""
+        while key in self._moved:
+            key = self._moved[key]
+        return key
 
     def _up(self, uuid: str | None, below: int = 0) -> Iterator[TreeLine]:
         """Yield a line and the lines above it; report a line that is missing, for line `below`."""
@@ -179,17 +186,14 @@ class TreeOfLines:
             tokens_after=_count(found, "postTokens"),
         )
         if kept:
-            above: str | None = self._ends.get(self._answer_of.get(kept[-1], ""), kept[-1])
-            assert above is not None, "a kept step has an end"
-            if self._path(above, kept[0]) == kept:
+            end = self._end_of(kept[-1])
+            if self._path(end, kept[0]) == kept:
                 entry.first_kept_entry_id = kept[0]
             else:
                 entry.summary = UNSET
                 entry.messages = [*NATIVE.compose(message, line.time), *self._messages_of(kept)]
-            end = above
-            while end in self._moved:
-                end = self._moved[end]
-            self._moved[end] = line.uuid
+            above: str | None = end
+            self._moved[self._go_on(end)] = line.uuid
         else:
             above = None if boundary is None else self._logical(boundary)
             entry.first_kept_entry_id = None
@@ -213,8 +217,8 @@ class TreeOfLines:
             if key in self._steps:
                 kept[key] = None
             elif key not in self._lines:
-                text = "a message that this compaction keeps is not in the file"
-                self._report.add(line.number, "orphan", text)
+                what = "a message that this compaction keeps is not in the file"
+                self._report.add(line.number, "orphan", what)
         return list(kept)
 
     def _segment(self, found: dict[str, Raw]) -> list[str]:

@@ -86,7 +86,7 @@ class _Reading:
     def take(self, line: SourceLine) -> None:
         """Take the next operation."""
         if "$rewindTo" in line.members:
-            self._rewind(line.word("$rewindTo"))
+            self._rewind(line, line.word("$rewindTo") or "")
         elif "$set" in line.members:
             self._set(line, member(line.members, "$set"))
         elif line.word("sessionId") is not None:
@@ -132,12 +132,26 @@ class _Reading:
     def _tail(self) -> str | None:
         return self._list[-1] if self._list else self._below
 
-    def _rewind(self, message_id: str | None) -> None:
+    def _rewind(self, line: SourceLine, message_id: str) -> None:
         """Take a message and what follows off the list; an unknown id empties the list."""
         if message_id in self._list:
             del self._list[self._list.index(message_id) :]
+            return
+        within = self._within.get(message_id)
+        replaced = (within.replaced if within is not None else None) or []
+        ids = [one.word("id") or "" for one in replaced]
+        if message_id in ids[1:]:
+            self._replace(line, replaced[: ids.index(message_id)])
         else:
             self._list, self._below, self._within = [], None, {}
+
+    def _replace(self, line: SourceLine, replaced: list[SourceLine]) -> None:
+        """Put a compaction with these messages behind the list, which is empty then."""
+        key = f"line-{line.number}"
+        compaction = _Said(key, self._tail, line, replaced)
+        self._said[key] = compaction
+        self._list, self._below = [], key
+        self._within = dict.fromkeys((one.word("id") or "" for one in replaced), compaction)
 
     def _set(self, line: SourceLine, patch: dict[str, Raw]) -> None:
         self._title = text(patch.get("summary")) or self._title
@@ -149,11 +163,7 @@ class _Reading:
         if not self._within and ids == self._list[: len(ids)] and self._is_unchanged(replaced):
             del self._list[len(ids) :]
             return
-        key = f"line-{line.number}"
-        compaction = _Said(key, self._tail, line, replaced)
-        self._said[key] = compaction
-        self._list, self._below = [], key
-        self._within = dict.fromkeys(ids, compaction)
+        self._replace(line, replaced)
 
     def _is_unchanged(self, replaced: list[SourceLine]) -> bool:
         return all(
