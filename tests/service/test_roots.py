@@ -521,8 +521,9 @@ async def test_what_a_daemon_recorded_of_a_root_stays_whatever_became_of_the_fil
         assert {one["id"]: one["epoch"] for one in sessions} == epochs
 
 
+@pytest.mark.parametrize("is_first", [False, True], ids=["later scan", "first scan of its roots"])
 async def test_a_root_that_is_removed_while_a_scan_looks_at_it_leaves_the_list(
-    real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch
+    real_house: House, root: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
 ) -> None:
     looking, removed = threading.Event(), threading.Event()
     look = RootFolders.look
@@ -537,6 +538,9 @@ async def test_a_root_that_is_removed_while_a_scan_looks_at_it_leaves_the_list(
         assert await ids(wire) == ["session-p1", "session-p2"]
         await wire.call("session/open", session_id="session-p2")
         put(root / WORK, "new", pi_file("session-p3", "c"))
+        if is_first:
+            (root.parent / "other").mkdir()
+            await add_root(wire, root.parent / "other", "pi")
         monkeypatch.setattr(RootFolders, "look", look_later)
         listing = await other.request("session/list")
         assert await to_thread.run_sync(looking.wait, 20)
