@@ -278,6 +278,12 @@ LIST_TAGS_MAX: Final = 100
 PATH_BYTES_MAX: Final = 4095
 # service: bytes of an imported file, which is read as a whole; more is too_large.
 IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
+# dialects: bytes of the prompts that a reading of a rollout of Codex keeps, for a compaction of the old
+# form; the oldest ones fall out, and the compaction says how many.
+CODEX_PROMPTS_BYTES_MAX: Final = 256 * 1024
+# dialects: bytes of a replaced list that a reading of Gemini CLI keeps; a rewind into a longer list
+# leaves all of the list, and a message of a longer list that comes again stands behind the list.
+GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 

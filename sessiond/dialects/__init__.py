@@ -8,6 +8,7 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     operator/        the operator dialect
     piglet/          the piglet dialect
     sharur/          the sharur dialect
+    agents/          sessions of other agents, read where they lie
     places.py        where programs keep their files
     member_names.py  what dialects share but for the names of members
     translated.py    dialects whose lines are read as native lines

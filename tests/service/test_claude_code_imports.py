@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.testing.daemon import Refusal
-from tests.kit.agents import SAMPLES, claude_line, context_of, copied, write_lines
+from tests.kit.agents import SAMPLES, claude_line, context_of, copied, read_lines, write_lines
 from tests.kit.house import House
 
 U = "c1a0de00-0000-4000-8000-0000000000"
@@ -106,7 +107,9 @@ async def test_kept_messages_come_before_a_prompt_below_the_summary(real_house: 
         ]
 
 
-async def test_a_subagent_is_a_session_with_the_title_beside_its_file(real_house: House) -> None:
+async def test_a_subagent_is_a_session_with_the_title_beside_its_file(
+    real_house: House, tmp_path: Path
+) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         (path,) = SUBAGENT.glob("*.jsonl")
         session = (await copied(wire, path))["session"]
@@ -114,6 +117,12 @@ async def test_a_subagent_is_a_session_with_the_title_beside_its_file(real_house
         assert session["leaf_id"] == f"{U}44"
         assert (session["usage"]["input_tokens"], session["usage"]["output_tokens"]) == (11, 28)
         assert len(await context_of(wire, session["id"])) == 4
+        # A title that the agent made counts before the description.
+        shutil.copy(path.with_suffix(".meta.json"), tmp_path)
+        titled = tmp_path / path.name
+        write_lines(titled, [*read_lines(path), {"type": "ai-title", "aiTitle": "Mine"}])
+        session = (await copied(wire, titled))["session"]
+        assert session["auto_title"] == "Mine"
 
 
 @pytest.mark.parametrize("shape", ["openai", "anthropic"])
@@ -191,15 +200,21 @@ async def test_a_line_that_is_written_again_is_there_once(real_house: House, pat
         claude_line(1, None, "hi"),
         claude_line(2, 1, "hello", "assistant"),
         claude_line(3, 2, "on"),
-        claude_line(1, None, "hi again"),
+        claude_line(1, None, "hi"),
     ]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         answer = await copied(wire, write_lines(path, lines))
         assert await context_of(wire, answer["session"]["id"]) == [
-            "user: hi again",
+            "user: hi",
             "assistant: hello",
             "user: on",
         ]
+        (problem,) = answer["report"]["problems"]
+        assert problem == {
+            "line": 4,
+            "kind": "not_copied",
+            "detail": "left out: lines of type copy (user), 1 in all",
+        }
 
 
 async def test_a_prompt_that_was_queued_is_a_message(real_house: House, path: Path) -> None:

@@ -45,20 +45,20 @@ async def test_a_compaction_replaces_the_history(real_house: House) -> None:
         usage = session["usage"]
         assert (usage["input_tokens"], usage["cache_read_tokens"]) == (700, 600)
         assert (usage["output_tokens"], usage["total_tokens"]) == (90, 1390)
-        environment = (
-            "user: <environment_context>\n  <cwd>/home/ann/calc</cwd>\n</environment_context>"
-        )
+        environment = "<environment_context>\n  <cwd>/home/ann/calc</cwd>\n</environment_context>"
         assert await context_of(wire, session["id"]) == [
-            environment,
+            f"user: {environment}",
             "user: add mul to calc",
             "user: now add div",
             "assistant: Added div.",
         ]
+        assert session["first_message"] == "add mul to calc"
         # The summary is encrypted, which the report says; the history before it stays readable.
         (problem,) = answer["report"]["problems"]
         assert (problem["line"], problem["kind"]) == (14, "not_copied")
         assert await context_of(wire, session["id"], entry_id="line-11") == [
-            environment,
+            # The user did not say this, so it is no prompt of the copy either.
+            f"custom: {environment}",
             "user: add mul to calc",
             'assistant: thinking Look first + exec_command call_1 {"cmd": "cat calc.py"}',
             "result of exec_command call_1: def add(a,b): return a+b",
@@ -126,6 +126,28 @@ async def test_a_fork_begins_with_the_lines_of_its_base(real_house: House, tmp_p
         (problem,) = answer["report"]["problems"]
         assert (problem["line"], problem["kind"]) == (1, "orphan")
         assert await context_of(wire, answer["session"]["id"]) == FORKED[2:]
+
+
+async def test_what_a_base_has_beside_the_conversation_is_no_problem_of_its_fork(
+    real_house: House, tmp_path: Path
+) -> None:
+    home = tmp_path / "codex"
+    shutil.copytree(SAMPLES / "codex", home)
+    (fork,), (base,) = home.rglob("*000b.jsonl"), home.rglob("*000a.jsonl")
+    first, *rest = read_lines(base)
+    more = [codex_line("world_state"), codex_line("event_msg", type="turn_aborted")]
+    write_lines(
+        base, [first, *more, counted(30, sent=20, got=10), *rest[:5], counted(36, sent=5, got=1)]
+    )
+    lines = read_lines(fork)
+    lines[0]["payload"]["history_base"]["end_byte_offset"] = base.stat().st_size
+    # A count is about the answer before it; the base's first count comes before any.
+    lines.insert(1, counted(40, sent=8, got=2))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        answer = await copied(wire, write_lines(fork, lines))
+        assert answer["report"]["problems"] == []
+        assert await context_of(wire, answer["session"]["id"]) == FORKED
+        assert answer["session"]["usage"]["total_tokens"] == 30 + 6 + 10
 
 
 async def test_an_offset_inside_a_line_counts_up_to_the_line_before(
@@ -204,7 +226,9 @@ async def test_the_oldest_rollouts_have_bare_items(real_house: House, tmp_path: 
     said = [codex_said("hi")["payload"], codex_said("hello", "assistant")["payload"]]
     path = write_lines(tmp_path / "rollout-old.jsonl", [head, *said])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        session = (await copied(wire, path))["session"]
+        answer = await copied(wire, path)
+        session = answer["session"]
+        assert answer["report"]["problems"] == []
         assert session["created_at"] == "2026-01-15T10:00:00.000Z"
         assert session["lineage"]["header_id"] == f"{THREAD}0003"
         assert await context_of(wire, session["id"]) == ["user: hi", "assistant: hello"]
@@ -292,6 +316,8 @@ async def test_unknown_types_are_named(real_house: House, tmp_path: Path) -> Non
         codex_line("world_state", any=1),
         codex_line("event_msg", type="turn_aborted"),
         codex_line("response_item", type="ghost_snapshot"),
+        codex_line("event_msg", type="agent_message"),
+        codex_line("usage"),
     ]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         report = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["report"]
@@ -300,5 +326,6 @@ async def test_unknown_types_are_named(real_house: House, tmp_path: Path) -> Non
             (4, "left out: lines of type world_state, 1 in all"),
             (5, "left out: events of type turn_aborted, 1 in all"),
             (6, "left out: items of type ghost_snapshot, 1 in all"),
+            (8, "left out: lines of type usage, 1 in all"),
         ]
-        assert report["dropped"] == 4
+        assert report["dropped"] == 5

@@ -127,9 +127,13 @@ async def test_a_rewind_into_a_replaced_list_cuts_the_list(
 async def test_a_rewind_to_an_unknown_message_removes_all(
     real_house: House, tmp_path: Path
 ) -> None:
-    lines = [HEAD, user("u1", "one"), model("g1", "first"), {"$rewindTo": "nothing"}]
+    first = model("g1", "first")
+    # A line that repeats a message is not missing in the copy.
+    lines = [HEAD, user("u1", "one"), first, first, {"$rewindTo": "nothing"}]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        session = (await copied(wire, write_lines(tmp_path / "s.jsonl", lines)))["session"]
+        answer = await copied(wire, write_lines(tmp_path / "s.jsonl", lines))
+        session = answer["session"]
+        assert answer["report"]["problems"] == []
         assert session["leaf_id"] is None
         lines.append(user("u2", "two"))
         session = (await copied(wire, write_lines(tmp_path / "s.jsonl", lines)))["session"]

@@ -15,33 +15,12 @@ from sessiond.errors import SessionCorrupt
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.files.importing import read_import, source_of
 from tests.kit.agents import CHATS, CODEX, SAMPLES
+from tests.kit.readings import variant
 
 FOLDERS = [(SAMPLES, "claude*.jsonl"), (SAMPLES, "claude-subagent/**/*.jsonl")]
 FOLDERS += [(CODEX, "*.jsonl"), (CHATS, "*.jsonl")]
 FILES = sorted(path for folder, names in FOLDERS for path in folder.glob(names))
 VARIANTS = 60
-UNKNOWN = [b'{"type":"brand-new","any":[1]}', b"[]", b"null", b"{", b"\xff", b" ", b'"text"', b"7"]
-
-
-def variant(data: bytes, chance: random.Random) -> bytes:
-    """Return the file with its first line, and with other lines changed at random."""
-    first, *lines = data.split(b"\n")
-    match chance.randrange(5):
-        case 0:
-            return data[: chance.randrange(len(first) + 1, len(data))]
-        case 1:
-            chance.shuffle(lines)
-        case 2:
-            lines = [line for line in lines for _ in range(chance.choice([0, 1, 1, 2]))]
-        case 3:
-            for _ in range(4):
-                lines.insert(chance.randrange(len(lines) + 1), chance.choice(UNKNOWN))
-        case _:
-            at = chance.randrange(len(lines))
-            line = bytearray(lines[at] or b"x")
-            line[chance.randrange(len(line))] = chance.randrange(256)
-            lines[at] = bytes(line)
-    return b"\n".join([first, *lines])
 
 
 def words_in(data: bytes) -> set[str]:

@@ -7,12 +7,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.files.agents.claude_code import claude_code, is_claude_code
 from sessiond.service.files.agents.codex import codex, is_codex
 from sessiond.service.files.agents.gemini_cli import document_lines, gemini_cli, is_gemini_cli
-from sessiond.service.files.agents.source import AgentLog, Report, SourceLine
+from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation, native_lines
 
 __all__ = ["AgentSession", "found_agent"]

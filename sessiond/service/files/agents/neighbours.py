@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from sessiond.dialects.agents.source_line import decoded, member
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
@@ -20,7 +21,7 @@ from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import IMPORT_BYTES_MAX, RESULT_BYTES_MAX
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
-from sessiond.service.files.agents.source import Beside, decoded, member
+from sessiond.service.files.agents.source import Beside
 
 __all__ = ["beside"]
 

@@ -1,4 +1,4 @@
-"""The lines of another agent's file as objects, and a report of what the copy lacks.
+"""The lines of another agent's file, and a report of what the copy lacks.
 
 Law: a line that is no object, half a line at the end, and every line without a place in the copy is
 in the report, by its number. Lines of one type of bookkeeping share one problem.
@@ -7,39 +7,20 @@ in the report, by its number. Lines of one type of bookkeeping share one problem
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
 
-import msgspec
 from msgspec import Raw, Struct
 
+from sessiond.dialects.agents.reading import Reading
+from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import fields, lenient, require_readable, text
+from sessiond.dialects.lenient_json import fields, require_readable
 from sessiond.journal.splitter import LongLine
 from sessiond.limits import PROBLEMS_MAX
+from sessiond.model.entries import Entry, Opaque
 from sessiond.model.problems import Problem, ProblemKind
-from sessiond.model.times import rfc3339
 from sessiond.service.log.line_indexer import too_long
 
-__all__ = ["AgentLog", "Beside", "Report", "SourceLine", "count_in", "decoded", "member", "truth"]
-
-
-# Above the real figures of any session, and exact in every program.
-_COUNT_MAX: Final = 10**12
-
-
-class SourceLine(Struct, frozen=True):
-    """A line that is an object, and its number in the file, from 1."""
-
-    number: int
-    members: dict[str, Raw]
-
-    def word(self, name: str) -> str | None:
-        """Return a member that is a text; None for any other value."""
-        return text(self.members.get(name))
-
-    def time(self, name: str = "timestamp") -> str:
-        """Return a member as RFC 3339 UTC; "" if the member is no time."""
-        return rfc3339(self.word(name))
+__all__ = ["AgentLog", "Beside", "Report"]
 
 
 class Beside(Struct, frozen=True):
@@ -118,6 +99,23 @@ class Report:
             else:
                 yield SourceLine(number, found)
 
+    def entries(self, log: AgentLog, reading: Reading) -> Iterator[tuple[int, Entry | Opaque]]:
+        """Yield the entries of the lines, with the lines' numbers; report the lines without one."""
+        for number, line in enumerate(log.lines, 1):
+            try:
+                # Each line counts, so that the reading knows its number.
+                yield number, reading.take(line)
+            except BadLine as bad:
+                if line.strip():
+                    why = too_long(line) if isinstance(line, LongLine) else str(bad)
+                    self.drop(number, "bad_line", f"{why}; the line was left out")
+        if log.tail.strip():
+            number = len(log.lines) + 1
+            try:
+                yield number, reading.take(log.tail)
+            except BadLine:
+                self.drop(number, "torn_tail", "half a line was left out")
+
     def _object(self, number: int, line: bytes) -> dict[str, Raw] | None:
         if isinstance(line, LongLine):
             self.drop(number, "bad_line", f"{too_long(line)}; the line was left out")
@@ -136,31 +134,3 @@ def _whole(tail: bytes) -> dict[str, Raw] | None:
         return fields(tail)
     except BadLine:
         return None
-
-
-def member(members: dict[str, Raw], *path: str) -> dict[str, Raw]:
-    """Return the object at a path of members; no members where there is no object."""
-    for name in path:
-        members = lenient(members.get(name, b""))
-    return members
-
-
-def truth(members: dict[str, Raw], name: str) -> bool:
-    """Return whether a member is the value true."""
-    return bytes(members.get(name, b"")) == b"true"
-
-
-def decoded(raw: Raw | None, kind: type[Any], default: Any) -> Any:
-    """Return a member of this type; `default` for any other value."""
-    if raw is None:
-        return default
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, RecursionError):
-        return default
-
-
-def count_in(members: dict[str, Raw], name: str) -> int:
-    """Return a member that is a count; 0 for any other value."""
-    found: int = decoded(members.get(name), int, 0)
-    return found if 0 <= found <= _COUNT_MAX else 0

@@ -6,19 +6,18 @@ copy of an entry is found by the id that its agent gave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.digests import sha256_hex
-from sessiond.model.entries import Compaction, Entry, Header, Leaf, Message, SessionInfoEntry
+from sessiond.model.entries import Compaction, Entry, Header, Leaf, SessionInfoEntry
 from sessiond.model.ids import is_new_entry_id
-from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["Conversation", "Origin", "Step", "messages", "native_lines"]
+__all__ = ["Conversation", "Step", "native_lines"]
 
 _NO_TIME: Final = "1970-01-01T00:00:00.000Z"
 
@@ -35,16 +34,6 @@ class Step(Struct):
     entries: list[Entry]
 
 
-class Origin(Struct):
-    """Facts of the source: the agent's name, its id of the session, and what the header states."""
-
-    agent: str
-    session_id: str | None = None
-    cwd: str = ""
-    created_at: str = ""
-    facts: Mapping[str, Raw] = {}
-
-
 class Conversation(Struct):
     """A conversation: its steps in order, facts of the session, and the leaf's step."""
 
@@ -52,20 +41,6 @@ class Conversation(Struct):
     steps: list[Step]
     info: SessionInfoEntry | None = None
     leaf: str | None = None
-
-
-def messages(message: ParsedMessage | None, time: str) -> list[Entry]:
-    """Return the entries that say what a message says: one, or one for each tool result.
-
-    What a message says beside its results comes behind the results.
-    """
-    if message is None or not message.role:
-        return []
-    said = NATIVE.compose(message, time)
-    rest = tuple(block for block in message.blocks if block.kind != "tool_result")
-    if rest and len(rest) < len(message.blocks):
-        said += NATIVE.compose(ParsedMessage(message.role, rest), time)
-    return [Message(message=one) for one in said]
 
 
 def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[bytes]:

@@ -11,18 +11,21 @@ from typing import Final
 import msgspec
 from msgspec import Raw, structs
 
+from sessiond.dialects.agents.source_line import count_in, source_line
+from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import items, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
-from sessiond.service.files.agents.source import count_in
 
-__all__ = ["ITEMS", "message_of", "said_by_user", "usage_of"]
+__all__ = ["ITEMS", "is_injected", "message_of", "said_by_user", "usage_of"]
 
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 ITEMS: Final = _CALLS | _OUTPUTS | {"message", "reasoning"}
 """Types of items that say something."""
+# Codex puts these in front of the user's first words; no event repeats them for people.
+_INJECTED: Final = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 
 
 def message_of(payload: dict[str, Raw], tools: dict[str, str]) -> ParsedMessage | None:
@@ -51,8 +54,9 @@ def _call(payload: dict[str, Raw], tools: dict[str, str]) -> Block:
     call_id = text(payload.get("call_id")) or text(payload.get("id")) or ""
     name = text(payload.get("name")) or "shell"
     given = text(payload.get("arguments"))
-    if given is not None and lenient(given.encode(errors="replace")):
-        arguments = Raw(given.encode())
+    if given is not None and _is_object(given.encode()):
+        # Newlines stand between the tokens alone, and an entry is one line.
+        arguments = Raw(given.replace("\n", " ").encode())
     elif "action" in payload:
         arguments = payload["action"]
     else:
@@ -60,6 +64,14 @@ def _call(payload: dict[str, Raw], tools: dict[str, str]) -> Block:
         arguments = Raw(msgspec.json.encode({"input": said}))
     tools[call_id] = name
     return Block("tool_call", id=call_id, name=name, arguments=arguments)
+
+
+def _is_object(given: bytes) -> bool:
+    try:
+        source_line(0, given)
+    except BadLine:
+        return False
+    return True
 
 
 def _output(payload: dict[str, Raw]) -> Block:
@@ -85,6 +97,11 @@ def usage_of(found: dict[str, Raw]) -> Usage:
     got = count("output_tokens")
     total = count("total_tokens") or sent + cached + written + got
     return Usage(sent, got, cached, written, total, 0.0)
+
+
+def is_injected(message: ParsedMessage) -> bool:
+    """Return whether Codex itself wrote a message of the user."""
+    return message.role == "user" and message.text.lstrip().startswith(_INJECTED)
 
 
 def said_by_user(said: str) -> ParsedMessage:

@@ -1,0 +1,263 @@
+"""The reading of a session of Claude Code: a tree of lines, and lines that state facts.
+
+The lines without `uuid` state facts: a title, a tag, and the leaf at which the agent would go on.
+`claude_tree` finds the places of the other lines.
+
+    {"parentUuid":null,"isSidechain":false,"type":"user","uuid":"…","timestamp":"…","cwd":"/my/project",
+     "sessionId":"…","version":"2.1.330","message":{"role":"user","content":"hi"}}
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, field, structs
+
+from sessiond.dialects.agents.claude_messages import (
+    BOUNDARY,
+    boundary_in,
+    custom_type,
+    is_queued,
+    said_in,
+    word_for,
+)
+from sessiond.dialects.agents.claude_tree import ClaudeTree, Kept, Place, TreeLine
+from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of
+from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.replies import OpenCalls, StatedUsage, one_message
+from sessiond.dialects.agents.source_line import SourceLine, member, source_line, truth
+from sessiond.dialects.lenient_json import is_null, lenient, text
+from sessiond.model.entries import (
+    Compaction,
+    CustomMessage,
+    Entry,
+    Leaf,
+    Message,
+    Opaque,
+    SessionInfoEntry,
+)
+from sessiond.model.formats import AgentFormatName
+from sessiond.model.parsed_message import ParsedMessage
+
+__all__ = ["ClaudeCode"]
+
+_AGENT: Final[AgentFormatName] = "claude-code"
+_FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
+_KINDS: Final = ("", "user", "assistant", "system", "attachment")
+_NO_DIGITS: Final = str.maketrans("", "", "-:.TZ")
+_TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+
+
+class _Answer(Struct):
+    """An answer so far: its group in the tree, and the usage that its lines stated."""
+
+    group: int
+    stated: StatedUsage = field(default_factory=StatedUsage)
+
+
+class ClaudeCode:
+    """The reading of one session of Claude Code; `Reading` describes the methods."""
+
+    def __init__(self) -> None:
+        self._origin = Origin(_AGENT)
+        self._number = 0
+        self._times = Times()
+        self._tree = ClaudeTree()
+        self._ids = EntryIds(self._tree.positions)
+        self._answers: dict[str, _Answer] = {}
+        self._calls = OpenCalls()
+        self._is_subagent: bool | None = None
+        self._has_made_title = False
+
+    @property
+    def origin(self) -> Origin:
+        """Facts that the lines so far state."""
+        return self._origin
+
+    def take(self, line: bytes) -> Entry | Opaque:
+        """Return the entry of the next line. Raises BadLine for a line that is no object."""
+        self._number += 1
+        source = source_line(self._number, line)
+        self._note_origin(source)
+        uuid, time = source.word("uuid") or None, source.time()
+        entry_id = self._ids.free(uuid, self._number)
+        above = self._tree.ids[self._tree.head] or None
+        if uuid is None:
+            found = self._fact(source)
+        else:
+            parent = source.word("parentUuid") or None
+            mark = _mark(source.word("type") or "", time)
+            found = self._in_tree(source, TreeLine(uuid, parent, mark, entry_id))
+        entry = record_of(_AGENT, found, line) if isinstance(found, str) else found
+        entry.id, entry.timestamp = entry_id, self._times.take(time)
+        if entry.parent_id is UNSET:
+            entry.parent_id = above
+        return entry
+
+    def _note_origin(self, line: SourceLine) -> None:
+        origin = self._origin
+        origin.session_id = origin.session_id or line.word("sessionId")
+        origin.cwd = origin.cwd or line.word("cwd") or ""
+        origin.created_at = origin.created_at or line.time()
+        for name in _FACTS:
+            if name in line.members and name not in origin.facts:
+                # A copy: a slice would keep the whole line in memory.
+                origin.facts = {**origin.facts, name: Raw(bytes(line.members[name]))}
+
+    # -- lines that state facts ----------------------------------------------------------------
+
+    def _fact(self, line: SourceLine) -> Entry | str:
+        """Return the entry of a line without a uuid; the agent's word for a line of bookkeeping."""
+        kind = line.word("type") or ""
+        if kind == "last-prompt":
+            return self._pin(line) or kind
+        stated = line.word(_TITLES.get(kind, "tag"))
+        if stated is None:
+            return kind
+        match kind:
+            case "custom-title":
+                return SessionInfoEntry(name=stated or None)
+            case "ai-title":
+                self._has_made_title = bool(stated)
+                return SessionInfoEntry(auto_title=stated or None)
+            case "summary" if stated and not self._has_made_title:
+                return SessionInfoEntry(auto_title=stated)
+            case "tag":
+                return SessionInfoEntry(tags=[stated] if stated else None)
+            case _:
+                return kind
+
+    def _pin(self, line: SourceLine) -> Leaf | None:
+        """Return the move to the leaf that a line names; None if nothing moves."""
+        uuid, is_explicit = line.word("leafUuid"), truth(line.members, "explicit")
+        tree = self._tree
+        to = tree.node(uuid)
+        if to == tree.head or (not to and (uuid is not None or not is_explicit)):
+            return None
+        tree.head = to
+        return Leaf(target_id=tree.ids[to] or None, reason="rewind" if is_explicit else UNSET)
+
+    # -- lines of the tree -----------------------------------------------------------------------
+
+    def _in_tree(self, source: SourceLine, line: TreeLine) -> Entry | str:
+        """Return the entry of a line of the tree; the agent's word for a line that says nothing."""
+        word, stranger = word_for(source), self._stranger(source)
+        if self._tree.is_copy(line):
+            return f"copy.{word}"
+        message = None if stranger else said_in(source)
+        if message is None:
+            if word == BOUNDARY and not stranger:
+                self._tree.add_boundary(line, boundary_in(source))
+            else:
+                self._tree.add_link(line)
+            return stranger + word
+        if truth(source.members, "isCompactSummary"):
+            return self._compact(line, message)
+        return self._say(source, line, message)
+
+    def _stranger(self, line: SourceLine) -> str:
+        """Return the kind of a line that is no part of this file's conversation; "" for any other."""
+        is_aside = truth(line.members, "isSidechain")
+        if self._is_subagent is None and "isSidechain" in line.members:
+            self._is_subagent = is_aside
+        if is_aside != bool(self._is_subagent):
+            return "sidechain."
+        return "" if is_null(line.members.get("teamName")) else "team."
+
+    def _say(self, source: SourceLine, line: TreeLine, message: ParsedMessage) -> Entry:
+        response_id = None
+        if message.role == "assistant":
+            response_id = text(member(source.members, "message").get("id")) or None
+            place, message = self._answer(line, message, response_id)
+        else:
+            place, message = self._user(line, message, is_late=is_queued(source))
+        self._tree.add_node(line, place)
+        said = one_message(message, response_id)
+        kind = custom_type(source, message)
+        parent_id = self._parent_id(place)
+        if kind is None:
+            return Message(parent_id=parent_id, message=said)
+        return CustomMessage(
+            parent_id=parent_id,
+            custom_type=kind,
+            content=lenient(said)["content"],
+            display=kind != "claude-code.meta",
+        )
+
+    def _parent_id(self, place: Place) -> str | None:
+        """Return the id of the entry above a place, or the uuid of the line that is missing there."""
+        if place.missing is None or self._ids.is_ours(place.missing):
+            return self._tree.ids[place.above] or None
+        return place.missing
+
+    def _answer(
+        self, line: TreeLine, message: ParsedMessage, response_id: str | None
+    ) -> tuple[Place, ParsedMessage]:
+        """Return the place of a line of an answer, and the message with its own part of the usage."""
+        tree, place = self._tree, self._tree.below(line.parent)
+        answer = self._answers.get(response_id or "")
+        if answer is not None and tree.goes_on(answer.group, place):
+            above = place.above or tree.in_group(answer.group).above
+            place = Place(above, None, answer.group)
+        else:
+            place = structs.replace(place, group=tree.new_group())
+            if answer is None:
+                answer = _Answer(place.group)
+                if response_id is not None:
+                    self._answers[response_id] = answer
+            answer.group = place.group
+        self._calls.ask(place.group, message)
+        return place, structs.replace(message, usage=answer.stated.take(message.usage))
+
+    def _user(
+        self, line: TreeLine, message: ParsedMessage, *, is_late: bool
+    ) -> tuple[Place, ParsedMessage]:
+        """Return the place of a line of the user, and the message with the names of its tools.
+
+        Results stand behind their answer. So does a prompt that was queued while results are missing,
+        since these come below the prompt.
+        """
+        message, group = self._calls.settle(message)
+        if group is not None:
+            return self._tree.in_group(group), message
+        place = self._tree.below(line.parent)
+        if not (message.is_result or (is_late and self._calls.is_waiting(place.group))):
+            place = structs.replace(place, group=0)
+        return place, message
+
+    def _compact(self, line: TreeLine, message: ParsedMessage) -> Compaction:
+        tree = self._tree
+        otherwise = tree.below(line.parent)
+        kept, boundary = tree.add_summary(line, tree.boundary_of(line.parent), otherwise)
+        above = tree.ids[tree.above(tree.head)] or None
+        entry = Compaction(
+            parent_id=above if above or boundary else self._parent_id(otherwise),
+            summary=message.text,
+            first_kept_entry_id=tree.ids[kept.first] or None,
+        )
+        if boundary is not None:
+            entry.tokens_before = _stated(boundary.tokens_before)
+            entry.tokens_after = _stated(boundary.tokens_after)
+        if kept.nodes is not None or kept.missing:
+            entry.details = self._details(kept)
+        return entry
+
+    def _details(self, kept: Kept) -> Raw:
+        """Return the entries that a compaction keeps if it keeps only some, and the missing ones."""
+        details: dict[str, object] = {}
+        if kept.nodes is not None:
+            details["kept"] = [self._tree.ids[node] for node in kept.nodes]
+        if kept.missing:
+            details["missing"] = kept.missing
+        return Raw(msgspec.json.encode(details))
+
+
+def _mark(kind: str, time: str) -> int:
+    """Return a number that a line has in common with its copies: its time and its type."""
+    known = _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+    return int(time.translate(_NO_DIGITS) or -1) * (len(_KINDS) + 1) + known
+
+
+def _stated(count: int | None) -> int | msgspec.UnsetType:
+    return UNSET if count is None else count

@@ -1,0 +1,111 @@
+"""One line of a session of Claude Code: its message, words of the harness, or a compaction."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, structs
+
+from sessiond.dialects.agents.claude_tree import Boundary
+from sessiond.dialects.agents.source_line import SourceLine, decoded, member, truth
+from sessiond.dialects.lenient_json import text
+from sessiond.dialects.payload import read_message
+from sessiond.model.parsed_message import ParsedMessage
+
+__all__ = ["BOUNDARY", "boundary_in", "custom_type", "is_queued", "said_in", "word_for"]
+
+BOUNDARY: Final = "system.compact_boundary"
+_SAID: Final = frozenset({"user", "assistant"})
+_QUEUED: Final = "attachment.queued_command"
+# What the harness tells in a line of the user.
+_EVENTS: Final = (
+    "<local-command-caveat>",
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<task-notification>",
+    "<session-start-hook>",
+    "<tick>",
+    "<goal>",
+)
+_COMMANDS: Final = ("<command-name>", "<command-message>")
+_ARGUMENTS: Final = r"<command-args>\s*[^\s<]"
+_COUNT_MAX: Final = 2**53
+
+
+def word_for(line: SourceLine) -> str:
+    """Return the agent's word for a line: its type, and the kind of a system line or attachment."""
+    kind = line.word("type") or ""
+    detail = line.word("subtype") if kind == "system" else None
+    if kind == "attachment":
+        detail = text(member(line.members, "attachment").get("type"))
+    return f"{kind}.{detail}" if detail else kind
+
+
+def said_in(line: SourceLine) -> ParsedMessage | None:
+    """Return the message of a line, or of a prompt that was queued while the model answered."""
+    kind = line.word("type")
+    if kind in _SAID:
+        said = line.members.get("message")
+    elif is_queued(line):
+        prompt = member(line.members, "attachment").get("prompt", Raw(b'""'))
+        said = Raw(msgspec.json.encode({"role": "user", "content": prompt}))
+    else:
+        return None
+    found = None if said is None else read_message(said)
+    if found is None:
+        return None
+    if kind != "assistant":
+        return structs.replace(found, role="user", usage=None)
+    is_failed = truth(line.members, "isApiErrorMessage")
+    return structs.replace(
+        found,
+        role="assistant",
+        model_id=None if found.model_id == "<synthetic>" else found.model_id,
+        stop_reason="error" if is_failed else found.stop_reason,
+    )
+
+
+def is_queued(line: SourceLine) -> bool:
+    """Return whether a line is a prompt that was queued while the model answered."""
+    return word_for(line) == _QUEUED
+
+
+def custom_type(line: SourceLine, message: ParsedMessage) -> str | None:
+    """Return the type of words that the harness says for the user; None for any other message.
+
+    A command with arguments is a prompt of the user.
+    """
+    if message.role != "user" or message.is_result:
+        return None
+    if truth(line.members, "isMeta"):
+        return "claude-code.meta"
+    said = message.text.lstrip()
+    if said.startswith(_COMMANDS):
+        return None if re.search(_ARGUMENTS, said) else "claude-code.command"
+    return "claude-code.event" if said.startswith(_EVENTS) else None
+
+
+def boundary_in(line: SourceLine) -> Boundary:
+    """Return what the boundary of a compaction says."""
+    found = member(line.members, "compactMetadata")
+    kept: list[Any] | None = decoded(
+        member(found, "preservedMessages").get("uuids"), list[Any], None
+    )
+    segment = member(found, "preservedSegment")
+    return Boundary(
+        kept=None if kept is None else tuple(one for one in kept if isinstance(one, str)),
+        segment=(text(segment.get("headUuid")), text(segment.get("tailUuid"))),
+        before=line.word("logicalParentUuid"),
+        tokens_before=_count(found, "preTokens"),
+        tokens_after=_count(found, "postTokens"),
+    )
+
+
+def _count(found: dict[str, Raw], name: str) -> int | None:
+    count: int = decoded(found.get(name), int, -1)
+    return count if 0 <= count < _COUNT_MAX else None

@@ -1,0 +1,80 @@
+"""One line of another agent's file as an object, and its members as values.
+
+Law: a member of another type than the reader wants counts as missing; no value is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.lenient_json import fields, lenient, require_readable, text
+from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
+from sessiond.model.times import rfc3339
+
+__all__ = ["SourceLine", "count_in", "decoded", "member", "source_line", "truth"]
+
+
+# Above the real figures of any session, and exact in every program.
+_COUNT_MAX: Final = 10**12
+# A native entry holds the values of an agent's line some levels deeper than the line.
+_LEVELS: Final = 8
+
+
+class SourceLine(Struct, frozen=True):
+    """A line that is an object, and its number in the file, from 1."""
+
+    number: int
+    members: dict[str, Raw]
+
+    def word(self, name: str) -> str | None:
+        """Return a member that is a text; None for any other value."""
+        return text(self.members.get(name))
+
+    def time(self, name: str = "timestamp") -> str:
+        """Return a member as RFC 3339 UTC; "" if the member is no time."""
+        return rfc3339(self.word(name))
+
+
+def source_line(number: int, line: bytes) -> SourceLine:
+    """Return the line of this number as an object.
+
+    Raises BadLine for a line that is no object, or nests too deeply for a native entry around it.
+    """
+    if len(line) + 2 * _LEVELS > SHALLOW_BYTES and nests_too_deeply(
+        b"%b%b%b" % (b"[" * _LEVELS, line, b"]" * _LEVELS)
+    ):
+        raise BadLine("is nested too deeply")
+    require_readable(line)
+    return SourceLine(number, fields(line))
+
+
+def member(members: dict[str, Raw], *path: str) -> dict[str, Raw]:
+    """Return the object at a path of members; no members where there is no object."""
+    for name in path:
+        members = lenient(members.get(name, b""))
+    return members
+
+
+def truth(members: dict[str, Raw], name: str) -> bool:
+    """Return whether a member is the value true."""
+    return bytes(members.get(name, b"")) == b"true"
+
+
+def decoded(raw: Raw | None, kind: type[Any], default: Any) -> Any:
+    """Return a member of this type; `default` for any other value."""
+    if raw is None:
+        return default
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        return default
+
+
+def count_in(members: dict[str, Raw], name: str) -> int:
+    """Return a member that is a count; 0 for any other value."""
+    found: int = decoded(members.get(name), int, 0)
+    return found if 0 <= found <= _COUNT_MAX else 0
