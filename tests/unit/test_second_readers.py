@@ -1,0 +1,147 @@
+"""Rules of the formats that no generated file shows, as the second readers read them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.kit.agent_files.said import Json, Reading
+from tests.kit.agent_files.second_claude import read_claude
+from tests.kit.agent_files.second_codex import read_codex
+from tests.kit.agent_files.second_gemini import read_gemini
+from tests.kit.agents import claude_line, codex_line, codex_said
+
+
+def spelled(*lines: Json) -> list[bytes]:
+    return [json.dumps(line).encode() for line in lines]
+
+
+def claude(*lines: Json) -> Reading:
+    return read_claude(spelled(*lines))
+
+
+def numbers(reading: Reading) -> list[list[int]]:
+    """Return the numbers of the lines of each message."""
+    return [[int(one.removeprefix("u-")) for one in said.ids] for said in reading.context]
+
+
+def boundary(number: int, *kept: int) -> list[Json]:
+    """Return a boundary and its summary, the next number."""
+    uuids = [f"u-{one}" for one in kept]
+    about = {"trigger": "auto", "preTokens": 1, "preservedMessages": {"uuids": uuids}}
+    line = claude_line(
+        number, None, "", "system", subtype="compact_boundary", compactMetadata=about
+    )
+    return [line, claude_line(number + 1, number, "sum", isCompactSummary=True)]
+
+
+def pin(leaf: int | None, **more: Any) -> Json:
+    return {"type": "last-prompt", "leafUuid": None if leaf is None else f"u-{leaf}", **more}
+
+
+def block(number: int, above: int, part: Json, answer: str, output: int = 9) -> Json:
+    """Return a line of a reply."""
+    line: Json = claude_line(number, above, "", "assistant")
+    usage = {"input_tokens": 3, "output_tokens": output}
+    line["message"] |= {"id": answer, "content": [part], "usage": usage}
+    return line
+
+
+def call(name: str) -> Json:
+    return {"type": "tool_use", "id": name, "name": "Read", "input": {}}
+
+
+def result(number: int, above: int, name: str) -> Json:
+    line: Json = claude_line(number, above, "")
+    line["message"]["content"] = [{"type": "tool_result", "tool_use_id": name, "content": name}]
+    return line
+
+
+TALK = (
+    claude_line(1, None, "one"),
+    claude_line(2, 1, "two", "assistant"),
+    claude_line(3, 2, "three"),
+    claude_line(4, 3, "four", "assistant"),
+)
+
+
+def test_a_pin_at_a_kept_line_is_before_the_boundary() -> None:
+    compacted = (*TALK, *boundary(5, 3, 4))
+    assert numbers(claude(*compacted)) == [[5], [6], [3], [4]]
+    assert numbers(claude(*compacted, pin(4, explicit=True))) == [[1], [2], [3], [4]]
+
+
+def test_a_pin_at_an_old_branch_below_a_kept_line_is_before_the_boundary() -> None:
+    branch = claude_line(9, 2, "other")
+    lines = (TALK[0], TALK[1], branch, *TALK[2:], *boundary(5, 1, 2, 3, 4), *TALK)
+    assert numbers(claude(*lines, pin(9, explicit=True))) == [[1], [2], [9]]
+
+
+def test_lines_of_a_reply_that_are_compacted_away_do_not_come_back() -> None:
+    lines = (
+        claude_line(1, None, "one"),
+        block(2, 1, call("a"), "msg"),
+        block(3, 2, call("b"), "msg"),
+        result(4, 2, "a"),
+        result(5, 3, "b"),
+    )
+    assert numbers(claude(*lines)) == [[1], [2, 3], [4], [5]]
+    assert numbers(claude(*lines, *boundary(6, 3, 5))) == [[6], [7], [3], [5]]
+
+
+def test_a_kept_line_that_is_missing_is_named() -> None:
+    reading = claude(*TALK, *boundary(5, 3, 77, 4))
+    assert numbers(reading) == [[5], [6], [3], [4]]
+    assert reading.missing == {"u-77"}
+
+
+def test_the_line_with_most_output_tells_what_a_reply_cost() -> None:
+    text = {"type": "text", "text": "x"}
+    lines = (TALK[0], block(2, 1, text, "msg", 40), block(3, 2, text, "msg", 7))
+    assert claude(*lines).usage["output"] == 40
+
+
+def test_a_cycle_of_parents_ends() -> None:
+    assert numbers(claude(claude_line(1, 2, "one"), claude_line(2, 1, "two"))) == [[1], [2]]
+
+
+def test_titles_of_claude_in_their_order() -> None:
+    custom = {"type": "custom-title", "customTitle": "by hand"}
+    made = {"type": "ai-title", "aiTitle": "made"}
+    old = {"type": "summary", "summary": "old", "leafUuid": "x"}
+    last = {"type": "last-prompt", "lastPrompt": "last", "leafUuid": None}
+    assert claude(*TALK, custom, made, old, last).title == "by hand"
+    assert claude(*TALK, made, old, last).title == "made"
+    assert claude(*TALK, old, last).title == "last"
+    assert claude(*TALK, old).title == "old"
+    command = claude_line(1, None, "<command-name>/cost</command-name>")
+    meta = claude_line(2, 1, "caveat", isMeta=True)
+    assert claude(command, meta, claude_line(3, 2, "real")).title == "real"
+    assert claude(command, meta).title == "<command-name>/cost</command-name>"
+
+
+def test_bad_lines_are_counted() -> None:
+    bad = [b"{", b"[]", b'"x"', b"\xff"]
+    assert read_claude([*spelled(*TALK), *bad]).bad == 4
+    assert read_codex([*spelled(codex_said("x")), *bad]).bad == 4
+    assert read_gemini(bad).bad == 4
+
+
+def test_a_reply_does_not_reach_over_a_compaction() -> None:
+    said = codex_said("before", "assistant")
+    history = [said["payload"]]
+    compacted = codex_line("compacted", message="", replacement_history=history)
+    reading = read_codex(spelled(said, compacted, codex_said("after", "assistant")))
+    assert reading.order == [("assistant", ("line-2/0",)), ("assistant", ("line-3",))]
+
+
+def test_a_rollback_of_more_turns_than_there_are_keeps_what_came_before_the_first() -> None:
+    lines = (
+        codex_said("# AGENTS.md instructions"),
+        codex_line("event_msg", type="task_started", turn_id="t1"),
+        codex_said("one"),
+        codex_line("event_msg", type="user_message", message="one", images=[]),
+        codex_line("event_msg", type="thread_rolled_back", num_turns=9),
+        codex_said("two"),
+    )
+    assert read_codex(spelled(*lines)).order == [("user", ("line-1",)), ("user", ("line-6",))]
