@@ -19,5 +19,7 @@ only thing that a function here waits for.
     doubt.py         bytes that an earlier owner may not have made durable
     journal.py       one open session file, built from the modules above
     memory.py        a session log without a file
+    source.py        lines of a file that is only read, as they come
+    mirror.py        a session log of such lines, kept in a file without a name
     store.py         the port that both kinds of session log implement
 """

@@ -1,0 +1,258 @@
+"""The log of a session whose file another program writes, and which sessiond only reads.
+
+The lines of that program become entries one by one, and the entries are kept in a spool: a file of
+the profile without a name, which the system removes with the last descriptor. So a line has the
+bytes that its readers got, also after the program has written its file anew. The log then says so
+(Replaced), and the next opening reads the new file.
+
+Law: `translate` makes one line of each line of the source, in their order, and the equal lines of
+equal sources in every run.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Final
+
+from sessiond.errors import StorageError
+from sessiond.journal.disk.failures import storage_error, telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.names import unfinished_name
+from sessiond.journal.reader import LineReader
+from sessiond.journal.source import LineSource
+from sessiond.journal.splitter import LongLine, ends_of
+from sessiond.journal.store import Found, JournalStatistics
+
+__all__ = ["Mirror", "Translate"]
+
+Translate = Callable[[bytes], bytes]
+"""Makes the next line of the log from the next line of the source."""
+
+_NO_DESCRIPTOR: Final = -1
+
+
+class Mirror:
+    """A `SessionLog` of a file that sessiond never writes to. One thread looks; any thread reads."""
+
+    blocking: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        files: Files,
+        source: LineSource,
+        *,
+        header: bytes,
+        translate: Translate,
+        folder: Path | None,
+    ) -> None:
+        """Make the log of a source, with its header only. Raises OSError.
+
+        `folder` is where the spool is made; a start removes what an earlier daemon left there. Without a
+        folder the spool is in memory, for a log that is read once. The log owns and closes the source.
+        """
+        self._files = _InMemory() if folder is None else files
+        self._source = source
+        self._translate = translate
+        self._reader = LineReader(self._files, _spool(self._files, folder), source.path)
+        # Translated lines that the spool has not taken yet, for example because the disk was full.
+        self._waiting: list[bytes] = [header]
+        self._found: list[Found] = []
+        self.read = self._reader.read
+        self.read_many = self._reader.read_many
+        self.line_bytes = self._reader.line_bytes
+        self.span_bytes = self._reader.span_bytes
+        self.chunks = self._reader.chunks
+        self.checksum = self._reader.checksum
+        try:
+            self._spool_waiting()
+        except BaseException:
+            self._close_spool()
+            raise
+
+    # -- what is there -------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """Path of the other program's file."""
+        return self._source.path
+
+    @property
+    def inode(self) -> int:
+        """Inode of the other program's file."""
+        return self._source.inode
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines, the header included."""
+        return self._reader.line_count
+
+    @property
+    def size_bytes(self) -> int:
+        """Number of bytes that the lines have as entries."""
+        return self._reader.ends[-1]
+
+    @property
+    def slack_bytes(self) -> int:
+        """Number of bytes of the file beyond those of the entries; often negative."""
+        return self._source.read_bytes - self.size_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Number of bytes of the half line that the other program is writing."""
+        return self._source.held_bytes
+
+    @property
+    def is_doubted(self) -> bool:
+        """True if the spool was damaged."""
+        return self._reader.is_doubted
+
+    def is_rewritten(self) -> bool:
+        """Return whether the known bytes of the file have changed. Reads them. Raises OSError."""
+        return self._source.is_rewritten()
+
+    def has_grown(self) -> bool:
+        """Return whether there may be lines that no look has taken in. Waits for no disk."""
+        return bool(self._waiting) or self._source.has_changed()
+
+    @property
+    def was_changed(self) -> bool:
+        """True if the other program wrote what this log has not read."""
+        return self._source.has_changed()
+
+    # -- growth ----------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in lines that the other program wrote, some per call. Raises StorageError, Replaced."""
+        self._found += [Found(line, external=True) for line in self._more()]
+
+    def take_found(self) -> list[Found]:
+        """Return newly found lines; each line is returned once."""
+        found, self._found = self._found, []
+        return found
+
+    def index(self, visit: Callable[[int, list[bytes]], None]) -> None:
+        """Read the source to its end; `visit` gets the lines as `Splitter.feed` returns lines.
+
+        Raises StorageError, Replaced.
+        """
+        while lines := self._more():
+            ended = [line if isinstance(line, LongLine) else line + b"\n" for line in lines]
+            visit(self.line_count - len(lines), ended)
+
+    def _more(self) -> list[bytes]:
+        """Return the next lines, which the spool has then; none at the end of the source."""
+        with telling("read", self.path):
+            lines = self._source.more()
+        self._waiting += map(self._translate, lines)
+        with telling("keep the lines of", self.path):
+            return self._spool_waiting()
+
+    @property
+    def behind_bytes(self) -> int:
+        """Number of bytes that the last look left to the next look."""
+        return self._source.behind_bytes
+
+    def _spool_waiting(self) -> list[bytes]:
+        """Write the waiting lines into the spool, behind the last line. Raises OSError."""
+        lines, reader = self._waiting, self._reader
+        if not lines:
+            return lines
+        data, start = b"\n".join([*lines, b""]), reader.ends[-1]
+        at = 0
+        while at < len(data):
+            written = self._files.pwrite(reader.fd, memoryview(data)[at:], start + at)
+            if not written:
+                raise OSError(errno.ENOSPC, "the disk accepts no more bytes")
+            at += written
+        reader.ends.extend(ends_of(lines, start))
+        reader.checksums.add(data)
+        self._waiting = []
+        return lines
+
+    # -- half a line: its writer's business --------------------------------------------------
+
+    @property
+    def half_bytes(self) -> int:
+        """Number of bytes of a half line that an append would have to end: 0."""
+        return 0
+
+    @property
+    def half_age(self) -> float:
+        """Seconds for which a half line has not grown: 0."""
+        return 0.0
+
+    def half(self) -> bytes:
+        """Return no bytes: a half line stays with its writer."""
+        return b""
+
+    def close_half(self) -> None:
+        """Do nothing: a half line stays with its writer."""
+
+    # -- nothing is written ------------------------------------------------------------------
+
+    def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
+        """Raise StorageError: the file belongs to another program."""
+        del lines, sync, late
+        raise self._refusal("append to")
+
+    def move(self, path: Path) -> None:
+        """Raise StorageError: the file belongs to another program."""
+        del path
+        raise self._refusal("move")
+
+    def _refusal(self, doing: str) -> StorageError:
+        return storage_error(OSError(errno.EROFS, "it is only read"), doing, self.path)
+
+    def sync(self) -> None:
+        """Do nothing: what is in the file is its program's to sync."""
+
+    def statistics(self) -> JournalStatistics:
+        """Return the number of lines and their size as entries."""
+        return JournalStatistics(self.line_count, self.size_bytes, self.size_bytes)
+
+    def close(self) -> None:
+        """Close the file and the spool, once no read runs."""
+        self._source.close()
+        self._close_spool()
+
+    def _close_spool(self) -> None:
+        # The spool ends with its descriptor, and a failed close closes too.
+        with suppress(OSError):
+            self._reader.close()
+
+
+class _InMemory(Files):
+    """A file without a name, in memory."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:  # noqa: ARG002
+        """Return bytes of the file."""
+        return bytes(self._data[offset : offset + count])
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:  # noqa: ARG002
+        """Put bytes into the file."""
+        self._data[offset : offset + len(data)] = data
+        return len(data)
+
+    def close(self, fd: int) -> None:  # noqa: ARG002
+        """Drop the file."""
+        self._data.clear()
+
+
+def _spool(files: Files, folder: Path | None) -> int:
+    """Return the descriptor of a new file without a name. Raises OSError."""
+    if folder is None:
+        return _NO_DESCRIPTOR
+    path = folder / unfinished_name(files.random_digits())
+    fd = files.create(path)
+    try:
+        files.unlink(path)
+    except BaseException:
+        files.close(fd)
+        raise
+    return fd

@@ -1,0 +1,169 @@
+"""Lines of a file that sessiond only reads, as they come.
+
+Law: the file is opened for reading only. Nothing locks, syncs, cuts or closes a line there. Half a
+line at the end stays with its writer: it is a line once its newline is there.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from sessiond.journal.checksums import Checksums
+from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.splitter import Splitter, without_end
+from sessiond.journal.store import Replaced
+
+__all__ = ["FileSource", "LineSource"]
+
+_CHUNK_BYTES: Final = 256 * 1024
+# The end of the known bytes, which shows that a program wrote the file anew.
+_LAST_BYTES: Final = 256
+
+
+class LineSource(Protocol):
+    """The lines of a session at another program. One thread reads."""
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        ...
+
+    @property
+    def inode(self) -> int:
+        """Inode of the file, which a rename keeps."""
+        ...
+
+    @property
+    def read_bytes(self) -> int:
+        """Number of bytes that were read so far."""
+        ...
+
+    @property
+    def held_bytes(self) -> int:
+        """Number of bytes of the half line at the end of what was read."""
+        ...
+
+    @property
+    def behind_bytes(self) -> int:
+        """Number of bytes that the last read left to the next one."""
+        ...
+
+    def has_changed(self) -> bool:
+        """Return whether the file has changed since the last read. Waits for no disk."""
+        ...
+
+    def more(self) -> list[bytes]:
+        """Return the next lines, a LongLine for one that is too long; none at the end of the file.
+
+        Raises OSError, and Replaced if the known bytes are not there any more.
+        """
+        ...
+
+    def is_rewritten(self) -> bool:
+        """Return whether the known bytes have changed. Reads them all. Raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class FileSource:
+    """The lines of one growing file."""
+
+    def __init__(self, files: Files, path: Path) -> None:
+        """Open a file. Raises OSError."""
+        self.path = path
+        self.behind_bytes = 0
+        self._files = files
+        self._fd = open_regular(files, path)
+        self._ends = array("q", [0])
+        self._splitter = Splitter(self._ends)
+        self._at = 0
+        self._sums = Checksums()
+        self._last = b""
+        self._known: tuple[int, int] | None = None
+        try:
+            self._identity = files.fstat(self._fd)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def inode(self) -> int:
+        """Inode of the file, which a rename keeps."""
+        return self._identity.st_ino
+
+    @property
+    def read_bytes(self) -> int:
+        """Number of bytes that were read so far."""
+        return self._at
+
+    @property
+    def held_bytes(self) -> int:
+        """Number of bytes of the half line at the end of what was read."""
+        return self._splitter.held
+
+    def has_changed(self) -> bool:
+        """Return whether the file has changed since the last read. Waits for no disk."""
+        try:
+            return _state(self._files.fstat(self._fd)) != self._known
+        except OSError:
+            return True
+
+    def more(self) -> list[bytes]:
+        """Return the next lines; none at the end of the file. Raises OSError, Replaced."""
+        size = check_regular(self._files, self._fd)
+        found = self._files.fstat(self._fd)
+        self._require_known(found)
+        lines: list[bytes] = []
+        while not lines and self._at < size:
+            chunk = self._files.pread(self._fd, min(_CHUNK_BYTES, size - self._at), self._at)
+            if not chunk:
+                break
+            self._sums.add(chunk)
+            self._last = (self._last + chunk)[-_LAST_BYTES:]
+            self._at += len(chunk)
+            lines = self._splitter.feed(chunk)
+            del self._ends[1:]
+        self.behind_bytes = size - self._at
+        if not self.behind_bytes:
+            self._known = _state(found)
+        return [without_end(line) for line in lines]
+
+    def _require_known(self, found: FileStat) -> None:
+        """Raise Replaced unless the path has this file, with the known bytes at their end."""
+        named = self._files.stat(self.path)
+        mine = self._identity
+        if (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino):
+            raise Replaced("epoch")
+        if found.st_size < self._at:
+            raise Replaced("truncated")
+        start = self._at - len(self._last)
+        if self._files.pread(self._fd, len(self._last), start) != self._last:
+            raise Replaced("epoch")
+        # A write in place leaves the size as it is.
+        is_touched = self._known is not None and self._known != _state(found)
+        if is_touched and found.st_size == self._at and self.is_rewritten():
+            raise Replaced("epoch")
+
+    def is_rewritten(self) -> bool:
+        """Return whether the known bytes have changed. Reads them all. Raises OSError."""
+        return not self._sums.fits(self._stored)
+
+    def _stored(self, start: int, count: int) -> bytes:
+        return self._files.pread(self._fd, count, start)
+
+    def close(self) -> None:
+        """Close the file."""
+        # A file that was only read loses nothing by a failed close, which closes too.
+        with suppress(OSError):
+            self._files.close(self._fd)
+
+
+def _state(found: FileStat) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
