@@ -376,6 +376,11 @@ STATE_LOOK_SECONDS: Final = 60.0
 
 # dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
+# service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end.
+AGENT_LIST_BYTES_MAX: Final = 256 * 1024
+AGENT_LIST_PART_BYTES: Final = 64 * 1024
+# service: characters of one session of another agent that enter the search index.
+AGENT_TEXT_CHARS_MAX: Final = 16_000_000
 # service: characters that one transaction adds to the search index.
 SEARCH_BATCH_CHARS: Final = 2_000_000
 # methods: the query of a search; more is invalid_params.

@@ -764,6 +764,15 @@ export interface ForkParams {
   _meta?: RequestMeta | null;
 }
 
+/**
+ * New session; for a dry run the session that would be made, which has no path. `notes` name what
+ * the fork of another agent's session lacks.
+ */
+export interface ForkResult {
+  session: SessionInfo;
+  notes?: string[];
+}
+
 /** A hit of a search. */
 export interface Found {
   session_id: string;
@@ -1093,6 +1102,8 @@ export interface Lineage {
   header_id?: string | null;
   /** Default: false. */
   detached?: boolean;
+  /** Default: false. */
+  subagent?: boolean;
 }
 
 /** Filters and order of the list. A session must match every filter that is given. */
@@ -1127,6 +1138,8 @@ export interface ListParams {
   profile?: string | null;
   /** Default: false. */
   drafts?: boolean;
+  /** Default: false. */
+  subagents?: boolean;
   /** Default: "updated_at". */
   sort?: "created_at" | "message_count" | "title" | "updated_at";
   /** Default: null. */
@@ -2078,6 +2091,7 @@ export interface SessionInfo {
   epoch: string;
   lineage: Lineage;
   scope?: Scope;
+  partial?: boolean;
   plan?: string | null;
   system_prompt?: string | null;
   compaction?: unknown | null;
@@ -2960,7 +2974,7 @@ export interface Methods {
   /** return a short text for a system prompt, and what a client needs to go on. Access: read. */
   "session/brief": { params: SessionParams; result: BriefResult };
   /** make a new session from the entries of another, which stays unchanged. Access: write. */
-  "session/fork": { params: ForkParams; result: CopyResult };
+  "session/fork": { params: ForkParams; result: ForkResult };
   /** make a new session of chosen entries, in a chosen order. Access: write. */
   "session/rebase": { params: RebaseParams; result: CopyResult };
   /** make the prompt for the text that merges two sessions; changes nothing. Access: read. */

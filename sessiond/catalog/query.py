@@ -64,6 +64,8 @@ class Query(Struct, frozen=True, kw_only=True):
     """The exclusive upper bound of a file's own time; files of unknown time match, too."""
     root: str | None = None
     drafts: bool = False
+    subagents: bool = True
+    """False leaves out the sessions that a session of an agent started for a task."""
     has_assistant: bool = False
     sort: Sort | Literal["written"] = "updated_at"
     descending: bool = True
@@ -140,6 +142,8 @@ def _conditions(query: Query) -> tuple[list[str], list[str | int]]:
             values += given if isinstance(given, tuple) else (given,)
     if not query.drafts:
         conditions.append("draft = 0")
+    if not query.subagents:
+        conditions.append("subagent = 0")
     if query.has_assistant:
         conditions.append("has_assistant = 1")
     return conditions, values

@@ -63,6 +63,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     program: str
     archived: bool
     draft: bool
+    subagent: bool
     has_assistant: bool
     created_at: str
     updated_at: str

@@ -11,11 +11,11 @@ from typing import Final
 
 __all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
 
-VERSION: Final = 9
+VERSION: Final = 10
 
 COLUMNS: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed, archived, "
-    "draft, has_assistant, cwd, title, title_key, agent, status, program, created_at, updated_at, "
+    "draft, subagent, has_assistant, cwd, title, title_key, agent, status, program, created_at, updated_at, "
     "message_count, words, parent_id, parent_path, info"
 )
 
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS {name} (
     listed INTEGER NOT NULL DEFAULT 0,
     archived INTEGER NOT NULL DEFAULT 0,
     draft INTEGER NOT NULL DEFAULT 0,
+    subagent INTEGER NOT NULL DEFAULT 0,
     has_assistant INTEGER NOT NULL DEFAULT 0,
     cwd TEXT NOT NULL DEFAULT '',
     title TEXT,
@@ -107,11 +108,12 @@ def prepare(connection: sqlite3.Connection) -> None:
     )
 
 
-# Versions 3 to 8 have today's tags. Version 8 has today's columns. Versions 3 to 7 lack that of the
+# Versions 3 to 9 have today's tags, and lack the column of subagents. Versions 3 to 7 lack that of the
 # program, which the dialect tells; versions 3 to 5 have a column more.
-_SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7, 8})
+_SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7, 8, 9})
 _NO_PROGRAM: Final = frozenset({3, 4, 5, 6, 7})
-_BEFORE_PROGRAMS: Final = COLUMNS.replace(" program,", "")
+_BEFORE_SUBAGENTS: Final = COLUMNS.replace(" subagent,", "")
+_BEFORE_PROGRAMS: Final = _BEFORE_SUBAGENTS.replace(" program,", "")
 _NAME_PROGRAMS: Final = (
     "UPDATE sessions SET program = json_extract(CAST(info AS TEXT), '$.dialect'),"
     " info = CAST(json_set(CAST(info AS TEXT), '$.agent_program',"
@@ -130,7 +132,7 @@ _SAY_WHY: Final = (
 # instead of the newest time. Rows of versions 3 and 4 do not count messages above a record that is a
 # parent, and lack the model of answers. Rows of all of them lack turns and what turns say of the
 # status. Clearing the identity of its file makes a row stale, so the row is read from the file again.
-_OUTDATED: Final = _SAME_TAGS
+_OUTDATED: Final = _SAME_TAGS - {9}
 _FORGET_FILES: Final = "UPDATE sessions SET inode = 0, size = 0, mtime_ns = 0;"
 _PUT_ASIDE: Final = "ALTER TABLE sessions RENAME TO older;" + "".join(
     f"DROP INDEX IF EXISTS sessions_by_{name};" for name in ("path", "title", "cwd", *_SORTS)
@@ -140,7 +142,7 @@ _EPOCHS: Final = "session_id, path, epoch, seen_seq, seen_digest"
 
 def _carry(version: int) -> str:
     """Return the statements that move the rows of an older version into today's table."""
-    columns = COLUMNS if version in _SAME_TAGS else _EPOCHS
+    columns = _BEFORE_SUBAGENTS if version in _SAME_TAGS else _EPOCHS
     if version in _NO_PROGRAM:
         columns = _BEFORE_PROGRAMS
     return (

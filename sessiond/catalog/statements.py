@@ -195,6 +195,7 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
         1,
         facts.archived,
         facts.draft,
+        facts.subagent,
         facts.has_assistant,
         facts.cwd,
         facts.title,

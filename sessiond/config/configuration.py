@@ -26,7 +26,6 @@ from msgspec import Meta, Struct
 
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.presets import RETENTION_PRESETS, RetentionPreset
-from sessiond.dialects import DIALECTS
 from sessiond.limits import (
     CONFIG_BYTES_MAX,
     DEFAULT_BOUNDS,
@@ -36,6 +35,7 @@ from sessiond.limits import (
     SUMMARIZE_SECONDS,
     Bounds,
 )
+from sessiond.model.formats import ROOT_KINDS
 from sessiond.model.settings import CompactionSettings, PresetName, TokenizerName, Tokens
 from sessiond.session.compaction.policy import CONTEXT_WINDOW, PRESETS
 
@@ -181,7 +181,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
     "secrets.key_command": "a list of texts, the program first; in the environment, such a list as JSON",
     "secrets.key_file": "an absolute path or one that begins with ~/",
 } | dict.fromkeys(
-    (f"roots.{dialect.name}" for dialect in DIALECTS),
+    (f"roots.{kind}" for kind in ROOT_KINDS),
     "a list of folders, each an absolute path or one that begins with ~/; in the environment, such"
     " a list as JSON",
 )
@@ -260,7 +260,7 @@ def _keys_in(kind: type[Struct], section: str) -> Iterator[tuple[str, Any, Any]]
         if isinstance(kept, type) and issubclass(kept, Struct):
             yield from _keys_in(kept, f"{field.name}.")
         elif field.name == "roots":
-            yield from ((f"roots.{dialect.name}", _Folders, ()) for dialect in DIALECTS)
+            yield from ((f"roots.{kind}", _Folders, ()) for kind in ROOT_KINDS)
         else:
             yield section + field.name, kept, field.default
 
@@ -277,7 +277,7 @@ def _no_strangers(environ: Mapping[str, str]) -> None:
 
 
 def _variable(key: str) -> str:
-    return "SESSIOND_" + key.upper().replace(".", "_")
+    return "SESSIOND_" + key.upper().replace(".", "_").replace("-", "_")
 
 
 def _checked(key: str, kind: Any, value: Any, source: str) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import uuid_utils
 
 from sessiond.dialects import DIALECTS
+from sessiond.dialects.agents.places import AGENT_PLACES
 from sessiond.dialects.places import Home, places_of
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.environment import NO_SUMMARIZER, Environment
@@ -58,7 +59,10 @@ def real_environment(
 def _homes() -> Sequence[tuple[str, Home]]:
     home = str(Path.home())
     kinds = [dialect.name for dialect in DIALECTS]
-    return [(kind, one) for kind in kinds for one in places_of(kind).homes(os.environ, home)]
+    own = [(kind, one) for kind in kinds for one in places_of(kind).homes(os.environ, home)]
+    agents = AGENT_PLACES.items()
+    others = [(kind, one) for kind, at in agents for one in at.homes(os.environ, home)]
+    return [*own, *((kind, Home(folder)) for kind, folder in others)]
 
 
 class InstalledTokenizers:

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 __all__ = [
     "AGENT_FORMATS",
     "FORMATS",
+    "ROOT_KINDS",
     "WHOLE_FORMATS",
     "AgentFormatName",
     "FormatName",
@@ -23,4 +24,7 @@ WHOLE_FORMATS: Final[tuple[WholeFormatName, ...]] = get_args(WholeFormatName)
 
 AgentFormatName = Literal["claude-code", "codex", "gemini-cli"]
 AGENT_FORMATS: Final[tuple[AgentFormatName, ...]] = get_args(AgentFormatName)
-"""Formats of files of other agents, which an import copies into a native session."""
+"""Formats of files of other agents, which are only read."""
+
+ROOT_KINDS: Final[tuple[str, ...]] = (*FORMATS, *AGENT_FORMATS)
+"""Kinds of roots: the dialect, or the agent, whose program makes the files there."""

@@ -221,5 +221,7 @@ class Rules(Struct, frozen=True):
     kind states all facts of the session. Such an entry has no id in the file for other programs."""
     titled_header: bool = False
     """True if a header can state the title of the session."""
+    joins: bool = False
+    """True if an entry may change the message that an entry before it gives, as a part of an answer."""
     sidecar_lock: bool = False
     """True if writers of the file lock a file beside it, named like it and `.lock`, for each write."""

@@ -88,7 +88,7 @@ class Service:
             has_open=lambda session_id: self.registry.describes(session_id),
         )
         self.roots = RootList(store, environment, self.live_catalog)
-        self.search = Search(self.live_catalog, store.files, store.texts)
+        self.search = Search(self.live_catalog, store)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
         self.runs = SummaryRuns(tasks, environment, summaries)

@@ -46,7 +46,7 @@ from sessiond.model.working.state import WorkingState, overflow
 from sessiond.session.index import FIRST_WORDS_CHARS, Head, Session
 from sessiond.session.leases import HeadLeases, lease_lost
 
-__all__ = ["Codec", "Draft", "Staged"]
+__all__ = ["Codec", "Draft", "Staged", "read_only"]
 
 Staged = Entry | Opaque
 
@@ -62,6 +62,11 @@ _UNWRITABLE: Final[Mapping[ReadOnlyReason, str]] = {
 _FACT_OF_FIELD: Final = {"name": "title"}
 _BRANCH_SUMMARY: Final = int(Kind.BRANCH_SUMMARY)
 _USER: Final = int(Kind.USER)
+
+
+def read_only(reason: ReadOnlyReason) -> SessionReadOnly:
+    """Return the refusal of a change of a session whose file is only read."""
+    return SessionReadOnly(_UNWRITABLE[reason], reason=reason, use=_WRITABLE_COPY)
 
 
 class Codec(Protocol):
@@ -290,9 +295,7 @@ class Draft:
                 "the session is archived; call session/unarchive before you change it"
             )
         if self.unwritable is not None:
-            raise SessionReadOnly(
-                _UNWRITABLE[self.unwritable], reason=self.unwritable, use=_WRITABLE_COPY
-            )
+            raise read_only(self.unwritable)
         line = self.session.read_only_line
         if line is not None:
             raise SessionCorrupt(

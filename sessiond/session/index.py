@@ -211,6 +211,7 @@ class Session:
         kinds.append(kind)
         self.parents.append(parent)
         if self._record[kind]:
+            self._spend(row.usage)
             self.depths.append(0)
             self.compaction_refs.append(0)
             self.model_refs.append(0)
@@ -303,6 +304,9 @@ class Session:
     def take_answer(self, usage: Usage | None) -> None:
         """Take an assistant's message, and the usage that the message reports."""
         self.has_assistant = True
+        self._spend(usage)
+
+    def _spend(self, usage: Usage | None) -> None:
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage.plus(usage)
 

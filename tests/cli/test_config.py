@@ -16,7 +16,7 @@ from sessiond import limits
 from sessiond.config import configuration as config_module
 from sessiond.config.config_file import BadConfiguration, default_file
 from sessiond.config.configuration import Configuration, Sources, load
-from sessiond.dialects import DIALECTS
+from sessiond.model.formats import ROOT_KINDS
 from sessiond.model.settings import CompactionSettings
 
 EVERYTHING = """
@@ -64,7 +64,7 @@ key_file = "~/my.key"
 """
 
 
-EVERYTHING += "".join(f'{dialect.name} = ["~/{dialect.name}", "/x"]\n' for dialect in DIALECTS)
+EVERYTHING += "".join(f'{kind} = ["~/{kind}", "/x"]\n' for kind in ROOT_KINDS)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     assert configuration.secrets.key_command == ("pass", "show", "key")
     assert configuration.secrets.key_file == "~/my.key"
     assert configuration.roots["pi"] == ("~/pi", "/x")
-    assert configuration.roots.keys() == {dialect.name for dialect in DIALECTS}
+    assert configuration.roots.keys() == set(ROOT_KINDS)
     assert [setting.key for setting in settings] == list(config_module._ALLOWED)
 
 
@@ -284,7 +284,7 @@ def test_a_setting_is_a_field_of_the_configuration_and_has_words_for_its_values(
         "secrets": config_module.Secrets,
     }
     keys = {name for name in structs.asdict(Configuration()) if name not in {*sections, "roots"}}
-    keys |= {f"roots.{dialect.name}" for dialect in DIALECTS}
+    keys |= {f"roots.{kind}" for kind in ROOT_KINDS}
     for name, section in sections.items():
         keys |= {f"{name}.{field}" for field in section.__struct_fields__}
     assert keys == set(config_module._ALLOWED)

@@ -191,7 +191,9 @@ def test_each_part_of_an_answer_states_only_what_the_parts_before_did_not() -> N
     parts = [Usage(10, 1, total_tokens=11), Usage(10, 1, total_tokens=11)]
     parts += [Usage(10, 7, total_tokens=17), Usage(99, 3), Usage(8, 7, total_tokens=15)]
     found = [stated.take(one) for one in parts]
-    assert found == [Usage(10, 1, total_tokens=11), None, Usage(0, 6, total_tokens=6), None, None]
+    more = Usage(0, 6, total_tokens=6)
+    assert found == [Usage(10, 1, total_tokens=11), None, more, None, None]
+    assert stated.total == 17
     assert stated.take(None) is None
     assert StatedUsage().take(Usage()) == Usage()
 

@@ -36,6 +36,7 @@ def stored(number: int, **given: Any) -> Stored:
         "program": "native",
         "archived": False,
         "draft": False,
+        "subagent": False,
         "has_assistant": True,
         "created_at": TIMES[1],
         "updated_at": TIMES[1],
@@ -228,7 +229,7 @@ def test_epochs_of_version_1_are_carried_over_and_nothing_else_is_believed(tmp_p
 
 
 def catalog_of_version(path: Path, version: int) -> None:
-    """Make a catalog with one session, as versions 3 to 8 made one."""
+    """Make a catalog with one session, as versions 3 to 9 made one."""
     catalog = Catalog(path, lambda _text: None)
     catalog.put([stored(1, tags=("blue",))])
     catalog.close()
@@ -237,11 +238,12 @@ def catalog_of_version(path: Path, version: int) -> None:
             older.execute("ALTER TABLE sessions ADD COLUMN summary BLOB NOT NULL DEFAULT x''")
         if version < 8:
             older.execute("ALTER TABLE sessions DROP COLUMN program")
+        older.execute("ALTER TABLE sessions DROP COLUMN subagent")
         older.execute(f"PRAGMA user_version = {version}")
     older.close()
 
 
-@pytest.mark.parametrize("version", [3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7, 8, 9])
 def test_rows_of_an_earlier_version_stay_and_are_read_again(tmp_path: Path, version: int) -> None:
     path = tmp_path / "catalog.sqlite"
     catalog_of_version(path, version)
@@ -250,7 +252,8 @@ def test_rows_of_an_earlier_version_stay_and_are_read_again(tmp_path: Path, vers
         known = catalog.known("session-001")
         tagged = ids(catalog, Query(tags=("blue",)))
         catalog.close()
-        assert known == Known("session-001", stored(1).path or "", MARK, NOTHING, listed=True)
+        seen = stored(1).fingerprint if version == 9 else NOTHING
+        assert known == Known("session-001", stored(1).path or "", MARK, seen, listed=True)
         assert tagged == ["session-001"]
     with sqlite3.connect(path) as now:
         columns = [column[1] for column in now.execute("PRAGMA table_info(sessions)")]

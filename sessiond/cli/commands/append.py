@@ -97,11 +97,14 @@ def _message(role: str, text: str, dialect: str) -> Raw:
     """Return the message in the dialect's spelling. Raises UsageError for a role without texts."""
     # Only this option needs the dialects, and the other ones start faster without them.
     from sessiond.dialects import dialect_named
+    from sessiond.model.formats import FORMATS
     from sessiond.model.parsed_message import Block, ParsedMessage
     from sessiond.model.times import rfc3339
 
     spoken = ParsedMessage(role, (Block("text", text=text),))
-    made = dialect_named(dialect).compose(spoken, rfc3339(time.time()))
+    # A file of another agent takes no message in any spelling: the daemon says so.
+    spelling = dialect_named(dialect if dialect in FORMATS else "native")
+    made = spelling.compose(spoken, rfc3339(time.time()))
     if not made:
         raise click.UsageError(
             f"a {dialect} file has no message of the role {role} that is only a text:"

@@ -61,6 +61,12 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
     default=None,
     help="Include drafts: sessions without an assistant message.",
 )
+@click.option(
+    "--subagents",
+    is_flag=True,
+    default=None,
+    help="Include sessions that an agent started for a task of another one.",
+)
 @click.option("--sort", type=click.Choice(["updated_at", "created_at", "title", "message_count"]))
 @click.option("--order", type=click.Choice(["asc", "desc"]))
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)

@@ -1,5 +1,6 @@
 """Sessions of other agents, read where their files lie: a line at a time, as native entries.
 
+places.py       where agents keep their files, and which names are sessions
 reading.py      the port of a reading, and what all readings share
 view.py         the dialect of such a session: native lines, and contexts with each answer in one piece
 claude_code.py  the reading of a session of Claude Code
@@ -16,3 +17,39 @@ gemini_cli.py   chats of Gemini CLI: a log of operations on a list
 gemini_items.py words, calls and results of one message of a chat
 gemini_list.py  the list of a chat's messages
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.dialects.agents.claude_code import ClaudeCode, is_claude_code
+from sessiond.dialects.agents.codex import CodexReading, is_codex
+from sessiond.dialects.agents.gemini_cli import GeminiCliReading, is_gemini_cli
+from sessiond.dialects.agents.reading import Reading
+from sessiond.dialects.agents.source_line import SourceLine
+from sessiond.model.formats import AgentFormatName
+
+__all__ = ["AGENTS", "Agent"]
+
+
+class Agent(Struct, frozen=True):
+    """An agent whose sessions are read: how a file is known by its first lines, and the reading."""
+
+    name: AgentFormatName
+    is_mine: Callable[[list[SourceLine]], bool]
+    reading: Callable[[], Reading]
+    named_by_file: bool = False
+    """True if the name of the file is the session's id, and not a line."""
+
+
+AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
+    agent.name: agent
+    for agent in (
+        Agent("claude-code", is_claude_code, ClaudeCode, named_by_file=True),
+        Agent("codex", is_codex, CodexReading),
+        Agent("gemini-cli", is_gemini_cli, GeminiCliReading),
+    )
+}

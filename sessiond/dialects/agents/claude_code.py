@@ -9,6 +9,7 @@ The lines without `uuid` state facts: a title, a tag, and the leaf at which the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -40,13 +41,24 @@ from sessiond.model.entries import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["ClaudeCode"]
+__all__ = ["ClaudeCode", "is_claude_code"]
 
 _AGENT: Final[AgentFormatName] = "claude-code"
 _FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
 _KINDS: Final = ("", "user", "assistant", "system", "attachment")
 _NO_DIGITS: Final = str.maketrans("", "", "-:.TZ")
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+
+
+def is_claude_code(first: Sequence[SourceLine]) -> bool:
+    """Return whether a file that begins with these lines is a session of Claude Code."""
+    for line in first:
+        kind, has_session = line.word("type"), line.word("sessionId") is not None
+        if kind in _KINDS[1:] and has_session and line.word("uuid"):
+            return True
+        if kind == "summary" and line.word("leafUuid"):
+            return True
+    return False
 
 
 class _Answer(Struct):
@@ -160,7 +172,9 @@ class ClaudeCode:
         """Return the kind of a line that is no part of this file's conversation; "" for any other."""
         is_aside = truth(line.members, "isSidechain")
         if self._is_subagent is None and "isSidechain" in line.members:
-            self._is_subagent = is_aside
+            self._is_subagent = self._origin.is_subagent = is_aside
+            fork = text(member(line.members, "forkedFrom").get("sessionId"))
+            self._origin.parent_id = line.word("sessionId") if is_aside else fork
         if is_aside != bool(self._is_subagent):
             return "sidechain."
         return "" if is_null(line.members.get("teamName")) else "team."
@@ -173,7 +187,8 @@ class ClaudeCode:
         else:
             place, message = self._user(line, message, is_late=is_queued(source))
         self._tree.add_node(line, place)
-        said = one_message(message, response_id)
+        answer = self._answers.get(response_id or "")
+        said = one_message(message, response_id, 0 if answer is None else answer.stated.total)
         kind = custom_type(source, message)
         parent_id = self._parent_id(place)
         if kind is None:

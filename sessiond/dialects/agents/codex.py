@@ -137,6 +137,10 @@ class CodexReading:
             return
         origin.session_id = text(payload.get("id"))
         origin.cwd = text(payload.get("cwd")) or ""
+        spawned = member(payload, "source", "subagent", "thread_spawn")
+        task = text(payload.get("parent_thread_id")) or text(spawned.get("parent_thread_id"))
+        origin.is_subagent = "subagent" in member(payload, "source")
+        origin.parent_id = task or text(payload.get("forked_from_id"))
         time = self._times.take("")
         origin.created_at = SourceLine(1, payload).time() or (time if isinstance(time, str) else "")
         origin.facts = {name: payload[name].copy() for name in _FACTS if name in payload}

@@ -182,7 +182,9 @@ class GeminiCliReading:
     ) -> Entry:
         self._leaf = entry_id
         response_id = answer if message.role == "assistant" else None
-        return Message(parent_id=parent, message=one_message(message, response_id))
+        stated = self._stated.get(answer)
+        total = 0 if stated is None else stated.total
+        return Message(parent_id=parent, message=one_message(message, response_id, total))
 
     def _usage_beyond(self, message_id: str, message: ParsedMessage) -> Usage | None:
         if message.usage is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -14,7 +14,19 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
 
-__all__ = ["OpenCalls", "StatedUsage", "beyond", "calls_in", "joined", "named", "one_message"]
+__all__ = [
+    "REQUEST_TOKENS",
+    "OpenCalls",
+    "StatedUsage",
+    "beyond",
+    "calls_in",
+    "joined",
+    "named",
+    "one_message",
+]
+
+REQUEST_TOKENS: Final = "requestTokens"
+"""Member of a later part of an answer: the tokens of the whole request."""
 
 
 def joined(parts: Sequence[ParsedMessage]) -> ParsedMessage:
@@ -95,10 +107,13 @@ class OpenCalls:
 # -- the message of a line ------------------------------------------------------------------------
 
 
-def one_message(message: ParsedMessage, response_id: str | None = None) -> Raw:
+def one_message(
+    message: ParsedMessage, response_id: str | None = None, request_tokens: int = 0
+) -> Raw:
     """Return the one native message that says all of what a message says.
 
-    `response_id` is of the answer that has this message as a part. Several results, or results beside
+    `response_id` is of the answer that has this message as a part, and `request_tokens` counts the whole
+    request, of which the usage of a later part states only the rest. Several results, or results beside
     other blocks, are blocks of the type `tool_result` in one content; `AgentDialect.context` makes
     messages of them.
     """
@@ -115,7 +130,10 @@ def one_message(message: ParsedMessage, response_id: str | None = None) -> Raw:
         said = Raw(join(members | {"content": Raw(msgspec.json.encode(content))}))
     if response_id is None:
         return said
-    return Raw(join(lenient(said) | {"responseId": Raw(msgspec.json.encode(response_id))}))
+    members = lenient(said) | {"responseId": Raw(msgspec.json.encode(response_id))}
+    if message.usage is not None and message.usage.total_tokens < request_tokens:
+        members[REQUEST_TOKENS] = Raw(msgspec.json.encode(request_tokens))
+    return Raw(join(members))
 
 
 def _spelled(block: Block) -> Any:
@@ -167,3 +185,8 @@ class StatedUsage(Struct):
         more = beyond(self.stated, usage)
         self.stated = self.stated.plus(more)
         return more if more != Usage() else None
+
+    @property
+    def total(self) -> int:
+        """Tokens of the whole request, as far as the parts stated them."""
+        return 0 if self.stated is None else self.stated.total_tokens

@@ -19,13 +19,15 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from sessiond.dialects.agents.own_entries import USAGE_RECORD
-from sessiond.dialects.agents.source_line import decoded, member
+from sessiond.dialects.agents.replies import REQUEST_TOKENS
+from sessiond.dialects.agents.source_line import count_in, decoded, member
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.compose import tagged_usage
 from sessiond.dialects.lenient_json import fields, items, join, lenient, text
 from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.dialects.usage import usage_in
 from sessiond.model.formats import AgentFormatName
+from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
@@ -36,24 +38,26 @@ _RULES: Final = structs.replace(
     records=NATIVE.rules.records | {Kind.OPAQUE},
     truncates=False,
     atoms=False,
+    joins=True,
 )
 _USAGE_LINE: Final = b'{"type":"%b"' % USAGE_RECORD.encode()
 _RESULT: Final = "tool_result"
 # Members that only such messages have which need a closer look.
 _MARKS: Final = (b'"responseId"', b'"%b"' % _RESULT.encode())
 _STOP: Final = "stopReason"
+_REQUEST: Final = b'"%b"' % REQUEST_TOKENS.encode()
 
 
 class AgentDialect(Native):
     """The dialect of one agent's sessions; `Dialect` describes the methods."""
 
     def __init__(self, agent: AgentFormatName) -> None:
-        self._agent = agent
+        self.agent: AgentFormatName = agent
 
     @property
     def name(self) -> str:
         """Name of the agent's format."""
-        return self._agent
+        return self.agent
 
     @property
     def rules(self) -> Rules:
@@ -68,6 +72,15 @@ class AgentDialect(Native):
             if text(found.get("type")) == USAGE_RECORD:
                 row.usage = usage_in(found.get("usage", Raw(b"null")))
         return row
+
+    def reading(self, line: bytes) -> ParsedMessage | None:
+        """Return the decoded message of a line; a later part of an answer tells the whole request's tokens."""
+        found = super().reading(line)
+        if found is None or found.usage is None or _REQUEST not in line:
+            return found
+        whole = count_in(member(fields(line), "message"), REQUEST_TOKENS)
+        most = max(whole, found.usage.total_tokens)
+        return structs.replace(found, usage=structs.replace(found.usage, total_tokens=most))
 
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages of these entries, in order, each answer and each result as one message."""
@@ -190,6 +203,7 @@ def _joined(parts: Sequence[_Piece]) -> dict[str, Raw]:
         content += _items(part.members.get("content"))
         members = part.members | members
     members["content"] = _array(content)
+    members.pop(REQUEST_TOKENS, None)
     if usage is not None:
         members["usage"] = Raw(msgspec.json.encode(tagged_usage(usage)))
     ends = [part.members[_STOP] for part in parts if _STOP in part.members]

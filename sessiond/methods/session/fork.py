@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from sessiond.errors import (
     EntryNotFound,
@@ -13,7 +13,7 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
-from sessiond.methods._shared.copies import CopyResult, copy_deps, copy_from, make_copy
+from sessiond.methods._shared.copies import copy_deps, copy_from, make_copy
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.model.requests import BeforeFork
@@ -22,6 +22,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.forking import Fork, Taken, fork
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
+from sessiond.service.log.session_info import SessionInfo
 
 __all__ = ["METHOD"]
 
@@ -41,6 +42,16 @@ class ForkParams(SessionParams):
     title: str | None = None
     new_session_id: SessionId | None = None
     dry_run: bool = False
+
+
+class ForkResult(Struct, frozen=True):
+    """New session; for a dry run the session that would be made, which has no path.
+
+    `notes` name what the fork of another agent's session lacks.
+    """
+
+    session: SessionInfo
+    notes: list[str] | UnsetType = UNSET
 
 
 def handle(client: Client, params: ForkParams, call: Call[Client]) -> Any:
@@ -79,14 +90,14 @@ def _copy(client: Client, params: ForkParams, call: Call[Client]) -> Any:
             linked=params.link == "parent",
         )
 
-        async def job() -> CopyResult:
+        async def job() -> ForkResult:
             session = await make_copy(
                 client,
                 birth.session_id,
                 lambda: fork(source, axes, birth),
                 dry_run=params.dry_run,
             )
-            return CopyResult(session)
+            return ForkResult(session, birth.notes or UNSET)
 
         return job
 
@@ -143,7 +154,7 @@ def _axes(params: ForkParams, source: Source) -> Fork:
 METHOD = Method(
     name="session/fork",
     params=ForkParams,
-    result=CopyResult,
+    result=ForkResult,
     handle=handle,
     access="write",
     errors=(

@@ -55,6 +55,7 @@ class ListParams(Params):
     program: str | None = None
     profile: str | None = None
     drafts: bool = False
+    subagents: bool = False
     sort: Sort = "updated_at"
     order: Literal["asc", "desc"] | None = None
     limit: int | None = None
@@ -137,6 +138,7 @@ def _query(params: ListParams) -> Query:
         updated_before=_time(params.updated_before, "updated_before"),
         root=None if params.root is None else params.root.rstrip("/"),
         drafts=params.drafts,
+        subagents=params.subagents,
         sort=params.sort,
         descending=descending,
     )

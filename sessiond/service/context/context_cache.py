@@ -87,7 +87,7 @@ class ContextCache(RecentlyUsed[int, Context]):
     def _extend(self, opened: OpenSession, leaf: int) -> Context | None:
         """Return the context at `leaf` grown from a kept one at an ancestor, or None."""
         session = opened.session
-        for base in self.latest():
+        for base in () if session.rules.joins else self.latest():
             if session.compaction_refs[leaf] != base.plan.compaction or base.leaf > leaf:
                 continue
             at, steps = leaf, 0

@@ -23,6 +23,7 @@ from sessiond.service.copying.header import (
     settings_of,
     title_of,
 )
+from sessiond.service.copying.of_agents import TakenLines, agent_of, fork_of_agent
 from sessiond.service.copying.source import (
     Source,
     Step,
@@ -86,6 +87,11 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         at_message=None if axes.entries == "none" else message_index(session, leaf),
         fork_point=None if context is None else context.messages,
     )
+    agent = agent_of(source)
+    if agent is not None:
+        header = header_of(source, birth, lineage, state=axes.state, whole=False)
+        taken = TakenLines(None if whole else sorted(chosen), axes.renew)
+        return fork_of_agent(agent, source, birth, header, taken)
     aside: list[Step] = []
     about = label_seqs(source, chosen) if axes.labels else []
     last: list[Entry] = []

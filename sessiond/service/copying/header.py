@@ -40,6 +40,8 @@ class Birth(Struct, frozen=True):
     cwd: str | None = None
     title: str | None = None
     linked: bool = True
+    notes: list[str] = msgspec.field(default_factory=list[str])
+    """Texts that name the parts of the source that the copy lacks; filled while its lines are made."""
 
 
 def lineage_of_copy(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.catalog.rows import Known
+from sessiond.dialects.agents.view import AgentDialect
 from sessiond.journal.disk.files import Files
-from sessiond.journal.journal import Journal
 from sessiond.journal.profile.layout import Layout
+from sessiond.journal.store import SessionLog
+from sessiond.model.events import ReadOnlyReason
 from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
@@ -42,7 +44,7 @@ class Assembly:
         path: Path,
         session_id: str,
         known: Known | None,
-        journal: Journal,
+        journal: SessionLog,
         indexer: Indexer,
     ) -> OpenSession:
         """Return the open session of a file whose lines were indexed."""
@@ -64,7 +66,7 @@ class Assembly:
             persist="immediate" if place is None else "on_assistant",
             place=place,
             created_at=rfc3339(indexer.header.timestamp),
-            unwritable="older_version" if indexer.upgrade is not None else None,
+            unwritable=_unwritable(indexer),
             archived=self._layout.is_archived(path),
             elsewhere=elsewhere,
             hidden=elsewhere and place is None and not is_listed,
@@ -73,3 +75,10 @@ class Assembly:
         # The last message may be long: this is a worker thread, where its line may be read.
         opened.endings.read(opened.session, journal, opened.dialect)
         return opened
+
+
+def _unwritable(indexer: Indexer) -> ReadOnlyReason | None:
+    """Return why sessiond never writes to a file; None if sessiond may."""
+    if isinstance(indexer.dialect, AgentDialect):
+        return "other_agent"
+    return None if indexer.upgrade is None else "older_version"

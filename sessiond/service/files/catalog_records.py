@@ -19,7 +19,6 @@ from sessiond.catalog.query import without_slash
 from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files, FileStat
-from sessiond.journal.journal import Journal
 from sessiond.journal.store import SessionLog
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import derive_session_id, is_session_id
@@ -54,7 +53,7 @@ class CatalogRecords:
         """Return the record of a session; None without one."""
         return self.catalog.known(session_id)
 
-    def recall(self, known: Known | None, journal: Journal) -> str:
+    def recall(self, known: Known | None, journal: SessionLog) -> str:
         """Return the recorded epoch if the file still fits; else a new one."""
         if known is None or not fits(known.mark, journal):
             return self._new_epoch()
@@ -117,7 +116,7 @@ class CatalogRecords:
     def note(self, opened: OpenSession) -> None:
         """Record where a session's file is and under which epoch it is served."""
         journal = opened.journal
-        if not isinstance(journal, Journal):
+        if journal.path is None:
             return
         known, path = self.known(opened.session_id), str(journal.path)
         mark = mark_of(opened.epoch, journal, journal.line_count - 1)
@@ -139,16 +138,19 @@ class CatalogRecords:
 
     # -- rows ------------------------------------------------------------------------
 
-    def row(self, seen: Snapshot, fingerprint: Fingerprint | None = None) -> Stored:
+    def row(
+        self, seen: Snapshot, fingerprint: Fingerprint | None = None, mark: Mark | None = None
+    ) -> Stored:
         """Return the row of a session.
 
-        `fingerprint` is that of the file before it was read; None for an open session.
+        `fingerprint` is that of the file before it was read; None for an open session. `mark` is that
+        of the epoch where the lines at hand are only a part of the file.
         """
         opened = seen.opened
         info = opened.with_state(seen.info)
         return row_of(
             info,
-            self._mark(opened, info.seq),
+            self._mark(opened, info.seq) if mark is None else mark,
             fingerprint or self._fingerprint_at(opened.journal, info.seq),
             has_assistant=seen.has_assistant,
         )
@@ -212,6 +214,7 @@ def row_of(
         program=info.agent_program,
         archived=info.archived,
         draft=info.path is not None and not info.persisted,
+        subagent=info.lineage.subagent,
         has_assistant=has_assistant,
         created_at=info.created_at,
         updated_at=info.updated_at,
@@ -231,7 +234,7 @@ def row_of(
     )
 
 
-def fits(mark: Mark, journal: Journal) -> bool:
+def fits(mark: Mark, journal: SessionLog) -> bool:
     """Return whether the file is the one that the mark was made for, with all its lines.
 
     An older version of sessiond recorded the last line only.

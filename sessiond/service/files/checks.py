@@ -6,11 +6,13 @@ from pathlib import Path
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
+from sessiond.service.files.agents.in_place import AgentFiles
 from sessiond.service.files.locations import SessionFiles
 from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
 from sessiond.service.files.verifying import Verification, VerifyScope, verify_file, verify_memory
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
+from sessiond.session.draft import read_only
 
 __all__ = ["Checks"]
 
@@ -21,8 +23,11 @@ class Checks:
     The file of an open session is checked up to its last known line; later bytes are being written.
     """
 
-    def __init__(self, session_files: SessionFiles, layout: Layout, files: Files) -> None:
+    def __init__(
+        self, session_files: SessionFiles, layout: Layout, files: Files, agents: AgentFiles
+    ) -> None:
         self._session_files = session_files
+        self._agents = agents
         self._layout = layout
         self._files = files
 
@@ -32,25 +37,36 @@ class Checks:
         """Return the problems of a session's file. Raises SessionNotFound, StorageError."""
         if opened is not None and opened.path is None:
             return verify_memory(opened)
+        found = self._agents.recognise(self._path(session_id, opened))
+        if found is not None:
+            return self._agents.verify(found)
         path, look = self._place(session_id, opened, progress)
         return verify_file(self._files, path, look)
 
     def plan_repair(
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
     ) -> Repair:
-        """Return what a repair would do. Raises SessionNotFound, SessionCorrupt, StorageError."""
+        """Return what a repair would do.
+
+        Raises SessionNotFound, SessionCorrupt, SessionReadOnly for another agent's, StorageError.
+        """
         if opened is not None and opened.path is None:
             return plan_in_memory(opened, dry_run=dry_run)
+        if self._agents.recognise(self._path(session_id, opened)) is not None:
+            raise read_only("other_agent")
         path, look = self._place(session_id, opened, progress)
         return plan_repair(self._files, path, look, dry_run=dry_run)
 
     def _place(
         self, session_id: str, opened: OpenSession | None, progress: Progress
     ) -> tuple[Path, VerifyScope]:
+        path = self._path(session_id, opened)
         size = None
-        if opened is None or opened.path is None:
-            path = self._session_files.require(session_id)
-        else:
-            path = opened.path
+        if opened is not None and opened.path is not None:
             size = opened.journal.size_bytes + opened.journal.slack_bytes
         return path, VerifyScope(size, self._layout.id_of(path), progress)
+
+    def _path(self, session_id: str, opened: OpenSession | None) -> Path:
+        if opened is None or opened.path is None:
+            return self._session_files.require(session_id)
+        return opened.path

@@ -133,6 +133,10 @@ class Indexer:
         if at < len(lines):
             self.intake.take_lines(first + at, lines[at:] if at else lines)
 
+    def begin_as(self, dialect: Dialect, header: Header) -> None:
+        """Begin a file without a header line of its own: the lines come next, from seq 1 on."""
+        self._start(dialect, header, None)
+
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""
         try:
@@ -145,17 +149,19 @@ class Indexer:
         if isinstance(line, LongLine):
             raise self._corrupt(1, f"the header {too_long(line)}")
         try:
-            dialect, self._header = recognise(line)
+            dialect, header = recognise(line)
         except BadHeader as bad:
             raise self._corrupt(1, _why_no_header(line, str(bad))) from bad
-        self._dialect = dialect
-        self._upgrade = dialect.upgrade(line) if self._in_place else None
+        self._start(dialect, header, dialect.upgrade(line) if self._in_place else None)
+
+    def _start(self, dialect: Dialect, header: Header, upgrade: Upgrade | None) -> None:
+        self._dialect, self._header, self._upgrade = dialect, header, upgrade
         self._session = Session(dialect.rules)
         if self._upgrade is not None:
             self._session.facts.update(self._upgrade.facts)
         if self._identify is not None and self.session_id is None:
-            self.session_id = self._identify(self._header.id)
-        session_ids = {self._header.id, self.session_id or self._header.id}
+            self.session_id = self._identify(header.id)
+        session_ids = {header.id, self.session_id or header.id}
         self._intake = LineIndexer(self._session, dialect, session_ids, strict=self._strict)
         # Bound once, since the call runs for every line of the file.
         self._take = self._intake.take if self._upgrade is None else self._take_older

@@ -25,6 +25,7 @@ from sessiond.journal.trash.restoring import Restoring
 from sessiond.journal.trash.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
+from sessiond.service.files.agents.in_place import AgentFiles
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.kept_index import KeptIndexes
@@ -32,6 +33,7 @@ from sessiond.service.files.repairing import Repair, bring_over, write_repaired
 from sessiond.service.files.roots import Roots
 from sessiond.service.files.verifying import VerifyScope
 from sessiond.service.log.open_session import OpenSession
+from sessiond.session.draft import read_only
 
 __all__ = ["SessionFiles", "exists_again", "lies_inside", "still_there"]
 
@@ -57,6 +59,7 @@ class SessionFiles:
         self._records = records
         self._indexes = indexes
         self._environment = environment
+        self._agents = AgentFiles(files, layout.pending)
         self._unsynced: set[Path] = set()
 
     def require_folder(self) -> None:
@@ -133,7 +136,8 @@ class SessionFiles:
     def archive(self, opened: OpenSession) -> None:
         """Move an open session's file into the archive, also a draft's. Safe to repeat.
 
-        Raises InvalidParams for a session without a file in this profile, StorageError.
+        Raises InvalidParams for a session without a file in this profile, SessionReadOnly for another
+        agent's, StorageError.
         """
         path = opened.path
         if path is None:
@@ -141,6 +145,8 @@ class SessionFiles:
                 "the session is in memory only, so there is no file to archive",
                 path="session_id",
             )
+        if opened.unwritable == "other_agent":
+            raise read_only("other_agent")
         path = opened.place or path
         if path.parent not in self._layout.folders:
             raise InvalidParams(
@@ -196,6 +202,8 @@ class SessionFiles:
                 raise self.not_found(session_id)
             self.trash.settle()
             return
+        for path in found:
+            self._require_own_program(path)
         with ExitStack() as locks:
             for path in found:
                 if self._leads_nowhere(path):
@@ -208,6 +216,13 @@ class SessionFiles:
             # The session's own file goes last: an interruption leaves it whole in its place.
             for path in reversed(found):
                 self._take(path, session_id)
+
+    def _require_own_program(self, path: Path) -> None:
+        """Raise SessionReadOnly for a file of an agent that only that agent writes. Raises StorageError."""
+        if path.parent not in self._layout.folders and not self._leads_nowhere(path):
+            found = self._agents.recognise(path)
+            if found is not None:
+                raise read_only("other_agent")
 
     def _leads_nowhere(self, path: Path) -> bool:
         """Return whether the name is a link to nothing. Raises StorageError."""
@@ -272,6 +287,7 @@ class SessionFiles:
         found = self.require(session_id)
         # For a link, the file it leads to is made anew in its place.
         path = Path(os.path.realpath(found))
+        self._require_own_program(path)
         with owned(self._files, path, self._layout.locks) as fd:
             look = VerifyScope(named=self._layout.id_of(found))
             written = write_repaired(self._files, path, fd, look)

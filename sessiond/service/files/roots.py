@@ -3,7 +3,8 @@
 Rule 1: a root is named by its path without symbolic links, so two spellings are one root.
 
 Rule 2: the files of a root are those in its folder and in the folders directly below: programs that
-make a folder for each project go no deeper.
+make a folder for each project go no deeper. Other agents keep their files deeper; for these the
+agent's places say which folders and which names count.
 
 Rule 3: roots come from the configuration, and from `roots.json` in the profile, which holds those
 that a client added. A damaged `roots.json` is reported and left as it is.
@@ -20,6 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond.dialects.agents.places import agent_places
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.failures import printable, telling
@@ -27,19 +29,44 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import write_unfinished
 
-__all__ = ["OWN", "Root", "Roots", "is_in"]
+__all__ = ["OWN", "Root", "Roots", "is_in", "is_session_name"]
 
 _VERSION: Final = 1
+_SUFFIX: Final = ".jsonl"
 
 OWN: Final = "the folder is part of the profile, whose sessions are listed anyway"
 
 
 class Root(Struct, frozen=True):
-    """A folder of session files; `kind` is the dialect of the program that makes files there."""
+    """A folder of session files; `kind` is the dialect, or the agent, that makes files there."""
 
     path: str
     kind: str
     configured: bool = False
+
+    @property
+    def is_agents(self) -> bool:
+        """True if the files are an agent's, which are only read."""
+        return agent_places(self.kind) is not None
+
+    def leads_to(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a folder below may have session files; `parts` lead there from the root."""
+        if parts[-1].startswith("."):
+            return False
+        places = agent_places(self.kind)
+        return len(parts) == 1 if places is None else places.is_folder(parts)
+
+    def has_session(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a file below may be a session, by its name; `parts` as in `leads_to`."""
+        places = agent_places(self.kind)
+        return is_session_name(parts[-1]) if places is None else places.is_session(parts)
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file lies in this root, in a folder that the root leads to."""
+        if not path.is_relative_to(self.path):
+            return False
+        folders = path.relative_to(self.path).parts[:-1]
+        return all(self.leads_to(folders[: at + 1]) for at in range(len(folders)))
 
 
 class _Added(Struct, frozen=True):
@@ -77,6 +104,10 @@ class Roots:
     def holds(self, path: Path) -> bool:
         """Return whether a file is one of a root's files, by its path without links."""
         return path.parent in self.linked or is_in(self.current, path)
+
+    def agent_at(self, path: Path) -> bool:
+        """Return whether a file lies in a root whose files another agent writes."""
+        return any(root.is_agents and root.holds(path) for root in self.current)
 
     def find(self, path: str) -> Root | None:
         """Return the root at this path, in any spelling; None if there is no such root."""
@@ -171,9 +202,13 @@ class Roots:
 
 
 def is_in(roots: Sequence[Root], path: Path) -> bool:
-    """Return whether a file lies in one of these roots, or in a folder directly below."""
-    above = {str(path.parent), str(path.parent.parent)}
-    return any(root.path in above for root in roots)
+    """Return whether a file lies in one of these roots, or in a folder that a root leads to."""
+    return any(root.holds(path) for root in roots)
+
+
+def is_session_name(name: str) -> bool:
+    """Return whether a file of this name may be a session of a dialect."""
+    return name.endswith(_SUFFIX) and not name.startswith(".")
 
 
 def _damaged(path: Path, why: str) -> StorageError:

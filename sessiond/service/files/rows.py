@@ -4,44 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from sessiond.catalog.rows import Fingerprint, Known, Stored
-from sessiond.dialects.base import Dialect
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
+from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
+from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords, snapshot
 from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.roots import Roots
 
 __all__ = ["Rows"]
+
+T = TypeVar("T")
 
 
 class Rows:
     """The rows of one profile's files."""
 
-    def __init__(
-        self, layout: Layout, files: Files, records: CatalogRecords, assembly: Assembly
+    def __init__(  # noqa: PLR0913 - the parts of one profile
+        self,
+        layout: Layout,
+        files: Files,
+        records: CatalogRecords,
+        assembly: Assembly,
+        *,
+        agents: AgentFiles,
+        roots: Roots,
     ) -> None:
         self._layout = layout
         self._files = files
         self._records = records
         self._assembly = assembly
+        self._agents = agents
+        self._roots = roots
 
     def header_id(self, path: Path) -> str:
         """Return the id in the first line of a file. Raises SessionCorrupt, StorageError."""
         return self.header(path).id
 
+    def kind(self, path: Path) -> str:
+        """Return the name of a file's dialect or agent. Raises SessionCorrupt, StorageError."""
+        return self._of_either(
+            path, lambda: self._begun(path).dialect.name, lambda found: found.name
+        )
+
     def header(self, path: Path) -> Header:
         """Return the first line of a file. Raises SessionCorrupt, StorageError."""
-        return self._begun(path).header
+        return self._of_either(path, lambda: self._begun(path).header, lambda found: found.header)
 
-    def dialect(self, path: Path) -> Dialect:
-        """Return the dialect of a file. Raises SessionCorrupt, StorageError."""
-        return self._begun(path).dialect
+    def _of_either(self, path: Path, own: Callable[[], T], others: Callable[[AgentFile], T]) -> T:
+        """Return what `own` makes of a dialect's file, or `others` of another agent's.
+
+        Outside the agents' roots nearly all files are a dialect's, so these cost one opening.
+        """
+        found = self._agents.recognise(path) if self._roots.agent_at(path) else None
+        if found is None:
+            try:
+                return own()
+            except SessionCorrupt:
+                is_inside = path.parent in self._layout.folders
+                found = None if is_inside else self._agents.recognise(path)
+                if found is None:
+                    raise
+        return others(found)
 
     def _begun(self, path: Path) -> Indexer:
         indexer = Indexer(path, in_place=True)
@@ -54,8 +86,13 @@ class Rows:
         self, path: Path, session_id: str, known: Known | None, fingerprint: Fingerprint
     ) -> Stored:
         """Return the row of a file that is not open."""
-        indexer = Indexer(path, in_place=True, session_id=session_id)
-        return self._read(indexer, known, fingerprint)
+        return self._of_either(
+            path,
+            lambda: self._read(
+                Indexer(path, in_place=True, session_id=session_id), known, fingerprint
+            ),
+            lambda found: self._read_in_place(found, session_id, known, fingerprint),
+        )
 
     def read_new(
         self, path: Path, identify: Callable[[str], str], fingerprint: Fingerprint
@@ -65,8 +102,28 @@ class Rows:
         `identify` gives the session id by the id in the header; what `identify` raises ends the
         reading.
         """
-        indexer = Indexer(path, in_place=True, identify=identify)
-        return self._read(indexer, None, fingerprint)
+        return self._of_either(
+            path,
+            lambda: self._read(Indexer(path, in_place=True, identify=identify), None, fingerprint),
+            lambda found: self._read_in_place(found, identify(found.header.id), None, fingerprint),
+        )
+
+    def _read_in_place(
+        self, found: AgentFile, session_id: str, known: Known | None, fingerprint: Fingerprint
+    ) -> Stored:
+        """Return the row of another agent's file; of a large one, from its beginning and its end."""
+        log, indexer, is_part = self._agents.summary(found, session_id)
+        try:
+            opened = self._assembly.opened(found.path, session_id, known, log, indexer)
+            mark: Mark | None = None
+            if is_part:
+                # Only an opening sees all lines, which the epoch stands for.
+                goes_on = known is not None and _goes_on(known.fingerprint, fingerprint)
+                mark = known.mark if known is not None and goes_on else Mark(opened.epoch, 0, "")
+                opened.epoch, opened.partial = mark.epoch, True
+            return self._records.row(snapshot(opened), fingerprint, mark)
+        finally:
+            log.close()
 
     def _read(self, indexer: Indexer, known: Known | None, fingerprint: Fingerprint) -> Stored:
         path = indexer.path
@@ -90,3 +147,9 @@ class Rows:
             archived=self._layout.is_archived(path),
             draft=self._layout.is_pending(path),
         ) or self.read(path, known.session_id, known, fingerprint)
+
+
+def _goes_on(before: Fingerprint, now: Fingerprint) -> bool:
+    """Return whether a file may have all lines that it had before."""
+    is_same = NOTHING in (before, now) or before.inode == now.inode
+    return is_same and (now == NOTHING or before.size <= now.size)

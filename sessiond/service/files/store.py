@@ -17,7 +17,7 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import TextIndex
 from sessiond.catalog.rows import ListedFile
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import SessiondError, SessionExists, StorageError, TooLarge
+from sessiond.errors import InvalidParams, SessiondError, SessionExists, StorageError, TooLarge
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
@@ -29,6 +29,7 @@ from sessiond.model.entries import Header
 from sessiond.model.ids import is_session_id
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
+from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.checks import Checks
@@ -71,8 +72,11 @@ class Store:
             layout, files, self.records, self.indexes, environment, roots=self.roots
         )
         self._assembly = Assembly(layout, files, self.records, environment, roots=self.roots)
-        self.rows = Rows(layout, files, self.records, self._assembly)
-        self.checks = Checks(self.session_files, layout, files)
+        self.agents = AgentFiles(files, layout.pending)
+        self.rows = Rows(
+            layout, files, self.records, self._assembly, agents=self.agents, roots=self.roots
+        )
+        self.checks = Checks(self.session_files, layout, files, self.agents)
         # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
         now_ms = unix_ms(environment.now()) or 0
         now_us = now_ms * 1000
@@ -138,6 +142,9 @@ class Store:
         Raises InvalidParams, SessionExists, StorageError.
         """
         root = self.roots.require(path)
+        if root.is_agents:
+            text = f"the root has the files of {root.kind}, which are only read: leave root out"
+            raise InvalidParams(text, path="root")
         line = header_line(root, header)
         self.require_free(header.id)
         homes = self.environment.homes()
@@ -262,6 +269,10 @@ class Store:
 
     def _open(self, path: Path, session_id: str) -> OpenSession:
         self.session_files.settle_names(path)
+        if path.parent not in self.layout.folders:
+            found = self.agents.recognise(path)
+            if found is not None:
+                return self._open_in_place(found, session_id)
         indexer = Indexer(path, in_place=True, session_id=session_id)
         journal = open_unchanged(
             self.files,
@@ -282,6 +293,18 @@ class Store:
             self.records.note(opened)
         except BaseException:
             journal.close()
+            raise
+        return opened
+
+    def _open_in_place(self, found: AgentFile, session_id: str) -> OpenSession:
+        """Open the session of another agent's file, which is only read."""
+        log, indexer = self.agents.open(found, session_id)
+        try:
+            known = self.records.known(session_id)
+            opened = self._assembly.opened(found.path, session_id, known, log, indexer)
+            self.records.note(opened)
+        except BaseException:
+            log.close()
             raise
         return opened
 

@@ -35,6 +35,7 @@ __all__ = [
     "Verification",
     "VerifyScope",
     "survey",
+    "verified",
     "verify_file",
     "verify_memory",
 ]
@@ -197,17 +198,27 @@ def _take_half(indexer: Indexer, lines: int) -> int | None:
 
 
 def _verification(found: FileSurvey) -> Verification:
-    session = found.indexer.session
+    made = verified(found.indexer, lines=found.lines, size=found.size)
+    damaged = found.indexer.session.read_only_line is not None
+    is_read_only = damaged or found.indexer.upgrade is not None
+    return structs.replace(
+        made, repairable=found.is_native and found.damaged, read_only=is_read_only
+    )
+
+
+def verified(indexer: Indexer, *, lines: int, size: int) -> Verification:
+    """Return the verification of a file that is only read, by the index of its lines."""
+    session = indexer.session
     return Verification(
         ok=not session.problem_count,
-        dialect=found.indexer.dialect.name,
+        dialect=indexer.dialect.name,
         entries=_entries(session),
-        lines=found.lines,
-        bytes=found.size,
+        lines=lines,
+        bytes=size,
         problems=session.problems,
         problem_count=session.problem_count,
-        repairable=found.is_native and found.damaged,
-        read_only=session.read_only_line is not None or found.indexer.upgrade is not None,
+        repairable=False,
+        read_only=True,
     )
 
 

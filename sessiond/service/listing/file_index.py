@@ -1,20 +1,18 @@
 """Index of the files in a profile's folders, and in the folders of its roots, by session id.
 
 Pure: the caller passes the names in the folders. Of several files with one id the first folder
-decides, then a name that sessiond made, then the older name.
+decides, then a name that sessiond made, then the older name; an agent has a preference of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
-from typing import Final
 
+from sessiond.dialects.agents.places import preference
 from sessiond.journal.profile.layout import Layout
 
-__all__ = ["FileIndex", "is_session_name"]
-
-_SUFFIX: Final = ".jsonl"
+__all__ = ["FileIndex"]
 
 
 class FileIndex:
@@ -49,12 +47,12 @@ class FileIndex:
         identify: Callable[[Path], str | None],
         again: Set[str] = frozenset(),
     ) -> Iterator[str]:
-        """Set the names in a folder; yield the session ids that the change concerns.
+        """Set the names of files that may be sessions; yield the session ids that the change concerns.
 
         `identify` returns the session id of a file whose name sessiond did not make; for the files
         without a session in `again` that is asked again.
         """
-        now = {name for name in names if is_session_name(name)}
+        now = set(names)
         before, self._names[folder] = self._names.get(folder, set()) - again, now
         for name in before - now:
             path = f"{folder}/{name}"
@@ -88,13 +86,8 @@ class FileIndex:
         gone, self._gone = self._gone, []
         return gone
 
-    def _rank(self, text: str) -> tuple[int, bool, str]:
+    def _rank(self, text: str) -> tuple[object, ...]:
         path = Path(text)
         own = self.folders
         place = own.index(path.parent) if path.parent in own else len(own)
-        return place, self._layout.id_of(path) is None, path.name
-
-
-def is_session_name(name: str) -> bool:
-    """Return whether a file of this name may be a session."""
-    return name.endswith(_SUFFIX) and not name.startswith(".")
+        return place, self._layout.id_of(path) is None, *preference(path.parent.name, path.name)

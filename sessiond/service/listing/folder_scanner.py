@@ -28,16 +28,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stored
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessionCorrupt, SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
+from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
-from sessiond.service.files.roots import Root
+from sessiond.service.files.roots import Root, is_session_name
 from sessiond.service.files.store import Store
-from sessiond.service.listing.file_index import FileIndex, is_session_name
+from sessiond.service.listing.file_index import FileIndex
 from sessiond.service.listing.mtime_cache import MtimeCache
 from sessiond.service.listing.root_folders import Look, RootFolders
 
@@ -267,7 +268,7 @@ class FolderScanner:
             if error.data()["errno"] != "ENOENT":
                 raise
         self._folders.looked(look)
-        return Look(folder, found)
+        return Look(folder, {name: one for name, one in found.items() if is_session_name(name)})
 
     def _take_in(self, look: Look) -> Iterable[str]:
         """Yield the sessions that the files in a folder concern."""
@@ -287,7 +288,7 @@ class FolderScanner:
             session_id = self._claims.id_at(path)
             if path in self._arrived:
                 continue
-            if session_id is None and one is not None and is_session_name(name):
+            if session_id is None and one is not None:
                 self._refused[path] = _state(one)
             elif one is not None and self._seen.get(path) != fingerprint_of(one):
                 yield from () if session_id is None else (session_id,)
@@ -321,9 +322,17 @@ class FolderScanner:
 
     def _named(self, path: Path, header_id: str) -> tuple[str, Known | None]:
         """Return the session id of a file whose name has none, and the session's record."""
+        if is_session_id(header_id) and self._roots.agent_at(path):
+            # The parts and copies of one session of an agent have its id.
+            return header_id, self._store.records.known(header_id)
         other, _ = self._claims.of(header_id)
         is_deleted = self._store.session_files.trash.has
         return self._store.records.identify(path, header_id, other, is_deleted)
+
+    def _tell_unreadable(self, path: Path, error: SessiondError | OSError) -> None:
+        """Record why a file is no session. A file of an agent may not have said anything yet."""
+        if not (isinstance(error, SessionCorrupt) and self._roots.agent_at(path)):
+            self._unreadable[str(path)] = str(error)
 
     def _is_linked(self, path: Path) -> bool:
         """Return whether a file of a root is a link to a file that is listed where it lies."""
@@ -401,7 +410,7 @@ class FolderScanner:
             recorded.add(found_id.session_id)
             return None
         except (SessiondError, OSError) as error:
-            self._unreadable[str(path)] = str(error)
+            self._tell_unreadable(path, error)
             if self._claims.id_at(str(path)) is None:
                 self._refused[str(path)] = _state(found)
             elif not isinstance(error, (StorageError, OSError)):
@@ -430,7 +439,7 @@ class FolderScanner:
         path, others = self._claims.of(session_id)
         if path is not None and others and self._files.exists(Path(path)):
             # A file that is gone moved between the looks at two folders, so there is no duplicate.
-            for other in others:
+            for other in () if self._roots.agent_at(Path(path)) else others:
                 self._unreadable[other] = f"has the same session id as {Path(path).name}"
         if path is None and known is not None:
             path = self._path_elsewhere(known)
@@ -447,7 +456,7 @@ class FolderScanner:
             # The file disappeared after the look at its folder, whose time tells the next scan.
             return None
         except (SessiondError, OSError) as error:
-            self._unreadable[path] = str(error)
+            self._tell_unreadable(Path(path), error)
             if known is not None and known.listed:
                 gone.append(session_id)
             return None

@@ -43,16 +43,33 @@ class Look(Struct, frozen=True):
     asked: Set[str] | None = None
 
 
+class _Place(Struct, frozen=True):
+    """A folder of a root; `parts` are the names that lead there from the root."""
+
+    folder: Path
+    root: Root
+    parts: tuple[str, ...]
+
+    @property
+    def is_inside(self) -> bool:
+        """True if the folder lies in the root, rather than where a link in the root leads."""
+        return self.folder == Path(self.root.path, *self.parts)
+
+
 class _Found(Struct, frozen=True):
     """The files and folders that a look found under the names."""
 
     found: dict[str, FileStat]
     asked: Set[str] | None = None
 
-    def files(self, folder: Path) -> Look:
-        """Return the files alone."""
-        found = {name: one for name, one in self.found.items() if not stat.S_ISDIR(one.st_mode)}
-        return Look(folder, found, self.asked)
+    def files(self, place: _Place) -> Look:
+        """Return the files that may be sessions."""
+        found = {
+            name: one
+            for name, one in self.found.items()
+            if not stat.S_ISDIR(one.st_mode) and place.root.has_session((*place.parts, name))
+        }
+        return Look(place.folder, found, self.asked)
 
 
 class RootFolders:
@@ -74,7 +91,7 @@ class RootFolders:
         self._monotonic = monotonic
         self._mtimes = MtimeCache(files)
         self._looked_at: tuple[Root, ...] = ()
-        # The folders directly below each root, by the name that leads there.
+        # The folders directly below each folder, by the name that leads there.
         self._below: dict[Path, dict[str, Path]] = {}
         self._next_full = float("-inf")
 
@@ -104,25 +121,23 @@ class RootFolders:
         if now >= self._next_full:
             self._next_full = now + ROOT_SCAN_SECONDS
             told |= dict.fromkeys(self.folders)
-        tops = [Path(root.path) for root in roots]
-        wanted: dict[Path, None] = {}
-        for top in tops:
-            wanted[top] = None
-            found = self._look(top, told, full=full)
+        places = [_Place(Path(root.path), root, ()) for root in roots]
+        met = {place.folder: place for place in places}
+        # Folders that are found below are looked at in turn, the roots first.
+        for place in places:
+            found = self._look(place.folder, told, full=full)
             if found is not None:
-                yield self._without_folders(top, found)
-            for below in self._below.get(top, {}).values():
-                wanted[below] = None
-        for folder in [one for one in wanted if one not in tops]:
-            found = self._look(folder, told, full=full)
-            if found is not None:
-                yield found.files(folder)
-        for folder in self.folders - wanted.keys():
+                yield self._without_folders(place, found)
+            for name, below in self._below.get(place.folder, {}).items():
+                if below not in met:
+                    met[below] = _Place(below, place.root, (*place.parts, name))
+                    places.append(met[below])
+        for folder in self.folders - met.keys():
             self._leave(folder)
             yield Look(folder, {})
-        self.folders = set(wanted)
+        self.folders = set(met)
         self._roots.linked = frozenset(
-            folder for folder in wanted if folder not in tops and folder.parent not in tops
+            place.folder for place in places if place.parts and not place.is_inside
         )
 
     def _look(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
@@ -156,18 +171,19 @@ class RootFolders:
                 continue
         return _Found(found, names)
 
-    def _without_folders(self, top: Path, look: _Found) -> Look:
-        """Return the look's files, and set the folders below a root."""
-        below = self._below.setdefault(top, {})
+    def _without_folders(self, place: _Place, look: _Found) -> Look:
+        """Return the look's session files, and set the folders directly below."""
+        top, below = place.folder, self._below.setdefault(place.folder, {})
         for name in list(below) if look.asked is None else look.asked & below.keys():
             if name not in look.found or not stat.S_ISDIR(look.found[name].st_mode):
                 del below[name]
         for name, found in look.found.items():
-            if stat.S_ISDIR(found.st_mode) and name not in below and not name.startswith("."):
+            leads_on = name not in below and place.root.leads_to((*place.parts, name))
+            if leads_on and stat.S_ISDIR(found.st_mode):
                 real = Path(os.path.realpath(top / name))
                 if not self._roots.is_own(str(real)):
                     below[name] = real
-        return look.files(top)
+        return look.files(place)
 
     def _leave(self, folder: Path) -> None:
         self._notices.end(folder)

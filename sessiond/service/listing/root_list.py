@@ -17,14 +17,13 @@ import anyio
 from anyio import CancelScope, to_thread
 from msgspec import Struct
 
-from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, SessiondError
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import FileStat
+from sessiond.model.formats import ROOT_KINDS
 from sessiond.service.environment import Environment
 from sessiond.service.files.roots import OWN, Root
 from sessiond.service.files.store import Store
-from sessiond.service.listing.file_index import is_session_name
 from sessiond.service.listing.live_catalog import LiveCatalog
 
 __all__ = ["RootInfo", "RootList"]
@@ -86,9 +85,8 @@ class RootList:
             raise InvalidParams("the path is not UTF-8: rename the folder", path="path")
         if self._store.roots.is_own(real):
             raise InvalidParams(OWN, path="path")
-        kinds = [dialect.name for dialect in DIALECTS]
-        if kind is not None and kind not in kinds:
-            text = f"no kind of this name is known; the kinds are {', '.join(kinds)}"
+        if kind is not None and kind not in ROOT_KINDS:
+            text = f"no kind of this name is known; the kinds are {', '.join(ROOT_KINDS)}"
             raise InvalidParams(text, path="kind")
         found = self._store.roots.find(real)
         if found is not None:
@@ -108,13 +106,13 @@ class RootList:
         for kind, home in self._homes():
             if home == path:
                 return kind
-        files = sorted((found.st_mtime_ns, str(file)) for file, found in self._files_in(path))
+        found = [each for kind in ROOT_KINDS for each in self._files_in(Root(path, kind))]
+        files = sorted({(one.st_mtime_ns, str(file)) for file, one in found})
         for _, file in files[: -_FILES_TRIED - 1 : -1]:
             with suppress(SessiondError):
-                return self._store.rows.dialect(Path(file)).name
+                return self._store.rows.kind(Path(file))
         raise InvalidParams(
-            "no file in the folder tells its program: name it with kind"
-            f" ({', '.join(dialect.name for dialect in DIALECTS)})",
+            f"no file in the folder tells its program: name it with kind ({', '.join(ROOT_KINDS)})",
             path="kind",
         )
 
@@ -163,7 +161,7 @@ class RootList:
         count = size = 0
         reason: str | None = None
         try:
-            for _, found in self._files_in(root.path):
+            for _, found in self._files_in(root):
                 count += 1
                 size += found.st_size
         except OSError as error:
@@ -178,21 +176,20 @@ class RootList:
             reason=reason,
         )
 
-    def _files_in(self, folder: str) -> Iterator[tuple[Path, FileStat]]:
-        """Yield the session files in a folder and in the folders directly below, by their names.
+    def _files_in(self, root: Root, *parts: str) -> Iterator[tuple[Path, FileStat]]:
+        """Yield the session files of a root by their names, from the folder to which `parts` lead.
 
         Raises OSError for the folder itself; a folder below that cannot be read has no files.
         """
-        top = Path(folder)
-        for name, found in self._store.files.stats(top).items():
+        folder = Path(root.path, *parts)
+        for name, found in self._store.files.stats(folder).items():
+            inner = (*parts, name)
             if not stat.S_ISDIR(found.st_mode):
-                if is_session_name(name):
-                    yield top / name, found
-            elif not name.startswith(".") and not self._is_own(top / name):
+                if root.has_session(inner):
+                    yield folder / name, found
+            elif root.leads_to(inner) and not self._is_own(folder / name):
                 with suppress(OSError):
-                    for inner, one in self._store.files.stats(top / name).items():
-                        if is_session_name(inner) and not stat.S_ISDIR(one.st_mode):
-                            yield top / name / inner, one
+                    yield from self._files_in(root, *inner)
 
     def _is_own(self, folder: Path) -> bool:
         return self._store.roots.is_own(os.path.realpath(folder))

@@ -6,11 +6,15 @@ a session's lines go, and lines that the index lacks are read first.
 Rule 2: nothing is indexed before the first search; from then on each search adds what is new.
 
 Rule 3: a session without a file is never indexed, nor is a line that is not on disk yet.
+
+Rule 4: the file of another agent is indexed up to AGENT_TEXT_CHARS_MAX. The catalog may have seen only a
+part of such a file, so the size of the file says whether the index is behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -18,7 +22,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.fulltext import Found, Indexed, Text, TextIndex
+from sessiond.catalog.fulltext import Found, Indexed, Text
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
@@ -27,8 +31,9 @@ from sessiond.dialects.words import header_words
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
-from sessiond.limits import SEARCH_BATCH_CHARS
+from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
 from sessiond.service.files.catalog_records import fits_line
+from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.ports import Progress
 
@@ -45,10 +50,12 @@ class _Stock(Struct, frozen=True):
 class Search:
     """The searches of one profile, one at a time."""
 
-    def __init__(self, live_catalog: LiveCatalog, files: Files, index: TextIndex) -> None:
+    def __init__(self, live_catalog: LiveCatalog, store: Store) -> None:
         self._live_catalog = live_catalog
-        self._files = files
-        self._index = index
+        self._files = store.files
+        self._index = store.texts
+        self._agents = store.agents
+        self._roots = store.roots
         self._turn = anyio.Lock()
 
     async def find(self, match: str, query: Query, limit: int, progress: Progress) -> list[Found]:
@@ -77,17 +84,26 @@ class Search:
         return [
             session_id
             for session_id in there.wanted
-            if not _is_current(indexed.get(session_id), there.known[session_id])
+            if not self._is_current(indexed.get(session_id), there.known[session_id])
         ]
+
+    def _is_current(self, indexed: Indexed | None, known: Known) -> bool:
+        if indexed is None or indexed.epoch != known.mark.epoch:
+            return False
+        if self._roots.agent_at(Path(known.path)):
+            return indexed.end == known.fingerprint.size
+        return indexed.seq == known.mark.seen_seq
 
     def _add(self, known: Known) -> None:
         """Index the lines that the index lacks. Lists report a file that cannot be read."""
         indexed = self._index.indexed_of(known.session_id)
-        if indexed is not None and not _goes_on(indexed, known):
+        is_agents = self._roots.agent_at(Path(known.path))
+        if indexed is not None and not _goes_on(indexed, known, is_agents=is_agents):
             indexed = None
         anew = indexed is None
         try:
-            for mark, texts in _read(self._files, known, indexed):
+            read = self._read_in_place if is_agents else partial(_read, self._files)
+            for mark, texts in read(known, indexed):
                 self._index.put(known.session_id, mark, texts, anew=anew)
                 anew = False
         except (_Changed, StorageError) as error:
@@ -96,20 +112,40 @@ class Search:
             # The file is not the one that lists know; the next scan of the folders finds out.
             self._index.forget([known.session_id])
 
+    def _read_in_place(
+        self, known: Known, indexed: Indexed | None
+    ) -> Iterator[tuple[Indexed, list[Text]]]:
+        """Yield the texts of the lines of another agent's file behind `indexed`, in batches."""
+        found = self._agents.recognise(Path(known.path))
+        if found is None:
+            raise _Changed
+        behind = -1 if indexed is None else indexed.seq
+        texts: list[Text] = []
+        chars = total = seq = 0
+        for seq, line in self._agents.lines(found):
+            text = _text(found.dialect, seq, line)
+            if text is None:
+                continue
+            total += len(text.text)
+            if total > AGENT_TEXT_CHARS_MAX:
+                break
+            if seq > behind:
+                texts.append(text)
+                chars += len(text.text)
+            if chars > SEARCH_BATCH_CHARS:
+                # Only the last batch says that the file was read to its end.
+                yield Indexed(known.mark.epoch, seq, 0), texts
+                texts, chars = [], 0
+        yield Indexed(known.mark.epoch, max(seq, behind), known.fingerprint.size), texts
+
 
 class _Changed(Exception):
     """Signal that the file is not the one that was recorded."""
 
 
-def _is_current(indexed: Indexed | None, known: Known) -> bool:
-    return indexed is not None and (indexed.epoch, indexed.seq) == (
-        known.mark.epoch,
-        known.mark.seen_seq,
-    )
-
-
-def _goes_on(indexed: Indexed, known: Known) -> bool:
-    return indexed.epoch == known.mark.epoch and indexed.seq < known.mark.seen_seq
+def _goes_on(indexed: Indexed, known: Known, *, is_agents: bool) -> bool:
+    is_behind = is_agents or indexed.seq < known.mark.seen_seq
+    return indexed.epoch == known.mark.epoch and is_behind
 
 
 def _read(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import Dialect
 from sessiond.dialects.places import Appears
@@ -57,6 +57,8 @@ class OpenSession(Struct, eq=False):
     """Reason why sessiond never writes to the file, however whole the file is."""
     archived: bool = False
     """True if the file lies in the archive: it can be read, not changed."""
+    partial: bool = False
+    """True if only the beginning and the end of a large file were read, for a list."""
     dirty: bool = False
     """True if the file has entries that no sync has covered yet."""
 
@@ -161,6 +163,7 @@ class OpenSession(Struct, eq=False):
             problems=session.problem_count,
             epoch=self.epoch,
             scope=self.scope,
+            partial=self.partial or UNSET,
             lineage=lineage_of(header, self.session_id, self._fact("lineage")),
         )
 

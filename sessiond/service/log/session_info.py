@@ -42,6 +42,8 @@ class Lineage(Struct, frozen=True, omit_defaults=True):
     rebased_from: str | None = None
     header_id: str | None = None
     detached: bool = False
+    subagent: bool = False
+    """True if the session of `parent_id` started this one for a task."""
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -87,6 +89,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     epoch: str
     lineage: Lineage
     scope: Scope | UnsetType = UNSET
+    partial: bool | UnsetType = UNSET
+    """True if a list has read only the beginning and the end of a large file; else absent."""
     plan: str | UnsetType | None = UNSET
     system_prompt: str | UnsetType | None = UNSET
     compaction: Raw | UnsetType | None = UNSET

@@ -65,7 +65,7 @@ def plan_context(session: Session, leaf: int) -> ContextPlan:
         leaf=leaf,
         seqs=found,
         compaction=compaction,
-        edited=any(kinds[seq] == Kind.CONTEXT_EDIT for seq in found),
+        edited=session.rules.joins or any(kinds[seq] == Kind.CONTEXT_EDIT for seq in found),
         model=session.model_refs[leaf],
         thinking=session.thinking_refs[leaf],
     )

@@ -159,6 +159,7 @@ class ListOptions(Timed, total=False):
     program: str
     profile: str
     drafts: bool
+    subagents: bool
     sort: Literal["created_at", "message_count", "title", "updated_at"]
     order: Literal["asc", "desc"]
     limit: int

@@ -181,6 +181,7 @@ class SessionInfo(Struct, frozen=True):
     turn_count: int | None = None
     started_at: str | None = None
     ended_at: str | None = None
+    partial: bool | None = None
 
 
 class Scope(Struct, frozen=True):

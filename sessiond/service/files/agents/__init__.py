@@ -1,6 +1,8 @@
-"""Sessions of other agents, read whole from their files as the lines of native files.
+"""Sessions of other agents: read where their files lie, and copied into native files.
 
-found.py        the table of such formats, and the one that a content has
+in_place.py     files where they lie: recognised, opened, listed, checked
+sources.py      lines of files that are more than one growing file
+found.py        the agent whose session a content is
 claude_code.py  sessions of Claude Code: a tree of lines
 copied.py       a copy made of the entries of a reading
 compressed.py   files that Codex has compressed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from sessiond.dialects.agents.codex import AGENT, CodexReading, is_codex
+from sessiond.dialects.agents.codex import AGENT, CodexReading
 from sessiond.dialects.agents.own_entries import USAGE_RECORD
 from sessiond.dialects.agents.source_line import member
 from sessiond.dialects.lenient_json import lenient, text
@@ -14,7 +14,7 @@ from sessiond.service.files.agents.copied import copied
 from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation
 
-__all__ = ["codex", "is_codex"]
+__all__ = ["codex", "codex_left_out"]
 
 # Lines whose facts are elsewhere in a copy, and events that repeat items for people.
 _USED: Final = frozenset({"session_meta", "turn_context"})
@@ -33,7 +33,7 @@ def codex(log: AgentLog, report: Report) -> Conversation:
         detail = "the beginning of this fork is in another rollout, which is not there"
         report.add(1, "orphan", detail)
     reading = CodexReading()
-    talk = copied(_entries(log, reading, report), reading, report, _left_out)
+    talk = copied(_entries(log, reading, report), reading, report, codex_left_out)
     if log.beside.title:
         talk.info = SessionInfoEntry(name=log.beside.title)
     return talk
@@ -56,7 +56,7 @@ def _entries(
     yield from own
 
 
-def _left_out(record: Opaque) -> str | None:
+def codex_left_out(record: Opaque) -> str | None:
     """Return the name of the lines that became records of this type; None for lines of use."""
     kind, _, detail = record.type.removeprefix(f"{AGENT}.").partition(".")
     data = lenient(record.fields["data"])

@@ -35,11 +35,17 @@ class _Reader:
         return data
 
 
-def unpacked(files: Files, fd: int, end: int, name: str) -> Iterator[bytes]:
-    """Yield the unpacked bytes of a file. Raises SessionCorrupt, TooLarge, OSError."""
+def unpacked(
+    files: Files, fd: int, end: int, name: str, bytes_max: int | None = None
+) -> Iterator[bytes]:
+    """Yield the unpacked bytes of a file, at most `bytes_max`; without it, what an import may have.
+
+    Raises SessionCorrupt, TooLarge, OSError.
+    """
     # Few imports need the library.
     import zstandard
 
+    most = IMPORT_BYTES_MAX if bytes_max is None else bytes_max
     size = 0
     unpacker = zstandard.ZstdDecompressor(max_window_size=2**27)
     source = cast("IO[bytes]", _Reader(files, fd, end))
@@ -54,7 +60,7 @@ def unpacked(files: Files, fd: int, end: int, name: str) -> Iterator[bytes]:
             if not piece:
                 return
             size += len(piece)
-            if size > IMPORT_BYTES_MAX:
+            if size > most:
                 text = f"{name} is too large to be imported, once it is unpacked"
-                raise TooLarge(text, limit=IMPORT_BYTES_MAX, size=size)
+                raise TooLarge(text, limit=most, size=size)
             yield piece

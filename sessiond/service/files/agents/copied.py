@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.agents.own_entries import USAGE_RECORD
-from sessiond.dialects.agents.reading import Reading
+from sessiond.dialects.agents.reading import Origin, Reading
+from sessiond.dialects.agents.replies import REQUEST_TOKENS
 from sessiond.dialects.agents.source_line import decoded
 from sessiond.dialects.agents.view import arranged
 from sessiond.dialects.base import ContextMessage
@@ -32,11 +33,12 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.service.files.agents.source import Report
 from sessiond.service.files.agents.writing import Conversation, Step
 
-__all__ = ["copied"]
+__all__ = ["Joined", "LeftOut", "copied"]
 
 Entries = Iterable[tuple[int, Entry | Opaque]]
 """Entries, each with the number of its line."""
 LeftOut = Callable[[Opaque], str | None]
+"""Names the lines that became a record; None if the record's facts are in other entries."""
 
 _RESPONSE: Final = "responseId"
 
@@ -53,16 +55,17 @@ class _Node(Struct):
 def copied(entries: Entries, reading: Reading, report: Report, left_out: LeftOut) -> Conversation:
     """Return the conversation that the entries of a reading make.
 
-    `report` gets the lines that have no place in the conversation. `left_out` names the lines that
-    became a record; None if the record's facts are in other entries.
+    `report` gets the lines that have no place in the conversation.
     """
-    copy = _Copy(report, left_out)
+    made = Joined(report, left_out)
     for number, entry in entries:
-        copy.take(number, entry)
-    return copy.conversation(reading)
+        made.take(number, entry)
+    return made.conversation(reading.origin)
 
 
-class _Copy:
+class Joined:
+    """The conversation that entries make: each answer and each result as one step."""
+
     def __init__(self, report: Report, left_out: LeftOut) -> None:
         self._report = report
         self._left_out = left_out
@@ -156,7 +159,7 @@ class _Copy:
 
     # -- the steps ---------------------------------------------------------------------------
 
-    def conversation(self, reading: Reading) -> Conversation:
+    def conversation(self, origin: Origin) -> Conversation:
         """Return what the entries say."""
         steps: list[Step] = []
         for node in self._nodes.values():
@@ -174,13 +177,14 @@ class _Copy:
         )
         has_info = info != SessionInfoEntry()
         leaf = None if self._leaf is None else self._place_of.get(self._leaf)
-        return Conversation(reading.origin, steps, info if has_info else None, leaf)
+        return Conversation(origin, steps, info if has_info else None, leaf)
 
     def _complete(self, line: int, entry: Compaction) -> None:
         """Let a compaction say in a native file's terms what it keeps."""
         first = entry.first_kept_entry_id
         if isinstance(first, str):
-            entry.first_kept_entry_id = self._step_of[first]
+            # A copy of a part of the session may lack that entry.
+            entry.first_kept_entry_id = self._step_of.get(first)
         if isinstance(entry.details, UnsetType):
             return
         details = lenient(entry.details)
@@ -197,7 +201,8 @@ class _Copy:
             return
         summary = Block("text", text=entry.summary or "")
         said = NATIVE.compose(ParsedMessage("user", (summary,)), "")
-        for key in dict.fromkeys(self._step_of[entry_id] for entry_id in kept):
+        steps = (self._step_of[entry_id] for entry_id in kept if entry_id in self._step_of)
+        for key in dict.fromkeys(steps):
             said += [_said(one) for one in self._nodes[key].step.entries]
         entry.messages, entry.summary, entry.first_kept_entry_id = said, UNSET, UNSET
 
@@ -206,6 +211,7 @@ def _message(said: bytes) -> Message:
     """Return the entry of a message, without the id of its answer."""
     members = lenient(said)
     members.pop(_RESPONSE, None)
+    members.pop(REQUEST_TOKENS, None)
     return Message(message=Raw(join(members)))
 
 

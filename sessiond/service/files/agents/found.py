@@ -7,16 +7,19 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from sessiond.dialects.agents import AGENTS
+from sessiond.dialects.agents.gemini_cli import document_lines
 from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.formats import AgentFormatName
-from sessiond.service.files.agents.claude_code import claude_code, is_claude_code
-from sessiond.service.files.agents.codex import codex, is_codex
-from sessiond.service.files.agents.gemini_cli import document_lines, gemini_cli, is_gemini_cli
+from sessiond.service.files.agents.claude_code import claude_code, claude_code_left_out
+from sessiond.service.files.agents.codex import codex, codex_left_out
+from sessiond.service.files.agents.copied import LeftOut
+from sessiond.service.files.agents.gemini_cli import gemini_cli, gemini_cli_left_out
 from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation, native_lines
 
-__all__ = ["AgentSession", "found_agent"]
+__all__ = ["AgentSession", "found_agent", "left_out"]
 
 # Some lines before the first message tell nothing, and some are damaged.
 _LINES_TRIED: Final = 50
@@ -30,8 +33,8 @@ class AgentSession(Struct, frozen=True):
 
     def lines(self, session_id: str, cwd: str | None, report: Report) -> list[bytes]:
         """Return the lines of a native file; `report` gets what has no place in it."""
-        read = _FORMATS[self.name][1]
-        return native_lines(read(self.log, report), session_id, cwd)
+        talk = _WORK[self.name].conversation(self.log, report)
+        return native_lines(talk, session_id, cwd)
 
 
 def found_agent(log: AgentLog) -> AgentSession | None:
@@ -40,9 +43,9 @@ def found_agent(log: AgentLog) -> AgentSession | None:
         log = _as_lines(log)
     part = AgentLog(log.name, log.lines[:_LINES_TRIED], b"" if log.lines else log.tail)
     first: list[SourceLine] = list(Report().objects(part))
-    for name, (is_mine, _) in _FORMATS.items():
-        if is_mine(first):
-            return AgentSession(name, log)
+    for agent in AGENTS.values():
+        if agent.is_mine(first):
+            return AgentSession(agent.name, log)
     return None
 
 
@@ -52,13 +55,20 @@ def _as_lines(log: AgentLog) -> AgentLog:
     return log if lines is None else structs.replace(log, lines=lines, tail=b"")
 
 
-_FORMATS: Final[
-    Mapping[
-        AgentFormatName,
-        tuple[Callable[[list[SourceLine]], bool], Callable[[AgentLog, Report], Conversation]],
-    ]
-] = {
-    "claude-code": (is_claude_code, claude_code),
-    "codex": (is_codex, codex),
-    "gemini-cli": (is_gemini_cli, gemini_cli),
+class _Work(Struct, frozen=True):
+    """The work of a copy: what the lines of a file say, and the names of lines without a place."""
+
+    conversation: Callable[[AgentLog, Report], Conversation]
+    left_out: LeftOut
+
+
+def left_out(name: str) -> LeftOut:
+    """Return the names of the lines of an agent's files that have no place in a native session."""
+    return _WORK[name].left_out
+
+
+_WORK: Final[Mapping[str, _Work]] = {
+    "claude-code": _Work(claude_code, claude_code_left_out),
+    "codex": _Work(codex, codex_left_out),
+    "gemini-cli": _Work(gemini_cli, gemini_cli_left_out),
 }

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Raw
-
 from sessiond.dialects.agents.source_line import decoded, member
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import SessiondError
@@ -22,8 +20,9 @@ from sessiond.journal.scanning import chunks_of
 from sessiond.limits import IMPORT_BYTES_MAX, RESULT_BYTES_MAX
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.source import Beside
+from sessiond.service.files.agents.sources import Span, first_line
 
-__all__ = ["beside"]
+__all__ = ["ThreadNames", "beside", "spans_before"]
 
 _ROLLOUT: Final = r"rollout-.*?([0-9a-f-]{36})\.jsonl(?:\.zst)?"
 _NAMES: Final = "session_index.jsonl"
@@ -36,8 +35,9 @@ def beside(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
     """Return what the files beside a file say of the session in these lines. Waits for the disk."""
     if re.fullmatch(_ROLLOUT, path.name):
         return _of_rollout(path, lines, files)
-    if path.parent.name == "chats":
-        root = _content(path.parent.parent / ".project_root", files)
+    chats = path.parent if path.parent.name == "chats" else path.parent.parent
+    if chats.name == "chats":
+        root = _content(chats.parent / ".project_root", files)
         return Beside(cwd=None if root is None else root.decode(errors="replace").strip() or None)
     if path.name.startswith("agent-"):
         about = lenient(_content(path.with_suffix(".meta.json"), files) or b"")
@@ -46,37 +46,69 @@ def beside(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
 
 
 def _of_rollout(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
-    head = member(lenient(lines[0]) if lines else {}, "payload")
-    title: str | None = None
-    for home in list(path.parents)[:_LEVELS_UP]:
-        names = _content(home / _NAMES, files)
-        if names is not None:
-            title = _name_in(names, text(head.get("id")))
-            break
-    return Beside(title=title, before=_before(path, head, files, _FORKS_MAX))
+    first = lines[0] if lines else b""
+    thread = text(member(lenient(first), "payload").get("id"))
+    title = ThreadNames(files).of(path, thread)
+    return Beside(title=title, before=_before(path, first, files))
 
 
-def _name_in(names: bytes, session_id: str | None) -> str | None:
-    """Return the newest name of a session in the index of names."""
-    rows = [lenient(line) for line in names.split(b"\n")]
-    told = [text(row.get("thread_name")) for row in rows if text(row.get("id")) == session_id]
-    return next(filter(None, reversed(told)), None) if session_id else None
+class ThreadNames:
+    """The names that Codex gives to its threads: the index of names of each home, read once a change."""
 
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._read: dict[Path, tuple[tuple[int, int], dict[str, str]]] = {}
 
-def _before(path: Path, head: dict[str, Raw], files: Files, forks: int) -> tuple[bytes, ...] | None:
-    """Return the lines of other rollouts that a fork begins with; None if such a rollout is missing."""
-    base = member(head, "history_base")
-    name, end = text(base.get("thread_id")), decoded(base.get("end_byte_offset"), int, 0)
-    if not base:
-        return ()
-    source = None if name is None or not forks else _rollout(path, name, files)
-    content = None if source is None or end > IMPORT_BYTES_MAX else _content(source, files, end)
-    if source is None or content is None or len(content) < end:
+    def of(self, rollout: Path, thread_id: str | None) -> str | None:
+        """Return the newest name of a thread; None if there is none to read."""
+        for home in list(rollout.parents)[:_LEVELS_UP] if thread_id else ():
+            try:
+                found = self._files.stat(home / _NAMES)
+            except OSError:
+                continue
+            state = found.st_size, found.st_mtime_ns
+            known = self._read.get(home)
+            if known is None or known[0] != state:
+                names = _names_in(_content(home / _NAMES, self._files) or b"")
+                self._read[home] = known = state, names
+            return known[1].get(thread_id or "")
         return None
-    # Half a line at the end, where a tool rewrote the file, is no item.
-    first, *lines = content.split(b"\n")
-    earlier = _before(source, member(lenient(first), "payload"), files, forks - 1)
-    return None if earlier is None else (*earlier, *lines)
+
+
+def _names_in(index: bytes) -> dict[str, str]:
+    """Return the newest name of each thread."""
+    names: dict[str, str] = {}
+    for row in map(lenient, index.split(b"\n")):
+        thread, name = text(row.get("id")), text(row.get("thread_name"))
+        if thread and name:
+            names[thread] = name
+    return names
+
+
+def spans_before(path: Path, first: bytes, files: Files) -> list[Span] | None:
+    """Return the spans with which a rollout begins, by its first line; None if a rollout is missing."""
+    spans: list[Span] = []
+    while base := member(lenient(first), "payload", "history_base"):
+        name, end = text(base.get("thread_id")), decoded(base.get("end_byte_offset"), int, 0)
+        found = None if name is None or len(spans) > _FORKS_MAX else _rollout(path, name, files)
+        if found is None:
+            return None
+        spans.append(Span(found, end))
+        first = first_line(files, found)
+    return spans[::-1]
+
+
+def _before(path: Path, first: bytes, files: Files) -> tuple[bytes, ...] | None:
+    """Return the lines of other rollouts that a fork begins with; None if such a rollout is missing."""
+    spans = spans_before(path, first, files)
+    lines: list[bytes] = []
+    for span in () if spans is None else spans:
+        content = None if span.end > IMPORT_BYTES_MAX else _content(span.path, files, span.end)
+        if content is None or len(content) < span.end:
+            return None
+        # Half a line at the end, where a tool rewrote the file, is no item.
+        lines += content.split(b"\n")[1:]
+    return None if spans is None else tuple(lines)
 
 
 def _rollout(path: Path, rollout_id: str, files: Files) -> Path | None:

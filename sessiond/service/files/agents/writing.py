@@ -6,6 +6,7 @@ copy of an entry is found by the id that its agent gave.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Compaction, Entry, Header, Leaf, SessionInfoEntry
 from sessiond.model.ids import is_new_entry_id
 
-__all__ = ["Conversation", "Step", "native_lines"]
+__all__ = ["Conversation", "Step", "lines_below", "native_lines"]
 
 _NO_TIME: Final = "1970-01-01T00:00:00.000Z"
 
@@ -44,10 +45,9 @@ class Conversation(Struct):
 
 
 def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[bytes]:
-    """Return the lines of a native file: header, steps, facts, and the leaf."""
+    """Return the lines of a native file of its own: header, steps, facts, and the leaf."""
     origin = talk.origin
-    times = (step.time for step in talk.steps)
-    created = origin.created_at or next(filter(None, times), _NO_TIME)
+    created = origin.created_at or _first_time(talk)
     named = {"header_id": origin.session_id} if origin.session_id else None
     header = Header(
         id=session_id,
@@ -57,7 +57,14 @@ def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[b
         lineage=UNSET if named is None else Raw(msgspec.json.encode(named)),
         metadata=Raw(msgspec.json.encode({origin.agent: origin.facts})),
     )
-    writer = _Writer(session_id, created)
+    return lines_below(header, talk)
+
+
+def lines_below(
+    header: Header, talk: Conversation, new_id: Callable[[], str] | None = None
+) -> list[bytes]:
+    """Return the lines of a native file with this header; `new_id` gives all entries new ids."""
+    writer = _Writer(header.id, _first_time(talk), new_id)
     for step in talk.steps:
         writer.put(step)
     if talk.info is not None:
@@ -67,16 +74,21 @@ def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[b
     return [NATIVE.encode_header(header), *writer.lines]
 
 
+def _first_time(talk: Conversation) -> str:
+    return next(filter(None, (step.time for step in talk.steps)), _NO_TIME)
+
+
 class _Writer:
     """The lines so far, and the first and the last entry of each step."""
 
-    def __init__(self, session_id: str, now: str) -> None:
+    def __init__(self, session_id: str, now: str, new_id: Callable[[], str] | None) -> None:
         self.lines: list[bytes] = []
         self.begins: dict[str, str] = {}
         self.ends: dict[str, str | None] = {}
         self.last: str | None = None
         self._session_id = session_id
         self._now = now
+        self._new_id = new_id
         self._ids: set[str] = set()
 
     def put(self, step: Step) -> None:
@@ -103,6 +115,8 @@ class _Writer:
         return entry.id
 
     def _free(self, wanted: str) -> str:
+        if self._new_id is not None:
+            return self._new_id()
         if is_new_entry_id(wanted) and wanted not in self._ids:
             return wanted
         seed = f"{self._session_id}\0{len(self.lines)}\0{wanted}"

@@ -1,0 +1,222 @@
+"""Sessions of other agents where they lie: recognised by their first lines, and only ever read.
+
+Law: nothing here opens a file for writing, locks one, or makes one beside it. The header of such a
+session is made of its first lines and of the file's name, and stays as it is while the file grows.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
+
+from sessiond.dialects import sniff
+from sessiond.dialects.agents import AGENTS, Agent
+from sessiond.dialects.agents.reading import Origin, Reading
+from sessiond.dialects.agents.source_line import SourceLine, source_line
+from sessiond.dialects.agents.view import AgentDialect
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.mirror import Mirror
+from sessiond.journal.source import LineSource
+from sessiond.journal.splitter import long_line
+from sessiond.journal.store import Replaced
+from sessiond.limits import LINE_BYTES_MAX
+from sessiond.model.entries import Header
+from sessiond.model.formats import AgentFormatName
+from sessiond.service.files.agents.neighbours import ThreadNames, beside, spans_before
+from sessiond.service.files.agents.sources import open_fork, open_sample, open_source
+from sessiond.service.files.indexer import Indexer
+from sessiond.service.files.verifying import Verification, verified
+from sessiond.service.log.session_info import Lineage
+
+__all__ = ["AgentFile", "AgentFiles"]
+
+# Some lines before the first message tell nothing, and some are damaged.
+_LINES_TRIED = 50
+_BASE_IS_MISSING = "the beginning of this fork is in another rollout, which is not there"
+
+
+class AgentFile(Struct, frozen=True):
+    """A file of another agent: the agent's name, the first line, and the header of its session."""
+
+    path: Path
+    name: AgentFormatName
+    first: bytes
+    header: Header
+
+    @property
+    def dialect(self) -> AgentDialect:
+        """Dialect of the session."""
+        return AgentDialect(self.name)
+
+
+class AgentFiles:
+    """Files of other agents. Blocking, for worker threads."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        """`folder` is where the entries of open sessions are kept while they are open."""
+        self._files = files
+        self._folder = folder
+        self._names = ThreadNames(files)
+
+    def recognise(self, path: Path) -> AgentFile | None:
+        """Return the file as another agent's; None for any other file. Raises StorageError."""
+        with telling("read", path):
+            source = open_source(self._files, path)
+            try:
+                lines = source.more()[:_LINES_TRIED]
+            finally:
+                source.close()
+        first = next((line for line in lines if line.strip()), b"")
+        if not first or sniff(first) is not None:
+            return None
+        objects = list(_objects(lines))
+        for agent in AGENTS.values():
+            if agent.is_mine(objects):
+                return AgentFile(path, agent.name, first, self._header(path, agent, lines))
+        return None
+
+    def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
+        reading = agent.reading()
+        for line in lines:
+            with suppress(BadLine):
+                reading.take(line)
+            if reading.origin.is_told:
+                # Later lines may state another folder, and the header stays as it is.
+                break
+        origin, near = reading.origin, beside(path, (), self._files)
+        return Header(
+            id=_session_id(path, agent, origin),
+            timestamp=origin.created_at,
+            cwd=near.cwd or origin.cwd,
+            agent=agent.name,
+            title=near.title or self._names.of(path, origin.session_id),
+            lineage=_lineage(path, origin),
+        )
+
+    def open(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer]:
+        """Return the log of a file, and its index. Raises StorageError, Replaced."""
+        with telling("open", found.path):
+            source = open_source(self._files, found.path)
+        return self._read(found, source, self._folder, session_id)
+
+    def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
+        """Return what a list needs of a file, and whether that is only a part of a large file.
+
+        Raises StorageError, Replaced.
+        """
+        with telling("open", found.path):
+            source, is_part = open_sample(self._files, found.path)
+        return *self._read(found, source, None, session_id), is_part
+
+    def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
+        """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
+        with telling("read", found.path):
+            source, _ = self._whole(found, open_source(self._files, found.path))
+            try:
+                yield from _entries(source, found)
+            finally:
+                source.close()
+
+    def verify(self, found: AgentFile) -> Verification:
+        """Return the problems of a file, all of its lines read. Raises StorageError."""
+        indexer = Indexer(found.path)
+        indexer.begin_as(found.dialect, found.header)
+        with telling("read", found.path):
+            source, is_whole = self._whole(found, open_source(self._files, found.path))
+            try:
+                for seq, line in _entries(source, found):
+                    indexer.visit(seq, line)
+                _report_gaps(indexer, source.held_bytes, is_whole=is_whole)
+                return verified(indexer, lines=indexer.session.seq + 1, size=source.read_bytes)
+            finally:
+                source.close()
+
+    def _whole(self, found: AgentFile, own: LineSource) -> tuple[LineSource, bool]:
+        """Return the lines of a session that may begin in other files, and whether these are there."""
+        before = spans_before(found.path, found.first, self._files)
+        return open_fork(self._files, own, before or ()), before is not None
+
+    def _read(
+        self, found: AgentFile, source: LineSource, folder: Path | None, session_id: str
+    ) -> tuple[Mirror, Indexer]:
+        source, is_whole = self._whole(found, source)
+        # A title beside the file may change, and the first line of a log never does.
+        header = NATIVE.encode_header(structs.replace(found.header, title=None))
+        translate = _Translation(AGENTS[found.name].reading())
+        try:
+            with telling("open", found.path):
+                log = Mirror(self._files, source, header=header, translate=translate, folder=folder)
+        except BaseException:
+            source.close()
+            raise
+        try:
+            indexer = Indexer(found.path, session_id=session_id)
+            indexer.begin_as(found.dialect, found.header)
+            log.index(indexer.visit_lines)
+            _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
+        except BaseException:
+            log.close()
+            raise
+        return log, indexer
+
+
+def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the entries of a source as native lines. Raises OSError."""
+    translate, seqs = _Translation(AGENTS[found.name].reading()), count(1)
+    try:
+        while lines := source.more():
+            yield from zip(seqs, map(translate, lines), strict=False)
+    except Replaced as replaced:
+        raise OSError(errno.ENOENT, "another file took its place") from replaced
+
+
+def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
+    """Report a missing beginning, and half a line at the end."""
+    if not is_whole:
+        indexer.session.report(1, "orphan", _BASE_IS_MISSING)
+    if held_bytes:
+        detail = f"{held_bytes} bytes of half a line at the end"
+        indexer.session.report(indexer.session.seq + 2, "torn_tail", detail)
+
+
+class _Translation:
+    """The lines of a file as native lines."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._take = reading.take
+
+    def __call__(self, line: bytes) -> bytes:
+        """Return the native line of the next line; a line that is no object stays as it is."""
+        try:
+            made = NATIVE.encode(self._take(line))
+        except BadLine:
+            return line
+        return made if len(made) <= LINE_BYTES_MAX else long_line(line, b"", len(line))
+
+
+def _session_id(path: Path, agent: Agent, origin: Origin) -> str:
+    return (None if agent.named_by_file else origin.session_id) or path.name.partition(".")[0]
+
+
+def _objects(lines: Sequence[bytes]) -> Iterator[SourceLine]:
+    for number, line in enumerate(lines, 1):
+        with suppress(BadLine):
+            yield source_line(number, line)
+
+
+def _lineage(path: Path, origin: Origin) -> Raw | UnsetType:
+    # Gemini CLI names the parent only by the folder of a subagent's file.
+    parent_id = origin.parent_id or (path.parent.name if origin.is_subagent else None)
+    if parent_id is None:
+        return UNSET
+    lineage = Lineage(parent_id=parent_id, subagent=origin.is_subagent)
+    return Raw(msgspec.json.encode(lineage))
