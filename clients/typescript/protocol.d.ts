@@ -759,6 +759,8 @@ export interface ForkParams {
   title?: string | null;
   /** Default: null. */
   new_session_id?: string | null;
+  /** Default: null. */
+  dialect?: "native" | "operator" | "pi" | "piglet" | "sharur" | null;
   /** Default: false. */
   dry_run?: boolean;
   _meta?: RequestMeta | null;

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.bench.harness.processes import REPOSITORY
+from tests.kit.agent_roots import claude_root, codex_root, gemini_root
 from tests.kit.link import Link
 from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
@@ -53,14 +54,13 @@ def context(link: Link, session_id: str) -> Any:
     return {
         "messages": built["messages"],
         "thinkingLevel": built["thinking_level"],
-        "model": model and {"provider": model["provider"], "modelId": model["model_id"]},
+        "model": model and {"provider": model.get("provider", ""), "modelId": model["model_id"]},
     }
 
 
 def test_pi_sees_what_our_clients_see(
     daemon: Daemon, home: Path, absent: Callable[[str], NoReturn]
 ) -> None:
-    node, manager = node_and_pi(absent)
     contexts: list[Any] = []
     paths: list[str] = []
     with daemon.connect() as link:
@@ -71,6 +71,34 @@ def test_pi_sees_what_our_clients_see(
             session = answer.get("session", own)
             contexts.append(context(link, session["id"]))
             paths.append(session["path"])
+    read = read_by_pi(absent, home, paths)
+    for (method, params), ours, theirs in zip((*COPIES, *MOVES), contexts, read, strict=True):
+        assert theirs == ours, (method, params)
+
+
+def test_pi_goes_on_with_a_fork_of_another_agents_session(
+    daemon: Daemon, home: Path, tmp_path: Path, absent: Callable[[str], NoReturn]
+) -> None:
+    contexts: list[Any] = []
+    paths: list[str] = []
+    with daemon.connect() as link:
+        for make in (claude_root, codex_root, gemini_root):
+            root = make(tmp_path.resolve())
+            link.ask("catalog/roots", action="add", path=str(root))
+        for shown in link.ask("session/list", subagents=True)["sessions"]:
+            for entries in ("path", "all", "context"):
+                params = {"session_id": shown["id"], "entries": entries, "dialect": "pi"}
+                session = link.ask("session/fork", **params)["session"]
+                contexts.append(context(link, session["id"]))
+                paths.append(session["path"])
+    assert len(contexts) == 3 * 10
+    assert all(found["messages"] for found in contexts)
+    assert read_by_pi(absent, home, paths) == contexts
+
+
+def read_by_pi(absent: Callable[[str], NoReturn], home: Path, paths: list[str]) -> Any:
+    """Return the contexts that pi sees in these files, in which nothing is amiss that pi would mend."""
+    node, manager = node_and_pi(absent)
     driver = Path(__file__).with_name("pi_reader.mjs")
     environment = {**os.environ, "HOME": str(home), "PI_CODING_AGENT_DIR": str(home / "agent")}
     before = [Path(path).read_bytes() for path in paths]
@@ -78,9 +106,5 @@ def test_pi_sees_what_our_clients_see(
     read = subprocess.run(
         command, env=environment, capture_output=True, timeout=PATIENCE_SECONDS, check=True
     )
-    for (method, params), ours, theirs in zip(
-        (*COPIES, *MOVES), contexts, json.loads(read.stdout), strict=True
-    ):
-        assert theirs == ours, (method, params)
-    # Nothing was amiss that pi would have mended.
     assert [Path(path).read_bytes() for path in paths] == before
+    return json.loads(read.stdout)

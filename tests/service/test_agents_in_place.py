@@ -498,6 +498,8 @@ async def test_a_list_reads_the_beginning_and_the_end_of_a_large_file(
         assert shown["message_total"] < 200
         whole = await session_info(wire, path.stem)
         assert whole["message_total"] == 2000
+        # No client has seen a line of the session yet, so the epoch in the list is the session's.
+        assert whole["epoch"] == shown["epoch"]
         assert "partial" not in whole
     with path.open("ab") as file:
         file.write(claude_line("c1a0de00-0000-4000-8000-00000000cccc", None, "zebra"))
@@ -638,3 +640,33 @@ async def test_a_search_takes_only_so_much_of_one_session(
             for turn in range(3)
         ]
         assert found == [1, 0, 0]
+
+
+LISTED_PROGRAM = {session_id: program for session_id, (_, _, program, _) in LISTED.items()}
+LISTED_PROGRAM[TASK] = "claude-code"
+
+
+@pytest.mark.parametrize("dialect", ["pi", "operator", "piglet", "sharur"])
+@pytest.mark.parametrize("session_id", CONTEXTS)
+async def test_a_fork_is_written_in_the_format_of_the_program_that_goes_on(
+    real_house: House, tmp_path: Path, session_id: str, dialect: str
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_all(wire, tmp_path.resolve())
+        await ids(wire)
+        fork = await wire.call("session/fork", session_id=session_id, dialect=dialect)
+        session = fork["session"]
+        assert (session["dialect"], session["read_only"], session["problems"]) == (
+            dialect,
+            False,
+            0,
+        )
+        assert "converted from native" in fork["notes"]
+        built = await wire.call("session/build_context", session_id=session["id"])
+        assert CONTEXTS[session_id][-1][1] in json.dumps(built["messages"][-1])
+        whole = await wire.call(
+            "session/fork", session_id=session_id, dialect=dialect, entries="all"
+        )
+        exported = await wire.call("session/export", session_id=session_id, format=dialect)
+        assert exported["content"].count("\n") == whole["session"]["seq"] + 1
+        assert exported["notes"][0] == f"converted from {LISTED_PROGRAM[session_id]}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from sessiond.cli.arguments import FOLDER, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import entry_or_null
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.output import note
 from sessiond.cli.ui.render import copy_made, copy_planned
+from sessiond.model.formats import FORMATS
 
 __all__ = ["COMMAND"]
 
@@ -22,6 +25,7 @@ __all__ = ["COMMAND"]
         "sessiond fork my-session",
         "sessiond fork my-session --at entry-1",
         "sessiond fork my-session --entries all --detached --cwd .",
+        "sessiond fork my-session --for pi",
     ),
 )
 @shared_options
@@ -41,6 +45,12 @@ __all__ = ["COMMAND"]
 @click.option("--detached", is_flag=True, help="Do not record the origin in the fork.")
 @click.option("--labels/--no-labels", default=None, help="Take the labels along.  [default: yes]")
 @click.option("--state", is_flag=True, default=None, help="Take plan, tags and decisions along.")
+@click.option(
+    "--for",
+    "dialect",
+    type=click.Choice(FORMATS),
+    help="Program that is to go on: write the fork in its format.  [default: as SESSION]",
+)
 @click.option("--cwd", type=FOLDER, help="Project of the fork.")
 @click.option("--title", help="Title of the fork.")
 @click.option("--id", "new_session_id", metavar="ID", help="Id of the fork.")
@@ -60,6 +70,8 @@ def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **para
             **params,
         )
     answer(shared, made, copy_planned if params["dry_run"] else copy_made)
+    for lacking in msgspec.json.decode(made).get("notes", ()):
+        note(lacking)
 
 
 COMMAND = fork

@@ -5,7 +5,6 @@ copying.py    chosen entries, chained anew
 header.py     the first lines of a copy
 labels.py     references to labels that stay behind
 forking.py    fork
-of_agents.py  fork of another agent's session
 rebasing.py   rebase
 squashing.py  the summary of a squash
 merging.py    merge

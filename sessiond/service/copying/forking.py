@@ -23,7 +23,6 @@ from sessiond.service.copying.header import (
     settings_of,
     title_of,
 )
-from sessiond.service.copying.of_agents import TakenLines, agent_of, fork_of_agent
 from sessiond.service.copying.source import (
     Source,
     Step,
@@ -33,6 +32,7 @@ from sessiond.service.copying.source import (
     message_index,
     state_seqs,
 )
+from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.session.context.context import plan_context
 
 __all__ = ["Fork", "Taken", "fork"]
@@ -87,11 +87,17 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         at_message=None if axes.entries == "none" else message_index(session, leaf),
         fork_point=None if context is None else context.messages,
     )
-    agent = agent_of(source)
+    agent = agent_of(source.opened)
     if agent is not None:
         header = header_of(source, birth, lineage, state=axes.state, whole=False)
-        taken = TakenLines(None if whole else sorted(chosen), axes.renew)
-        return fork_of_agent(agent, source, birth, header, taken)
+        if whole and header.title is None:
+            # Titles that the agent keeps in another file are in no line.
+            header.title = source.opened.header.title
+        new_id = birth.deps.new_id if axes.renew else None
+        taken = JoinedPart(source.upto, None if whole else sorted(chosen), new_id)
+        lines, notes = joined_lines(source.opened, agent, header, taken, birth.deps.progress)
+        birth.notes.extend(notes)
+        return iter([lines])
     aside: list[Step] = []
     about = label_seqs(source, chosen) if axes.labels else []
     last: list[Entry] = []

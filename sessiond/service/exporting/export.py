@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from sessiond.dialects.base import Dialect
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.limits import PROGRESS_LINES
+from sessiond.model.formats import AgentFormatName
+from sessiond.model.ids import MAIN
 from sessiond.service.exporting.converting import Converter, Standing
 from sessiond.service.exporting.losses import Losses
 from sessiond.service.exporting.native import native_lines, native_notes
+from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
+from sessiond.service.files.dry_run import in_memory
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
@@ -32,7 +39,13 @@ class Export(NamedTuple):
 
 
 def export(opened: OpenSession, target: Dialect, at: Standing, progress: Progress) -> Export:
-    """Return the session as lines of a dialect. The pieces may raise StorageError."""
+    """Return the session as lines of a dialect. The pieces may raise StorageError.
+
+    Raises TooLarge, StorageError for another agent's session, which is made native first.
+    """
+    agent = agent_of(opened)
+    if agent is not None:
+        return _of_agent(opened, agent, target, at, progress)
     if opened.dialect.name == target.name:
         return Export(_own_lines(opened, at.upto, progress), list)
     if target is NATIVE:
@@ -43,6 +56,17 @@ def export(opened: OpenSession, target: Dialect, at: Standing, progress: Progres
     first = f"converted from {opened.dialect.name}"
     pieces = _converted(opened, converter, at.upto, progress)
     return Export(pieces, lambda: [first, *converter.losses.notes()])
+
+
+def _of_agent(
+    opened: OpenSession, agent: AgentFormatName, target: Dialect, at: Standing, progress: Progress
+) -> Export:
+    header = replace(opened.header, version=UNSET, id=opened.session_id)
+    lines, lacking = joined_lines(opened, agent, header, JoinedPart(at.upto), progress)
+    made = in_memory(opened.session_id, [lines])
+    there = Standing(made.session.seq, made.session.heads[MAIN].leaf, at.title)
+    exported = export(made, target, there, progress)
+    return Export(exported.pieces, lambda: [f"converted from {agent}", *lacking, *exported.notes()])
 
 
 def _own_lines(opened: OpenSession, upto: int, progress: Progress) -> Iterator[bytes]:

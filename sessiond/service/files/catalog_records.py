@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +26,10 @@ from sessiond.model.ids import derive_session_id, is_session_id
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot"]
+__all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot", "unseen"]
+
+
+_UNSEEN: Final = "unseen"
 
 
 class Snapshot(Struct, frozen=True):
@@ -234,11 +238,18 @@ def row_of(
     )
 
 
+def unseen(opened: OpenSession) -> Mark:
+    """Return the mark of an epoch of which no client has seen a line yet."""
+    return Mark(opened.epoch, 0, _UNSEEN, opened.journal.inode)
+
+
 def fits(mark: Mark, journal: SessionLog) -> bool:
     """Return whether the file is the one that the mark was made for, with all its lines.
 
     An older version of sessiond recorded the last line only.
     """
+    if mark.seen_digest == _UNSEEN:
+        return mark.seen_inode == journal.inode
     if mark.seen_seq >= journal.line_count or mark.seen_inode not in {0, journal.inode}:
         return False
     seen = _seen(journal, mark.seen_seq)

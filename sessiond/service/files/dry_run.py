@@ -1,4 +1,4 @@
-"""Dry run: the session that some lines would make; the lines are read and not kept."""
+"""Sessions that some lines would make, without a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,26 @@ from sessiond.service.log.ending import CONVERSATION
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
-__all__ = ["rehearse"]
+__all__ = ["in_memory", "rehearse"]
+
+
+def in_memory(session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+    """Return the session that the lines make, with its lines. Raises TooLarge."""
+    indexer = Indexer(Path(session_id))
+    journal: MemoryJournal | None = None
+    for lines in chunks:
+        for line in lines:
+            indexer.visit(0 if journal is None else journal.line_count, line)
+            if journal is None:
+                journal = MemoryJournal(line)
+            else:
+                journal.append([line], sync=False)
+    assert journal is not None, "a session has a header"
+    return _opened(session_id, indexer, journal, "")
 
 
 def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> SessionInfo:
-    """Return the session as lists would show it, without a file."""
+    """Return the session as lists would show it; its lines are read and not kept."""
     indexer = Indexer(Path(session_id))
     lines = chain.from_iterable(chunks)
     header = next(lines)
@@ -27,10 +42,16 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
         indexer.visit(seq, line)
         if indexer.session.kinds[seq] in CONVERSATION:
             last = (seq, line)
-    opened = OpenSession(
+    opened = _opened(session_id, indexer, MemoryJournal(header), epoch)
+    opened.endings.take(opened.session, opened.dialect, *last)
+    return opened.whole()
+
+
+def _opened(session_id: str, indexer: Indexer, journal: MemoryJournal, epoch: str) -> OpenSession:
+    return OpenSession(
         session_id,
         indexer.session,
-        MemoryJournal(header),
+        journal,
         indexer.dialect,
         indexer.header,
         indexer.intake,
@@ -39,5 +60,3 @@ def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> 
         place=None,
         created_at=rfc3339(indexer.header.timestamp),
     )
-    opened.endings.take(opened.session, opened.dialect, *last)
-    return opened.whole()

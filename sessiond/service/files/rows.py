@@ -15,7 +15,7 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
 from sessiond.service.files.assembly import Assembly
-from sessiond.service.files.catalog_records import CatalogRecords, snapshot
+from sessiond.service.files.catalog_records import CatalogRecords, snapshot, unseen
 from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.roots import Roots
@@ -119,7 +119,7 @@ class Rows:
             if is_part:
                 # Only an opening sees all lines, which the epoch stands for.
                 goes_on = known is not None and _goes_on(known.fingerprint, fingerprint)
-                mark = known.mark if known is not None and goes_on else Mark(opened.epoch, 0, "")
+                mark = known.mark if known is not None and goes_on else unseen(opened)
                 opened.epoch, opened.partial = mark.epoch, True
             return self._records.row(snapshot(opened), fingerprint, mark)
         finally:

@@ -644,6 +644,7 @@ class ForkOptions(Timed, total=False):
     cwd: str
     title: str
     new_session_id: str
+    dialect: Literal["native", "operator", "pi", "piglet", "sharur"]
     dry_run: bool
 
 
