@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of
-from sessiond.dialects.agents.replies import OpenCalls, StatedUsage, one_message
+from sessiond.dialects.agents.replies import OpenCalls, StatedUsage, as_all, one_message
 from sessiond.dialects.agents.view import AgentDialect, arranged
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.native.dialect import NATIVE
@@ -120,6 +120,27 @@ def test_a_call_that_an_answer_tells_again_keeps_its_result() -> None:
         line("3", message("assistant", call("a"), answer="r")),
     ]
     assert [said for _, _, said in seen(*lines)] == ["a a", "a=A"]
+
+
+def test_a_part_that_says_all_of_its_answer_takes_the_place_of_the_parts_before() -> None:
+    used = {"usage": {"input": 3, "output": 1}}
+    old = message("assistant", text("old"), call("a"), answer="r", **used)
+    both = message("assistant", text("new"), call("b"), result("b", "B"), answer="r", **used)
+    lines = [
+        line("1", old),
+        line("2", message("user", result("a", "A"))),
+        line("3", message("user", text("next"))),
+        line("4", as_all(both)),
+    ]
+    assert seen(*lines) == [
+        ("1", "assistant", "new b"),
+        ("4", "toolResult", "b=B"),
+        ("3", "user", "next"),
+    ]
+    # Both were paid for.
+    assert json.loads(VIEW.context(lines)[0].body)["usage"]["input"] == 6
+    assert seen(lines[3]) == [("4", "assistant", "new b"), ("4", "toolResult", "b=B")]
+    assert b"restates" not in VIEW.context(lines[3:])[0].body
 
 
 def test_messages_without_answers_in_parts_keep_their_bytes() -> None:

@@ -181,8 +181,16 @@ def test_the_oldest_rollouts_have_a_bare_head_and_bare_items() -> None:
     assert found.entry(2)["timestamp"] == "2026-01-15T10:00:00.000Z"
 
 
-@pytest.mark.parametrize("text", ["<user_instructions>x", " # AGENTS.md instructions for /p"])
-def test_what_codex_puts_in_front_of_the_prompt_is_no_prompt(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<user_instructions>x",
+        " # AGENTS.md instructions for /p",
+        "<turn_aborted>by hand</turn_aborted>",
+        "<user_shell_command>ls</user_shell_command>",
+    ],
+)
+def test_what_codex_says_for_the_user_is_no_prompt(text: str) -> None:
     found = read(HEAD, codex_said(text), *asked("go"))
     assert found.texts() == [f"custom: {text}", "user: go"]
     assert (found.entry(2)["custom_type"], found.entry(2)["display"]) == ("codex.injected", False)
@@ -288,6 +296,26 @@ def test_an_old_compaction_keeps_the_prompts_on_the_path_and_the_summary() -> No
     )
     assert found.texts() == ["user: one", "user: three", "user: the summary", "user: four"]
     assert "details" not in found.entry(15)
+
+
+def test_an_old_compaction_keeps_the_prompts_of_the_context_that_a_history_replaced() -> None:
+    lines = [
+        HEAD,
+        *turn(1, "one", "first"),
+        event("task_started", turn_id="t2"),
+        codex_line("compacted", replacement_history=[payload_of("new"), payload_of("newer")]),
+        *asked("two"),
+    ]
+    old = codex_line("compacted", message="sum")
+    assert read(*lines, old).texts() == ["user: new", "user: newer", "user: two", "user: sum"]
+    # A rollback takes the history back.
+    found = read(*lines, event("thread_rolled_back", num_turns=1), old)
+    assert found.texts() == ["user: one", "user: sum"]
+
+
+def payload_of(text: str) -> Any:
+    """Return an item of a history with these words of the user."""
+    return codex_said(text)["payload"]
 
 
 def test_an_old_compaction_counts_the_prompts_that_it_had_no_room_for(

@@ -180,6 +180,22 @@ def test_another_version_behind_followers_comes_behind_them() -> None:
     assert found.texts() == ["user: old", "assistant: yes", "user: new"]
 
 
+def test_an_older_answer_that_is_written_anew_stays_at_its_place() -> None:
+    old = model("g1", "old", toolCalls=[call("c1", "x")], tokens=tokens(5, 2))
+    new = model("g1", "new", toolCalls=[call("c1", "y")], tokens=tokens(5, 3))
+    found = read(HEAD, user("u1", "go"), old, user("u2", "next"), new)
+    words = ["assistant: new + ls c1 {}", "result of ls c1: y", "user: next"]
+    assert found.texts()[1:] == words
+    assert found.usage == Usage(5, 3, 0, 0, 8)
+    more = model("g1", "new", toolCalls=[call("c1", "y"), call("c2", "z")])
+    assert found.take_all([more]).texts()[1:] == [
+        "assistant: new + ls c1 {} + ls c2 {}",
+        "result of ls c1: y",
+        "result of ls c2: z",
+        "user: next",
+    ]
+
+
 def test_an_id_of_another_type_is_another_message() -> None:
     found = read(HEAD, user("m", "one"), model("m", "two"), model("m", "two", model="p"))
     assert found.context() == [("m", "user: one"), ("m.3", "assistant: two")]
@@ -301,6 +317,23 @@ def test_a_message_of_a_replaced_list_may_come_again() -> None:
     # Behind other messages, the version comes behind them.
     found = read(*lines, user("u2", "two"), model("k2", "so be it"))
     assert found.texts()[1:] == ["assistant: so", "user: two", "assistant: so be it"]
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_rewind_to_what_the_model_does_not_see_in_a_list_keeps_what_comes_before(
+    kept: int,
+) -> None:
+    said = [user("k1", "summary"), model("k2", "so")]
+    notice, command = {"id": "n", "type": "info", "content": "x"}, user("c", "/stats")
+    members = [*said[:kept], notice, command, *said[kept:]]
+    for target in ("n", "c"):
+        found = read(HEAD, user("u1", "one"), replaced(*members), {"$rewindTo": target})
+        assert found.texts() == ["user: summary", "assistant: so"][:kept]
+    # Neither does a list lose its notices that only became shorter, or is the same for the model.
+    whole = [HEAD, *said, user("u2", "two")]
+    for patch in (replaced(*members), replaced(*members, user("u2", "two"))):
+        found = read(*whole, patch, {"$rewindTo": "c"}, user("u3", "three"))
+        assert found.texts() == [*["user: summary", "assistant: so"][:kept], "user: three"]
 
 
 def test_a_rewind_into_a_replaced_list_cuts_the_list() -> None:

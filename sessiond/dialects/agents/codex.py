@@ -123,7 +123,7 @@ class CodexReading:
                 return self._event(payload, whole)
             case "compacted":
                 self._answer = 0
-                return compaction_of(payload, self._prompts)
+                return compaction_of(self._number, payload, self._prompts)
             case _:
                 pass
         return None

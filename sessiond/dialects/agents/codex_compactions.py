@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from sessiond.dialects.agents.codex_items import message_of, said_by_user
 from sessiond.dialects.agents.replies import joined, named, one_message
@@ -23,21 +23,35 @@ from sessiond.model.parsed_message import ParsedMessage
 __all__ = ["Prompts", "compaction_of"]
 
 
-class Prompts:
-    """The user's messages on the path, which a compaction of the old form keeps.
+class _Scope(Struct):
+    """The prompts of the context since a line, and how many of them are no longer kept."""
 
-    The messages have CODEX_PROMPTS_BYTES_MAX bytes at most; the oldest ones fall out.
+    line: int = 0
+    dropped: int = 0
+
+
+class Prompts:
+    """The user's messages of the context, which a compaction of the old form keeps.
+
+    The messages have CODEX_PROMPTS_BYTES_MAX bytes at most; the oldest ones fall out. Those before a
+    replaced history are hidden until a rollback takes the history back.
     """
 
     def __init__(self) -> None:
-        self.dropped = 0
         self._kept: deque[tuple[int, Raw]] = deque()
+        self._scopes = [_Scope()]
         self._bytes = 0
 
     @property
     def kept(self) -> Iterable[Raw]:
         """The messages, oldest first."""
-        return (message for _, message in self._kept)
+        start = self._scopes[-1].line
+        return (message for line, message in self._kept if line >= start)
+
+    @property
+    def dropped(self) -> int:
+        """The number of messages of the context that are no longer kept."""
+        return self._scopes[-1].dropped
 
     def add(self, line: int, message: Raw) -> None:
         """Add the message of a line."""
@@ -45,17 +59,26 @@ class Prompts:
         self._kept.append((line, Raw(bytes(message))))
         self._bytes += len(message)
         while self._bytes > CODEX_PROMPTS_BYTES_MAX:
-            self._bytes -= len(self._kept.popleft()[1])
-            self.dropped += 1
+            oldest, gone = self._kept.popleft()
+            self._bytes -= len(gone)
+            next(one for one in reversed(self._scopes) if one.line <= oldest).dropped += 1
+
+    def replace(self, line: int, said: Iterable[ParsedMessage]) -> None:
+        """Take the messages of a history that a line puts in the place of the context."""
+        self._scopes.append(_Scope(line))
+        for message in said:
+            self.add(line, one_message(message))
 
     def drop_from(self, line: int) -> None:
         """Drop the messages of a line and of all later lines."""
         while self._kept and self._kept[-1][0] >= line:
             self._bytes -= len(self._kept.pop()[1])
+        while self._scopes[-1].line >= line:
+            self._scopes.pop()
 
 
-def compaction_of(payload: dict[str, Raw], prompts: Prompts) -> Compaction:
-    """Return the compaction that a line states; without a history it keeps the prompts.
+def compaction_of(number: int, payload: dict[str, Raw], prompts: Prompts) -> Compaction:
+    """Return the compaction that line `number` states; without a history it keeps the prompts.
 
     `details` counts by type what the messages lack: an encrypted summary is a mark there.
     """
@@ -69,6 +92,7 @@ def compaction_of(payload: dict[str, Raw], prompts: Prompts) -> Compaction:
     else:
         said = _replaced(history, left_out)
         kept = [one for message in said for one in NATIVE.compose(message, "")]
+        prompts.replace(number, [one for one in said if one.role == "user"])
     details = Raw(msgspec.json.encode({"left_out": left_out})) if left_out else UNSET
     return Compaction(messages=kept, details=details)
 

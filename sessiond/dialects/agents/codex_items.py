@@ -24,8 +24,14 @@ _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_cal
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 ITEMS: Final = _CALLS | _OUTPUTS | {"message", "reasoning"}
 """Types of items that say something."""
-# Codex puts these in front of the user's first words; no event repeats them for people.
-_INJECTED: Final = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
+# Codex says these for the user; no event repeats them for people.
+_INJECTED: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "# AGENTS.md instructions",
+    "<turn_aborted>",
+    "<user_shell_command>",
+)
 
 
 def message_of(payload: dict[str, Raw], tools: dict[str, str]) -> ParsedMessage | None:

@@ -2,9 +2,10 @@
 
 A message that is written again under its id mostly says more than before: the entry of the later line
 has what the earlier lines lack, and is a part of one answer with them. A message that says something
-else stands beside its earlier version. A rewind takes messages off the list: they stay as a branch. A
-replaced list (`$set.messages`) is a compaction that has the list's messages, unless the list only
-became shorter.
+else stands beside its earlier version. Where more messages follow that version, the later one takes the
+version's place, as the part of the answer that says all. A rewind takes messages off the list: they stay
+as a branch. A replaced list (`$set.messages`) is a compaction that has the list's messages, unless the
+list only became shorter.
 
     {"sessionId":"…","projectHash":"…","startTime":"…","lastUpdated":"…","kind":"main"}
     {"id":"…","timestamp":"…","type":"user","content":[{"text":"hi"}]}
@@ -19,10 +20,18 @@ from typing import Final
 from msgspec import Raw, UnsetType, structs
 
 from sessiond.dialects.agents.gemini_items import chosen, digest_of, message_of
-from sessiond.dialects.agents.gemini_list import ChatList, ListedMessage, Replaced, is_same, native
+from sessiond.dialects.agents.gemini_list import (
+    ChatList,
+    ListedMessage,
+    Replaced,
+    as_known,
+    is_same,
+    listed,
+    native,
+)
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of, usage_record
 from sessiond.dialects.agents.reading import Origin
-from sessiond.dialects.agents.replies import StatedUsage, one_message
+from sessiond.dialects.agents.replies import StatedUsage, as_all, one_message
 from sessiond.dialects.agents.source_line import SourceLine, member, source_line
 from sessiond.dialects.lenient_json import items, join, lenient, one_line, text
 from sessiond.limits import GEMINI_LIST_BYTES_MAX
@@ -149,16 +158,20 @@ class GeminiCliReading:
             return self._say_in_list(known, message, blocks, entry_id)
         lacking = Counter(blocks)
         lacking.subtract(known.blocks)
-        parent = self._leaf
+        parent, is_all = self._leaf, False
         if known.leaf is None:
             known.answer = entry_id
         elif kind == "gemini" and min(lacking.values(), default=0) >= 0:
             message = structs.replace(message, blocks=chosen(message, blocks, lacking))
+        elif self._leaf == known.leaf:
+            known.answer, parent = entry_id, known.above
         else:
-            known.answer = entry_id
-            parent = known.above if self._leaf == known.leaf else self._leaf
+            is_all = kind == "gemini"
         known.leaf, known.blocks = entry_id, blocks
-        return self._message(message, known.answer, parent, entry_id)
+        entry = self._message(message, known.answer, parent, entry_id)
+        if is_all:
+            entry.message = as_all(entry.message)
+        return entry
 
     def _say_in_list(
         self, known: ListedMessage, message: ParsedMessage, blocks: tuple[int, ...], entry_id: str
@@ -179,7 +192,7 @@ class GeminiCliReading:
 
     def _message(
         self, message: ParsedMessage, answer: str, parent: str | None, entry_id: str
-    ) -> Entry:
+    ) -> Message:
         self._leaf = entry_id
         response_id = answer if message.role == "assistant" else None
         stated = self._stated.get(answer)
@@ -196,46 +209,35 @@ class GeminiCliReading:
     def _rewind(self, message_id: str, entry_id: str) -> Entry:
         """Take a message and what follows off the list; an unknown id empties the list."""
         said = self._list.cut_at(message_id)
-        kept = len(self._list.shown)
-        replaced = self._replaced
-        if said is None or not kept:
+        shown, replaced = self._list.shown, self._replaced
+        if said is None or not shown:
             return self._move(None)
-        if not said.is_replaced or replaced is None:
+        if not shown[-1].is_replaced or replaced is None:
             return self._move(said.above)
-        if replaced.messages is None:
+        kept = sum(one.is_replaced for one in shown)
+        if replaced.messages is None or kept == len(replaced.messages):
             return self._move(replaced.id)
         return self._compaction(replaced.messages[:kept], replaced.parent, entry_id)
 
     def _replace(self, found: list[Raw], entry_id: str) -> Entry | None:
-        """Return what makes the list these messages; None if nothing changes."""
+        """Return what makes the list these messages; None if nothing changes for the model."""
         lines = [SourceLine(self._number, lenient(one)) for one in found]
-        said = [(line, message) for line in lines if (message := message_of(line)) is not None]
+        said = [message_of(line) for line in lines]
+        now = [listed(line, one, entry_id) for line, one in zip(lines, said, strict=True)]
         shown = self._list.shown
-        now = [
-            ListedMessage(
-                line.word("id") or "",
-                line.word("type") or "",
-                entry_id,
-                entry_id,
-                entry_id,
-                tuple(map(digest_of, message.blocks)),
-                is_replaced=True,
-            )
-            for line, message in said
-        ]
-        if not now:
-            self._list.replace([])
+        new = [one for one in now if one.leaf is not None]
+        if not new:
+            self._list.replace(now)
             return self._move(None) if shown else None
-        same = len(now) <= len(shown) and all(map(is_same, now, shown))
-        if same and len(now) == len(shown):
-            return None
-        if same and not shown[len(now)].is_replaced:
-            end = shown[len(now)]
-            self._list.cut_from(end)
-            return self._move(end.above)
+        same = len(new) <= len(shown) and all(map(is_same, new, shown))
+        dropped = shown[len(new) :]
+        if same and not (dropped and dropped[0].is_replaced):
+            self._list.replace(as_known(now, shown))
+            return self._move(dropped[0].above) if dropped else None
         parent = self._replaced.parent if same and self._replaced is not None else self._leaf
         self._list.replace(now)
-        return self._compaction([native(message) for _, message in said], parent, entry_id)
+        messages = [native(one) for one in said if one is not None]
+        return self._compaction(messages, parent, entry_id)
 
     def _move(self, target: str | None) -> Entry:
         self._leaf = target

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
-from sessiond.dialects.agents.gemini_items import split
+from sessiond.dialects.agents.gemini_items import digest_of, split
+from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["ChatList", "ListedMessage", "Replaced", "is_same", "native"]
+__all__ = ["ChatList", "ListedMessage", "Replaced", "as_known", "is_same", "listed", "native"]
 
 
 class ListedMessage(Struct):
@@ -82,14 +83,35 @@ class ChatList:
         self._cut(at)
         return said
 
-    def cut_from(self, said: ListedMessage) -> None:
-        """Take a message that is on the list, and all later ones, off the list."""
-        self._cut(next(at for at, one in enumerate(self._list) if one is said))
-
     def _cut(self, at: int) -> None:
         for one in self._list[at:]:
             self._newest.pop(one.id, None)
         del self._list[at:]
+
+
+def listed(line: SourceLine, message: ParsedMessage | None, entry_id: str) -> ListedMessage:
+    """Return a message of the list that the entry `entry_id` puts in the place of the list before.
+
+    `message` is None for a message that the model does not see.
+    """
+    found = ListedMessage(line.word("id") or "", line.word("type") or "", entry_id)
+    if message is None:
+        return found
+    blocks = tuple(map(digest_of, message.blocks))
+    return structs.replace(found, leaf=entry_id, answer=entry_id, blocks=blocks, is_replaced=True)
+
+
+def as_known(now: Sequence[ListedMessage], shown: Sequence[ListedMessage]) -> list[ListedMessage]:
+    """Return a list in which the messages that the model sees are those known ones."""
+    found: list[ListedMessage] = []
+    known, leaf = iter(shown), None
+    for one in now:
+        if one.leaf is None:
+            found.append(structs.replace(one, above=leaf))
+        else:
+            found.append(next(known))
+            leaf = found[-1].leaf
+    return found
 
 
 def is_same(one: ListedMessage, other: ListedMessage) -> bool:

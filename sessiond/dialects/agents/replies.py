@@ -18,6 +18,7 @@ __all__ = [
     "REQUEST_TOKENS",
     "OpenCalls",
     "StatedUsage",
+    "as_all",
     "beyond",
     "calls_in",
     "joined",
@@ -134,6 +135,11 @@ def one_message(
     if message.usage is not None and message.usage.total_tokens < request_tokens:
         members[REQUEST_TOKENS] = Raw(msgspec.json.encode(request_tokens))
     return Raw(join(members))
+
+
+def as_all(said: Raw) -> Raw:
+    """Return the native message of a part of an answer as one that says all of the answer."""
+    return Raw(join(lenient(said) | {"restates": Raw(b"true")}))
 
 
 def _spelled(block: Block) -> Any:

@@ -3,7 +3,8 @@
 A reading makes one entry of each line. So an answer that its agent wrote in several lines is several
 entries, and a line with several results, or with calls and their results, is one entry. A context
 shows them as every model expects them: an answer in one message, and behind it a message for each
-result, in the order of the calls.
+result, in the order of the calls. A part of an answer with `"restates":true` says all of the answer, in
+the place of the parts before.
 
 A compaction that keeps only some of the entries between its first kept entry and itself names them:
 
@@ -45,6 +46,7 @@ _RESULT: Final = "tool_result"
 # Members that only such messages have which need a closer look.
 _MARKS: Final = (b'"responseId"', b'"%b"' % _RESULT.encode())
 _STOP: Final = "stopReason"
+_RESTATES: Final = "restates"
 _REQUEST: Final = b'"%b"' % REQUEST_TOKENS.encode()
 
 
@@ -108,13 +110,26 @@ class _Piece(Struct):
     members: dict[str, Raw]
     result_of: str | None = None
     response_id: str | None = None
+    is_all: bool = False
+    """True for a part that says all of its answer."""
 
 
 class _Answer(Struct):
     """An answer: its parts, and the results of its calls by the calls' ids."""
 
-    parts: list[_Piece]
-    results: dict[str, list[ContextMessage]]
+    parts: list[_Piece] = []
+    results: dict[str, list[ContextMessage]] = {}
+
+    def take(self, part: _Piece, asked: dict[str, _Answer]) -> None:
+        """Take the next part; `asked` gets its calls."""
+        if part.is_all:
+            for call_id in self.results:
+                asked.pop(call_id, None)
+            self.results = {}
+        self.parts.append(part)
+        for call_id in _calls(part):
+            self.results.setdefault(call_id, [])
+            asked[call_id] = self
 
 
 def arranged(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
@@ -131,12 +146,9 @@ def arranged(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
             elif one.response_id is not None:
                 answer = answers.get(one.response_id)
                 if answer is None:
-                    answer = answers[one.response_id] = _Answer([], {})
+                    answer = answers[one.response_id] = _Answer()
                     places.append(answer)
-                answer.parts.append(one)
-                for call_id in _calls(one):
-                    answer.results.setdefault(call_id, [])
-                    asked[call_id] = answer
+                answer.take(one, asked)
             elif one.result_of in asked:
                 asked[one.result_of].results[one.result_of].append(_message(one))
             else:
@@ -166,8 +178,10 @@ def _split(message: ContextMessage) -> list[_Piece | ContextMessage]:
     role, response_id = text(found.get("role")), text(found.get("responseId"))
     content = [(item, lenient(item)) for item in items(found.get("content", b"")) or ()]
     rest = [item for item, block in content if text(block.get("type")) != _RESULT]
+    is_all = found.pop(_RESTATES, None) is not None
     if len(rest) == len(content):
-        return [_Piece(message.source, found, text(found.get("toolCallId")), response_id)]
+        result_of = text(found.get("toolCallId"))
+        return [_Piece(message.source, found, result_of, response_id, is_all)]
     said: list[_Piece | ContextMessage] = [
         _Piece(message.source, _as_message(block), text(block.get("toolCallId")))
         for _, block in content
@@ -176,7 +190,7 @@ def _split(message: ContextMessage) -> list[_Piece | ContextMessage]:
     if not rest:
         return said
     found["content"] = _array(rest)
-    beside = _Piece(message.source, found, None, response_id)
+    beside = _Piece(message.source, found, None, response_id, is_all)
     return [beside, *said] if role == "assistant" else [*said, beside]
 
 
@@ -200,7 +214,7 @@ def _joined(parts: Sequence[_Piece]) -> dict[str, Raw]:
     for part in parts:
         stated = usage_in(part.members.get("usage", Raw(b"null")))
         usage = usage.plus(stated) if usage and stated else usage or stated
-        content += _items(part.members.get("content"))
+        content = [*([] if part.is_all else content), *_items(part.members.get("content"))]
         members = part.members | members
     members["content"] = _array(content)
     members.pop(REQUEST_TOKENS, None)
