@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sessiond.model.digests import sha256_hex
+from sessiond.model.formats import AGENT_FORMATS
 
 __all__ = [
     "BadCursor",
@@ -66,6 +67,8 @@ class Query(Struct, frozen=True, kw_only=True):
     drafts: bool = False
     subagents: bool = True
     """False leaves out the sessions that a session of an agent started for a task."""
+    agents: bool = True
+    """False leaves out the sessions of agents whose files are only read."""
     has_assistant: bool = False
     sort: Sort | Literal["written"] = "updated_at"
     descending: bool = True
@@ -144,6 +147,9 @@ def _conditions(query: Query) -> tuple[list[str], list[str | int]]:
         conditions.append("draft = 0")
     if not query.subagents:
         conditions.append("subagent = 0")
+    if not query.agents:
+        conditions.append(f"program NOT IN ({', '.join('?' * len(AGENT_FORMATS))})")
+        values += AGENT_FORMATS
     if query.has_assistant:
         conditions.append("has_assistant = 1")
     return conditions, values

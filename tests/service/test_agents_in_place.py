@@ -13,22 +13,24 @@ import pytest
 import zstandard
 
 from sessiond.journal.disk.files import Files
-from sessiond.limits import SCAN_SECONDS
+from sessiond.limits import RECENT_LOOKED_AT, SCAN_SECONDS
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import (
     CLAUDE,
     CODEX,
     GEMINI,
+    SAMPLES,
     add_all,
     claude_line,
     claude_root,
     codex_root,
 )
-from tests.kit.calls import session_info
+from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids
+from tests.kit.sessions import SESSION
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
 pytestmark = pytest.mark.files
@@ -608,8 +610,22 @@ async def test_no_session_is_made_in_a_root_of_another_agent(
         await add_root(wire, root)
         refused = await wire.refusal("session/create", cwd="/p", root=str(root))
         assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "root")
-        made = await wire.call("session/continue_recent", cwd="/home/ann/ping")
-        assert made["created"] is True
+
+
+async def test_no_number_of_newer_sessions_of_other_agents_hides_the_own_one(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = tmp_path.resolve() / "claude" / "projects"
+    (root / "-p").mkdir(parents=True)
+    for number in range(RECENT_LOOKED_AT + 1):
+        path = root / "-p" / f"5e55a1d0-0000-4000-8000-{number:012}.jsonl"
+        shutil.copyfile(SAMPLES / "claude-branch-compact.jsonl", path)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, cwd="/home/ann/ping", persist="immediate")
+        await say(wire, role="assistant")
+        await add_root(wire, root)
+        found = await wire.call("session/continue_recent", cwd="/home/ann/ping")
+        assert (found["created"], found["session"]["id"]) == (False, SESSION)
 
 
 async def test_the_size_of_a_context_is_that_of_the_last_request(

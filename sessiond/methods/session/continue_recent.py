@@ -54,7 +54,9 @@ def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
 
 async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
     service = client.service
-    query = Query(cwd=None if cwd is None else without_slash(cwd), has_assistant=True)
+    place = None if cwd is None else without_slash(cwd)
+    # Many sessions of other agents, with which no client can go on, may be newer.
+    query = Query(cwd=place, has_assistant=True, agents=False)
     page = await service.live_catalog.select(query, RECENT_LOOKED_AT, None, call.progress)
     for shown in page.sessions:
         found = msgspec.json.decode(shown, type=_Found)
