@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.dialects.agents.claude_code import ClaudeCode
+from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.journal.splitter import long_line
 from sessiond.service.files.agents.source import AgentLog, Report
 from tests.kit.agents import SAMPLES, claude_line
@@ -25,7 +25,7 @@ def copy_of(data: bytes) -> Copy:
 
 def require_equal(data: bytes) -> None:
     """Hold the copy of a file against the session in place."""
-    found, copy = read(ClaudeCode(), data.split(b"\n")), copy_of(data)
+    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
     assert copy.texts(copy.session.heads["main"].leaf) == found.texts()
     assert copy.session.usage == found.session.usage
     assert copy.session.problems == []
@@ -94,7 +94,7 @@ def text(said: str) -> dict[str, Any]:
 def copy_like_its_source(*lines: Any) -> Copy:
     """Return the copy of these lines, which has the context that the session has in place."""
     data = b"\n".join(json.dumps(line).encode() for line in lines)
-    found, copy = read(ClaudeCode(), data.split(b"\n")), copy_of(data)
+    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
     assert copy.texts(copy.session.heads["main"].leaf) == found.texts()
     assert copy.session.usage == found.session.usage
     assert b"responseId" not in b"".join(copy.lines)
@@ -157,12 +157,12 @@ def test_lines_without_an_entry_are_in_the_report_by_their_numbers() -> None:
     report = Report()
     line = json.dumps(claude_line(1, None, "hi")).encode()
     lines = [b"", long_line(b'{"type"', b"x", 99), b"{", line]
-    found = list(report.entries(AgentLog("a.jsonl", lines, b"{half"), ClaudeCode()))
+    found = list(report.entries(AgentLog("a.jsonl", lines, b"{half"), ClaudeCodeReading()))
     assert [(number, entry.id) for number, entry in found] == [(4, "u-1")]
     kinds = [(one.line, one.kind) for one in report.problems]
     assert kinds == [(2, "bad_line"), (3, "bad_line"), (5, "torn_tail")]
     assert "99 bytes long" in report.problems[0].detail
-    whole = list(report.entries(AgentLog("a.jsonl", [], line), ClaudeCode()))
+    whole = list(report.entries(AgentLog("a.jsonl", [], line), ClaudeCodeReading()))
     assert [number for number, _ in whole] == [1]
 
 
@@ -209,7 +209,7 @@ def test_copies_of_any_trees_have_the_same_words_and_usage() -> None:
     for seed in range(SEEDS):
         lines = tree(random.Random(seed))
         data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        found, copy = read(ClaudeCode(), data.split(b"\n")), copy_of(data)
+        found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
         assert copy.session.usage == found.session.usage
         # A prompt between results comes behind them in place, and stays between them in the copy.
         leaf = copy.session.heads["main"].leaf

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET, Raw
 
-from sessiond.dialects.agents.claude_code import ClaudeCode
+from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.dialects.base import BadLine, ContextLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.usage import usage_in
@@ -37,12 +37,12 @@ def lines_of(path: Path) -> list[bytes]:
 
 def sample(path: Path, count: int | None = None) -> ReadSession:
     """Return the session of a sample's lines, or of the first ones."""
-    return read(ClaudeCode(), lines_of(path)[:count])
+    return read(ClaudeCodeReading(), lines_of(path)[:count])
 
 
 def claude(*lines: Any) -> ReadSession:
     """Return the session of these lines."""
-    return read(ClaudeCode(), lines)
+    return read(ClaudeCodeReading(), lines)
 
 
 def entry_at(session: ReadSession, number: int) -> Any:
@@ -843,17 +843,17 @@ def test_each_prefix_read_afresh_gives_what_reading_on_gives(path: Path) -> None
     chance = random.Random(path.stem)
     for data in [path.read_bytes(), *(variant(path.read_bytes(), chance) for _ in range(8))]:
         lines = data.split(b"\n")
-        growing = read(ClaudeCode(), [])
+        growing = read(ClaudeCodeReading(), [])
         for end, line in enumerate(lines, 1):
             growing.take(line)
-            assert snapshot(growing) == snapshot(read(ClaudeCode(), lines[:end]))
+            assert snapshot(growing) == snapshot(read(ClaudeCodeReading(), lines[:end]))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem[-12:])
 def test_changed_files_give_an_entry_for_each_object_and_no_id_twice(path: Path) -> None:
     chance = random.Random(f"{path.stem} again")
     for _ in range(VARIANTS):
-        found = read(ClaudeCode(), variant(path.read_bytes(), chance).split(b"\n"))
+        found = read(ClaudeCodeReading(), variant(path.read_bytes(), chance).split(b"\n"))
         given = [one for one in found.entries if one is not None]
         ids = [one.id for one in given]
         assert len(set(ids)) == len(ids)

@@ -25,7 +25,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.dialects.agents.claude_code import ClaudeCode, is_claude_code
+from sessiond.dialects.agents.claude_code import ClaudeCodeReading, is_claude_code
 from sessiond.dialects.agents.codex import CodexReading, is_codex
 from sessiond.dialects.agents.gemini_cli import GeminiCliReading, is_gemini_cli
 from sessiond.dialects.agents.reading import Reading
@@ -48,7 +48,7 @@ class Agent(Struct, frozen=True):
 AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
     agent.name: agent
     for agent in (
-        Agent("claude-code", is_claude_code, ClaudeCode, named_by_file=True),
+        Agent("claude-code", is_claude_code, ClaudeCodeReading, named_by_file=True),
         Agent("codex", is_codex, CodexReading),
         Agent("gemini-cli", is_gemini_cli, GeminiCliReading),
     )

@@ -41,7 +41,7 @@ from sessiond.model.entries import (
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["ClaudeCode", "is_claude_code"]
+__all__ = ["ClaudeCodeReading", "is_claude_code"]
 
 _AGENT: Final[AgentFormatName] = "claude-code"
 _FACTS: Final = ("version", "gitBranch", "entrypoint", "agentId", "forkedFrom")
@@ -68,7 +68,7 @@ class _Answer(Struct):
     stated: StatedUsage = field(default_factory=StatedUsage)
 
 
-class ClaudeCode:
+class ClaudeCodeReading:
     """The reading of one session of Claude Code; `Reading` describes the methods."""
 
     def __init__(self) -> None:
