@@ -356,6 +356,16 @@ ATTACKERS: Final = (
         ("tests/service/test_vectors.py", "tests/service/test_sharur_preset.py", *_ONCE),
     ),
     Attacker(
+        "agents-in-place",
+        "files of other agents are read, followed, forked, written anew, and to be changed",
+        ("tests/service/test_agents_in_place.py", *_ONCE),
+    ),
+    Attacker(
+        "agents-agree",
+        "files of other agents from a seed, and a second reader of each",
+        ("tests/unit/test_agents_agree.py", "-m", "not slow"),
+    ),
+    Attacker(
         "two-daemons",
         "a second daemon wants the profile, a session's file, or a copy of it",
         ("tests/processes/test_two_daemons.py",),

@@ -315,6 +315,9 @@ async def test_nothing_is_written_locked_or_synced_below_a_root(home: Path, tmp_
         for session_id in await ids(wire):
             for method, params in READS.items():
                 await wire.call(method, session_id=session_id, **params)
+            for method in ("session/delete", "session/archive"):
+                refused = await wire.refusal(method, session_id=session_id)
+                assert refused.data["kind"] == "session_read_only"
         await wire.call("session/search", query="name")
         await wire.call("catalog/forest")
         for root in roots:
@@ -358,6 +361,24 @@ async def test_a_line_comes_as_an_event_once_it_is_whole(followed: Followed) -> 
     event = await followed.event()
     assert event["entry"]["message"]["content"] == "whole"
     assert (event["seq"], event["origin"]) == (10, {"external": True})
+
+
+async def test_a_later_part_of_an_answer_joins_the_part_that_a_client_has_seen(
+    followed: Followed,
+) -> None:
+    def part(number: int, text: str) -> bytes:
+        said = {"id": "msg_x", "role": "assistant", "content": [{"type": "text", "text": text}]}
+        parent = f"c1a0de00-0000-4000-8000-00000000f{number - 1:03}" if number else None
+        uuid = f"c1a0de00-0000-4000-8000-00000000f{number:03}"
+        return claude_line(uuid, parent, "", type="assistant", message=said)
+
+    with followed.path.open("ab", buffering=0) as file:
+        file.write(b"\n" + part(0, "one "))
+        await followed.event()
+        assert await context(followed.wire, CLAUDE.format(3)) == [("assistant", "one ")]
+        file.write(part(1, "two"))
+        await followed.event()
+    assert await context(followed.wire, CLAUDE.format(3)) == [("assistant", "one two")]
 
 
 @pytest.mark.parametrize("session_id", CONTEXTS)
@@ -436,7 +457,15 @@ def change(path: Path) -> None:
         file.write(b"3")
 
 
+def write_anew(path: Path) -> None:
+    """Write other, longer lines over those of a file."""
+    line = claude_line("c1a0de00-0000-4000-8000-00000000a000", None, "new " * 99)
+    with path.open("r+b") as file:
+        file.write(line * (path.stat().st_size // len(line) + 1))
+
+
 REWRITES: dict[str, Callable[[Path], None]] = {
+    "written anew": write_anew,
     "shortened": shorten,
     "another file": replace,
     "in place": change,
