@@ -70,7 +70,7 @@ class AgentFiles:
     def recognise(self, path: Path) -> AgentFile | None:
         """Return the file as another agent's; None for any other file. Raises StorageError."""
         with telling("read", path):
-            source = open_source(self._files, path)
+            source, _ = open_sample(self._files, path)
             try:
                 lines = source.more()[:_LINES_TRIED]
             finally:
