@@ -126,7 +126,7 @@ class FileSource:
             if not chunk:
                 break
             self._sums.add(chunk)
-            self._last = (self._last + chunk)[-_LAST_BYTES:]
+            self._last = (self._last + chunk[-_LAST_BYTES:])[-_LAST_BYTES:]
             self._at += len(chunk)
             lines = self._splitter.feed(chunk)
             del self._ends[1:]

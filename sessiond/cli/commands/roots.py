@@ -40,7 +40,8 @@ def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) 
 
     A root is a folder whose sessions are listed, searched and watched beside your own. They are
     read and changed where they lie, in the format of their program, which can go on with them.
-    Nothing is copied, and a folder that is removed stays as it is.
+    Nothing is copied, and a folder that is removed stays as it is. The files of Claude Code, Codex
+    and Gemini CLI are only read: `sessiond fork` makes a session of one that can be changed.
 
     The list shows the roots, then what is on this machine and no root, with the number of files
     and their size. It looks at names and sizes and opens no file.
