@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from sessiond.journal.disk.files import Files
+from sessiond.journal.source import FileSource
 from sessiond.limits import RECENT_LOOKED_AT, SCAN_SECONDS
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.testing.wire import Wire
@@ -626,6 +627,8 @@ async def test_files_that_say_nothing_are_no_sessions_and_no_trouble(
         page = await wire.call("session/list")
         assert len(page["sessions"]) == 3
         assert page["unreadable"] == []
+        refused = await wire.refusal("session/open", path=str(empty))
+        assert refused.data["kind"] == "session_corrupt"
         empty.write_bytes(claude_line("c1a0de00-0000-4000-8000-00000000eeee", None, "begun"))
         real_house.seconds += SCAN_SECONDS
         assert CLAUDE.format(7) in await ids(wire)
@@ -715,3 +718,48 @@ async def test_a_fork_is_written_in_the_format_of_the_program_that_goes_on(
         exported = await wire.call("session/export", session_id=session_id, format=dialect)
         assert exported["content"].count("\n") == whole["session"]["seq"] + 1
         assert exported["notes"][0] == f"converted from {LISTED_PROGRAM[session_id]}"
+
+
+async def test_a_damaged_rollout_is_named_and_hides_no_other(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = codex_root(tmp_path.resolve())
+    damaged = root / "rollout-2026-11-02T12-00-00-x.jsonl.zst"
+    damaged.write_bytes(zstandard.compress(b"x" * 5000)[:-9])
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        page = await wire.call("session/list")
+        assert len(page["sessions"]) == len(CODEX_ENDS)
+        assert [one["path"] for one in page["unreadable"]] == [str(damaged)]
+
+
+@pytest.mark.parametrize("method", ["session/list", "session/get", "session/verify"])
+async def test_a_file_that_is_written_anew_while_it_is_read_is_an_error_of_the_disk(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    root = claude_root(tmp_path.resolve())
+    house = House(home, Files())
+    path = root / "-home-ann-ping" / f"{CLAUDE.format(1)}.jsonl"
+    reads = FileSource.more
+
+    def more(source: FileSource) -> list[bytes]:
+        if source.read_bytes:
+            replace(source.path)
+        return reads(source)
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        before = await ids(wire)
+        if method == "session/list":
+            path.write_bytes(path.read_bytes() + b"{}\n")
+            house.seconds += SCAN_SECONDS
+        monkeypatch.setattr(FileSource, "more", more)
+        if method == "session/list":
+            page = await wire.call(method)
+            assert [one["path"] for one in page["unreadable"]] == [str(path)]
+        else:
+            refused = await wire.refusal(method, session_id=before[1])
+            assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ESTALE")
+        monkeypatch.undo()
+        house.seconds += SCAN_SECONDS
+        assert await ids(wire) == before

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
@@ -20,9 +20,17 @@ from sessiond.service.files.crash_recovery import judge_tail
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.roots import Roots
 
-__all__ = ["Rows"]
+__all__ = ["NothingSaid", "Rows"]
 
 T = TypeVar("T")
+
+
+class NothingSaid(SessionCorrupt):
+    """A file in the root of an agent in which the agent has said nothing yet."""
+
+    def __init__(self, path: str) -> None:
+        text = "the file is no session yet; the agent has said nothing in it"
+        super().__init__(text, path=printable(path), line=1, repairable=False)
 
 
 class Rows:
@@ -62,7 +70,7 @@ class Rows:
     def _of_either(self, path: Path, own: Callable[[], T], others: Callable[[AgentFile], T]) -> T:
         """Return what `own` makes of a dialect's file, or `others` of another agent's.
 
-        Outside the agents' roots nearly all files are a dialect's, so these cost one opening.
+        Raises NothingSaid for a file in an agent's root that is no session yet. Outside the agents' roots nearly all files are a dialect's, so these cost one opening.
         """
         found = self._agents.recognise(path) if self._roots.agent_at(path) else None
         if found is None:
@@ -71,6 +79,8 @@ class Rows:
             except SessionCorrupt:
                 is_inside = path.parent in self._layout.folders
                 found = None if is_inside else self._agents.recognise(path)
+                if found is None and self._roots.agent_at(path):
+                    raise NothingSaid(str(path)) from None
                 if found is None:
                     raise
         return others(found)

@@ -28,7 +28,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Shown, Stored
-from sessiond.errors import SessionCorrupt, SessiondError, StorageError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
@@ -37,6 +37,7 @@ from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.roots import Root, is_session_name
+from sessiond.service.files.rows import NothingSaid
 from sessiond.service.files.store import Store
 from sessiond.service.listing.file_index import FileIndex
 from sessiond.service.listing.mtime_cache import MtimeCache
@@ -330,8 +331,8 @@ class FolderScanner:
         return self._store.records.identify(path, header_id, other, is_deleted)
 
     def _tell_unreadable(self, path: Path, error: SessiondError | OSError) -> None:
-        """Record why a file is no session. A file of an agent may not have said anything yet."""
-        if not (isinstance(error, SessionCorrupt) and self._roots.agent_at(path)):
+        """Record why a file is no session, unless it may become one."""
+        if not isinstance(error, NothingSaid):
             self._unreadable[str(path)] = str(error)
 
     def _is_linked(self, path: Path) -> bool:

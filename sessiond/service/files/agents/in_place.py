@@ -7,8 +7,8 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import LineSource
@@ -69,7 +69,7 @@ class AgentFiles:
 
     def recognise(self, path: Path) -> AgentFile | None:
         """Return the file as another agent's; None for any other file. Raises StorageError."""
-        with telling("read", path):
+        with _telling("read", path):
             source, _ = open_sample(self._files, path)
             try:
                 lines = source.more()[:_LINES_TRIED]
@@ -103,7 +103,7 @@ class AgentFiles:
         )
 
     def open(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer]:
-        """Return the log of a file, and its index. Raises StorageError, Replaced."""
+        """Return the log of a file, and its index. Raises StorageError."""
         with telling("open", found.path):
             source = open_source(self._files, found.path)
         return self._read(found, source, self._folder, session_id)
@@ -111,7 +111,7 @@ class AgentFiles:
     def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
         """Return what a list needs of a file, and whether that is only a part of a large file.
 
-        Raises StorageError, Replaced.
+        Raises StorageError.
         """
         with telling("open", found.path):
             source, is_part = open_sample(self._files, found.path)
@@ -119,7 +119,7 @@ class AgentFiles:
 
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
-        with telling("read", found.path):
+        with _telling("read", found.path):
             source, _ = self._whole(found, open_source(self._files, found.path))
             try:
                 yield from _entries(source, found)
@@ -130,7 +130,7 @@ class AgentFiles:
         """Return the problems of a file, all of its lines read. Raises StorageError."""
         indexer = Indexer(found.path)
         indexer.begin_as(found.dialect, found.header)
-        with telling("read", found.path):
+        with _telling("read", found.path):
             source, is_whole = self._whole(found, open_source(self._files, found.path))
             try:
                 for seq, line in _entries(source, found):
@@ -161,7 +161,8 @@ class AgentFiles:
         try:
             indexer = Indexer(found.path, session_id=session_id)
             indexer.begin_as(found.dialect, found.header)
-            log.index(indexer.visit_lines)
+            with _telling("read", found.path):
+                log.index(indexer.visit_lines)
             _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         except BaseException:
             log.close()
@@ -170,13 +171,21 @@ class AgentFiles:
 
 
 def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:
-    """Yield the entries of a source as native lines. Raises OSError."""
+    """Yield the entries of a source as native lines. Raises OSError, Replaced."""
     translate, seqs = _Translation(AGENTS[found.name].reading()), count(1)
+    while lines := source.more():
+        yield from zip(seqs, map(translate, lines), strict=False)
+
+
+@contextmanager
+def _telling(doing: str, path: Path) -> Generator[None]:
+    """Turn an OSError of the block, or the notice of another file, into a StorageError."""
     try:
-        while lines := source.more():
-            yield from zip(seqs, map(translate, lines), strict=False)
+        with telling(doing, path):
+            yield
     except Replaced as replaced:
-        raise OSError(errno.ENOENT, "another file took its place") from replaced
+        error = OSError(errno.ESTALE, "its program has just written it anew: ask again")
+        raise storage_error(error, doing, path) from replaced
 
 
 def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
