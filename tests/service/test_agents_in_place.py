@@ -206,6 +206,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "session/delete": {},
     "session/repair": {"dry_run": False},
     "session/decide": {"decision": "x"},
+    "session/flush": {"durability": "disk"},
     "session/prune": {},
 }
 

@@ -11,7 +11,7 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Sess
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.pubsub.subscription import Subscription
-from sessiond.session.draft import Draft
+from sessiond.session.draft import Draft, read_only
 
 __all__ = ["METHOD"]
 
@@ -53,7 +53,12 @@ def handle(client: Client, params: FlushParams, call: Call[Client]) -> Any:
 
 
 def _stand_here(draft: Draft) -> FlushResult:
-    """Return the last line before the call, which the batch of the call makes durable."""
+    """Return the last line before the call, which the batch of the call makes durable.
+
+    Raises SessionReadOnly for a file that sessiond never syncs.
+    """
+    if draft.unwritable == "other_agent":
+        raise read_only("other_agent")
     return FlushResult(draft.seq)
 
 
