@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import StorageError
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import FileSource
 from sessiond.journal.splitter import LongLine
@@ -71,6 +71,34 @@ def test_a_visit_gets_the_lines_of_the_log_in_order(disk: FaultDisk) -> None:
     log = Mirror(disk, source, header=HEADER, translate=translated, folder=SPOOLS)
     log.index(lambda first, lines: visited.extend(enumerate(lines, first)))
     assert visited == [(at, translated(line) + b"\n") for at, line in enumerate(LINES, 1)]
+
+
+class GrowingDisk(FaultDisk):
+    """A disk on which the file grows right behind the look of this number."""
+
+    grows_behind = 0
+
+    def fstat(self, fd: int) -> FileStat:
+        found = super().fstat(fd)
+        self.grows_behind -= 1
+        if self.grows_behind == 0:
+            self.write_as_another(FILE, b"b\n")
+        return found
+
+
+@pytest.mark.parametrize("looks", range(1, 9))
+def test_what_comes_between_two_looks_of_one_read_is_found(looks: int) -> None:
+    disk = GrowingDisk(FOLDER, SPOOLS)
+    disk.put(FILE, b"a\n")
+    disk.grows_behind = looks
+    log = mirror(disk)
+    # The file may grow behind a question, too, so each notice of a change is one more.
+    for _ in range(looks + 1):
+        if log.has_grown():
+            log.look()
+    assert disk.grows_behind <= 0
+    assert lines_of(log) == [HEADER, b"<a>", b"<b>"]
+    log.close()
 
 
 def test_growth_is_found_once_its_lines_are_whole(disk: FaultDisk) -> None:
