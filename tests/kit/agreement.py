@@ -127,7 +127,7 @@ class Pair:
         """Fail unless both found the same context and problems, also in the middle of a move."""
         second = self.kit.read(self.lines)
         _hold_context(self.found, second)
-        assert _tokens(self.found.usage) == _tokens(usage_of(second, self.kit.agent))
+        assert tokens(self.found.usage) == tokens(usage_of(second, self.kit.agent))
 
 
 def hold_all(kit: Kit, seed: int | str, sizes: Sizes) -> Counter[str]:
@@ -177,7 +177,7 @@ def _hold_facts(found: ReadSession, second: Reading, move: str) -> None:
         title = second.stated_title.translate(SURROGATES)
         assert (facts.get("title") or facts.get("auto_title")) == title
     assert (facts.get("tags") or []) == ([second.tag] if second.tag else [])
-    assert _tokens(found.usage) == _tokens(usage_of(second, agent))
+    assert tokens(found.usage) == tokens(usage_of(second, agent))
     if move in REPLIES:
         assert (found.model or (None,))[0] == second.model
     if second.cwd is not None:
@@ -272,6 +272,6 @@ def usage_of(second: Reading, agent: AgentFormatName) -> Usage:
             return Usage(found["input"] - found["cached"], got, found["cached"])
 
 
-def _tokens(usage: Usage | None) -> tuple[int, int, int, int]:
+def tokens(usage: Usage | None) -> tuple[int, int, int, int]:
     one = usage or Usage()
     return one.input_tokens, one.output_tokens, one.cache_read_tokens, one.cache_write_tokens

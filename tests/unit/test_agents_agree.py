@@ -90,17 +90,16 @@ def test_the_files_of_subagents_are_read_alike() -> None:
 # -- forks over files -----------------------------------------------------------------------------
 
 
-def in_place(path: Path) -> ReadSession:
-    """Return the session of a rollout that may begin in other files."""
+def lines_in_place(path: Path) -> list[bytes]:
+    """Return the lines of a rollout that may begin in other files."""
     files = Files()
-    first = path.read_bytes().partition(b"\n")[0]
-    spans = spans_before(path, first, files)
+    spans = spans_before(path, path.read_bytes().partition(b"\n")[0], files)
     assert spans is not None
     source = open_fork(files, open_source(files, path), spans)
-    found = ReadSession(AGENTS["codex"].reading())
+    found: list[bytes] = []
     try:
         while lines := source.more():
-            found.take_all(lines)
+            found += lines
     finally:
         source.close()
     return found
@@ -110,27 +109,40 @@ def in_place(path: Path) -> ReadSession:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int) -> None:
     home, contents = tmp_path.resolve(), dict[str, bytes]()
+    # The lines of each rollout behind its first one, those of other files included.
+    behind: dict[str, list[bytes]] = {}
 
-    def held(script: CodexScript) -> CodexScript:
-        path = rollout_path(home, script)
-        lines = list(script)
-        write_fast(path, lines)
+    def hold(script: CodexScript) -> None:
+        moves = [lines for _, lines in script.steps()]
+        own = [line for lines in moves for line in lines]
+        path, base = rollout_path(home, script), script.thread.base
+        write_fast(path, own)
         contents[script.thread.rollout_id] = path.read_bytes()
-        second = read_codex(lines, contents.get)
-        found = in_place(path)
-        mine, theirs = contexts(found.messages(), second, "codex")
-        assert [said for _, said in mine] == [said for _, said in theirs]
+        before: list[bytes] = []
+        if base is not None:
+            cut = whole_lines(contents[base.rollout_id][base.offset :])[0]
+            before = behind[base.rollout_id][: -len(cut)]
+        behind[script.thread.rollout_id] = [*before, *own[1:]]
+        found = ReadSession(AGENTS["codex"].reading())
+        assert lines_in_place(path) == [own[0], *before, *own[1:]]
+        found.take_all([own[0], *before])
+        so_far: list[bytes] = []
+        for lines in moves:
+            so_far += lines
+            found.take_all(lines if len(so_far) > len(lines) else lines[1:])
+            second = read_codex(so_far, contents.get)
+            mine, theirs = contexts(found.messages(), second, "codex")
+            assert [said for _, said in mine] == [said for _, said in theirs]
         assert found.problems() == []
         assert found.origin.session_id == script.thread.thread_id
-        return script
 
-    parent = held(codex_script(seed, Sizes(turns=24), paginated=True))
+    parent = codex_script(seed, Sizes(turns=24), paginated=True)
+    hold(parent)
     start_ms = parent.dice.now_ms
-    fork = held(
-        codex_child(seed, parent.cuts[0], Sizes(turns=12), segment=False, start_ms=start_ms)
-    )
+    fork = codex_child(seed, parent.cuts[0], SMALL, segment=False, start_ms=start_ms)
+    hold(fork)
     start_ms = fork.dice.now_ms
-    held(codex_child(f"{seed} s", fork.cuts[1], SMALL, segment=True, start_ms=start_ms))
+    hold(codex_child(f"{seed} s", fork.cuts[1], SMALL, segment=True, start_ms=start_ms))
 
 
 # -- lines that are torn, doubled, or of no known form ----------------------------------------------

@@ -144,11 +144,6 @@ class CodexReading:
         time = self._times.take("")
         origin.created_at = SourceLine(1, payload).time() or (time if isinstance(time, str) else "")
         origin.facts = {name: payload[name].copy() for name in _FACTS if name in payload}
-        origin.is_subagent = "subagent" in member(payload, "source")
-        spawned = member(payload, "source", "subagent", "thread_spawn")
-        parents = (payload.get("parent_thread_id"), spawned.get("parent_thread_id"))
-        named = map(text, (*parents, payload.get("forked_from_id")))
-        origin.parent_id = next(filter(None, named), None)
         self._provider = text(payload.get("model_provider"))
 
     def _set(self, payload: dict[str, Raw]) -> Entry | None:

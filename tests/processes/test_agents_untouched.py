@@ -1,0 +1,224 @@
+"""The system calls of a daemon on the files of other agents: it looks and reads, and does nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.kit.agent_files.roots import (
+    Made,
+    Plan,
+    make_claude_root,
+    make_codex_root,
+    make_gemini_root,
+)
+from tests.kit.link import Link, Refused
+from tests.processes.harness.daemon import SESSIOND, Daemon
+
+pytestmark = pytest.mark.slow
+
+# What a reader does with a path or a descriptor. `open` and `fcntl` are looked at more closely.
+READS = frozenset(
+    {
+        *("open", "openat", "openat2", "close", "dup", "dup2", "dup3", "fcntl"),
+        *("read", "readv", "pread64", "preadv", "preadv2", "lseek", "getdents", "getdents64"),
+        *("stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs"),
+        *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "fadvise64", "readahead"),
+        *("inotify_add_watch", "chdir", "fchdir", "getcwd"),
+    }
+)
+ONLY_READS = re.compile(r"\bO_RDONLY\b")
+MAKES = re.compile(r"\bO_(CREAT|TRUNC|APPEND|TMPFILE)\b")
+LOCKS = re.compile(r"\bF_(OFD_)?SETLKW?(64)?\b|\bF_SETLEASE\b|\bF_SETOWN\b")
+CALL = re.compile(r"^\d+ +(\w+)\((.*)", re.MULTILINE)
+
+
+@pytest.fixture
+def traced(
+    socket_path: Path,
+    home: Path,
+    program: Callable[[str], str],
+    absent: Callable[[str], NoReturn],
+) -> Iterator[tuple[Daemon, Path]]:
+    """Run a daemon under strace; yield the daemon and the trace of its calls on paths and descriptors."""
+    strace = program("strace")
+    trace = home / "trace"
+    probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
+    if probe.returncode:
+        absent("this machine lets nobody trace")
+    # Without the bytes that are read and written, a path in a call is the path of a file.
+    command = [strace, "-f", "-y", "-s", "0", "-e", "trace=%file,%desc", "-o", str(trace), SESSIOND]
+    daemon = Daemon(socket_path, home / "data", program=command)
+    daemon.start()
+    yield daemon, trace
+    daemon.discard()
+
+
+def on_files(trace: str, root: Path) -> list[tuple[str, str]]:
+    """Return the calls that name a path below a folder or a descriptor of one, with their arguments."""
+    named = re.compile(rf'[<"]{re.escape(str(root))}[/">]')
+    return [(name, rest) for name, rest in CALL.findall(trace) if named.search(rest)]
+
+
+def faults(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the calls that are none of a reader."""
+    return [
+        (name, rest)
+        for name, rest in calls
+        if name not in READS
+        or (name.startswith("open") and (MAKES.search(rest) or not ONLY_READS.search(rest)))
+        or (name == "fcntl" and LOCKS.search(rest))
+    ]
+
+
+def grow(path: Path) -> int:
+    """Let a file grow by its last line; return the size of that line."""
+    line = path.read_bytes().split(b"\n")[-2] + b"\n"
+    with path.open("ab") as file:
+        file.write(line)
+    return len(line)
+
+
+def all_sessions(link: Link) -> list[dict[str, Any]]:
+    """Return the rows of all sessions, those of subagents included."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        more = {} if cursor is None else {"cursor": cursor}
+        page = link.ask("session/list", subagents=True, **more)
+        found += page["sessions"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+
+
+def next_event(link: Link) -> dict[str, Any]:
+    """Return the next event of a subscription."""
+    while True:
+        message = link.message()
+        if message.get("method") == "session/event":
+            params: dict[str, Any] = message["params"]
+            return params
+
+
+READING: dict[str, dict[str, Any]] = {
+    "session/get": {},
+    "session/entries": {},
+    "session/tree": {},
+    "session/turns": {},
+    "session/build_context": {},
+    "session/stats": {},
+    "session/verify": {},
+    "session/export": {},
+    "session/fork": {},
+}
+CHANGING: dict[str, dict[str, Any]] = {
+    "session/append": {"message": {"role": "user", "content": "x"}},
+    "session/rewind": {"to": None},
+    "session/update": {"title": "x"},
+    "session/repair": {"dry_run": False},
+    "session/archive": {},
+    "session/delete": {},
+    "session/compact": {},
+}
+
+
+def use(link: Link, made: list[Made], roots: list[Path]) -> None:
+    """Do with the sessions of some roots what clients do."""
+    for root in roots:
+        link.ask("catalog/roots", action="add", path=str(root))
+    rows = all_sessions(link)
+    assert len(rows) >= len({one.session_id for one in made})
+    for row in rows:
+        for method, params in READING.items():
+            link.ask(method, session_id=row["id"], **params)
+        for method, params in CHANGING.items():
+            with pytest.raises(Refused):
+                link.ask(method, session_id=row["id"], **params)
+    assert link.ask("session/search", query="lagoon")["hits"]
+    link.ask("catalog/forest")
+    growing = [
+        row
+        for row in rows
+        if row["path"].endswith(".jsonl") and not (row["lineage"] or {}).get("subagent")
+    ]
+    for row in (growing[0], growing[-1], growing[len(growing) // 2]):
+        told = link.ask("subscribe", session_id=row["id"])
+        grow(Path(row["path"]))
+        assert next_event(link)["seq"] == told["seq"] + 1
+        link.ask("session/flush", session_id=row["id"])
+        link.ask("session/unsubscribe", session_id=row["id"])
+    for row in rows:
+        link.ask("session/close", session_id=row["id"])
+    all_sessions(link)
+    for root in roots:
+        link.ask("catalog/roots", action="remove", path=str(root))
+
+
+def test_a_daemon_only_looks_at_and_reads_the_files_of_agents(
+    traced: tuple[Daemon, Path], tmp_path: Path
+) -> None:
+    daemon, trace = traced
+    agents = tmp_path.resolve() / "agents"
+    plan = Plan(files=6)
+    big = Plan(seed=1, files=0, big_files=1, big_bytes=2 << 20)
+    made = [
+        *make_claude_root(agents / "claude", plan),
+        *make_codex_root(agents / "codex", Plan(files=10)),
+        *make_gemini_root(agents / "gemini", plan),
+        *make_claude_root(agents / "claude", big),
+    ]
+    roots = [
+        agents / "claude" / "projects",
+        agents / "codex" / "sessions",
+        agents / "codex" / "archived_sessions",
+        agents / "gemini" / "tmp",
+    ]
+    names = sorted(agents.rglob("*"))
+    with daemon.connect() as link:
+        use(link, made, roots)
+        link.ask("server/stop")
+        link.rest()
+    assert daemon.end() == 0
+    calls = on_files(trace.read_text("utf-8", "replace"), agents)
+    # A tracer that sees nothing would find nothing wrong.
+    counts = Counter(name for name, _ in calls)
+    assert counts["pread64"] > len(made)
+    for one in made:
+        assert any(f'"{one.path}"' in rest for name, rest in calls if name == "openat"), one
+    assert faults(calls) == []
+    assert sorted(agents.rglob("*")) == names
+
+
+def test_the_tracer_sees_what_no_reader_does(
+    tmp_path: Path, program: Callable[[str], str], absent: Callable[[str], NoReturn]
+) -> None:
+    strace = program("strace")
+    if subprocess.run([strace, "-f", "true"], capture_output=True, check=False).returncode:
+        absent("this machine lets nobody trace")
+    root, trace = tmp_path.resolve() / "root", tmp_path / "trace"
+    root.mkdir()
+    (root / "a").write_text("x")
+    act = (
+        "import fcntl, os; os.chdir('/'); f = os.open(p := root + '/a', os.O_RDWR);"
+        "fcntl.flock(f, fcntl.LOCK_EX); fcntl.lockf(f, fcntl.LOCK_EX); os.fsync(f);"
+        "os.fdatasync(f); os.write(f, b'y'); os.ftruncate(f, 0); os.utime(p); os.fchmod(f, 0o600);"
+        "os.rename(p, root + '/b'); os.unlink(root + '/b'); os.mkdir(root + '/c')"
+    )
+    script = f"root = {str(root)!r}; {act}"
+    command = [strace, "-f", "-y", "-s", "0", "-e", "trace=%file,%desc", "-o", str(trace)]
+    subprocess.run([*command, sys.executable, "-c", script], check=True)
+    found = {name for name, _ in faults(on_files(trace.read_text("utf-8"), root))}
+    assert found >= {"openat", "flock", "fcntl", "fsync", "fdatasync", "write", "ftruncate"}
+    assert found & {"utimensat", "utime"}
+    assert found >= {"fchmod"}
+    assert found & {"rename", "renameat", "renameat2"}
+    assert found & {"unlink", "unlinkat"}
+    assert found & {"mkdir", "mkdirat"}
