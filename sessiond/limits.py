@@ -284,6 +284,10 @@ CODEX_PROMPTS_BYTES_MAX: Final = 256 * 1024
 # dialects: bytes of a replaced list that a reading of Gemini CLI keeps; a rewind into a longer list
 # leaves all of the list, and a message of a longer list that comes again stands behind the list.
 GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
+# service: how long a read of opencode's database waits for a writer that locks all of it, and how often
+# it begins again when the database changes under it; then the answer is storage_error.
+OPENCODE_BUSY_SECONDS: Final = 5.0
+OPENCODE_TRIES: Final = 5
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 

@@ -879,14 +879,19 @@ export interface HubStatistics {
   present: number;
 }
 
-/** Absolute path of a file, or its text; `cwd` puts the copy into another project. */
+/**
+ * Absolute path of a file, or its text; `cwd` puts the copy into another project. `source_id` names
+ * the session in a store of several sessions.
+ */
 export interface ImportParams {
   /** Default: null. */
   path?: string | null;
   /** Default: null. */
   content?: string | null;
+  /** Default: null. */
+  source_id?: string | null;
   /** Default: "auto". */
-  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova" | "claude-code" | "codex" | "gemini-cli";
+  format?: "auto" | "native" | "operator" | "pi" | "piglet" | "sharur" | "construct" | "nova" | "claude-code" | "codex" | "gemini-cli" | "opencode";
   /** Default: null. */
   cwd?: string | null;
   /** Default: "copy". */
@@ -2983,7 +2988,10 @@ export interface Methods {
   "session/plan_merge": { params: PlanMergeParams; result: PlanMergeResult };
   /** add the turn that merges two sessions, here or in a new session. Access: write. */
   "session/merge": { params: MergeParams; result: MergedHere | CopyResult };
-  /** copy a session file under a new id, in the dialect of the file. Access: write. */
+  /**
+   * copy a session under a new id, in the dialect of its file or as a native session. Access:
+   * write.
+   */
   "session/import": { params: ImportParams; result: ImportResult };
   /** write a session to a file of its own, for a program or for people. Access: read. */
   "session/export": { params: ExportParams; result: ExportResult };

@@ -16,6 +16,7 @@ from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 
 __all__ = [
     "Kept",
+    "copy_of",
     "count_forks",
     "find_by_ref",
     "find_kept",
@@ -88,6 +89,17 @@ def twins(
         (created_at, session_id, "$.first_message", first_message, limit),
     ).fetchall()
     return [found for (found,) in rows]
+
+
+def copy_of(connection: sqlite3.Connection, agent: str, header_id: str) -> str | None:
+    """Return the newest session that is the copy of an agent's session; None for no copy."""
+    at = "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END"
+    found = connection.execute(
+        "SELECT session_id FROM sessions WHERE listed = 1 AND agent = ? "  # noqa: S608
+        f"AND {at} = ? ORDER BY session_id DESC LIMIT 1",
+        (agent, "$.lineage.header_id", header_id),
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def scoped_in(connection: sqlite3.Connection, project: str, limit: int) -> list[str]:

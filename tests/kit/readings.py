@@ -17,7 +17,9 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.row import ModelName
 from sessiond.model.usage import Usage
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.files.importing import read_import, source_of
+from sessiond.service.files.agents.found import AgentSession
+from sessiond.service.files.agents.source import AgentLog
+from sessiond.service.files.importing import ImportSource, read_import, source_of
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.context.context import plan_context
 from sessiond.session.index import Session
@@ -135,12 +137,19 @@ class Copy:
     """The native copy of a file of another agent: its lines and its index."""
 
     def __init__(self, agent: AgentFormatName, data: bytes) -> None:
+        self._read(agent, source_of("a.jsonl", [data]))
+
+    @classmethod
+    def of_lines(cls, agent: AgentFormatName, lines: Sequence[bytes]) -> Copy:
+        """Return the copy of a session of a store, by the lines that stand for the session."""
+        made = cls.__new__(cls)
+        session = AgentSession(agent, AgentLog("a.db", lines, b""))
+        made._read(agent, ImportSource("a.db", [], b"", agent=session))
+        return made
+
+    def _read(self, agent: AgentFormatName, source: ImportSource) -> None:
         self.lines, self.report = read_import(
-            source_of("a.jsonl", [data]),
-            wanted=agent,
-            session_id="session-a",
-            cwd=None,
-            progress=NO_PROGRESS,
+            source, wanted=agent, session_id="session-a", cwd=None, progress=NO_PROGRESS
         )
         self.session = Session(NATIVE.rules)
         indexer = LineIndexer(self.session, NATIVE, ())

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
 from sessiond.cli.connect.conversation import ask_long, connected
-from sessiond.cli.offline.found_files import found_files
+from sessiond.cli.offline.found_files import Found, found_files
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import explain, report
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _SKIPS_SHOWN = 20
+_NAMES = ("file", "source_id")
 
 
 @click.command(
@@ -51,6 +52,9 @@ _SKIPS_SHOWN = 20
     help="What to do with a session that is here already."
     "  [default: skip in a folder, copy for a FILE]",
 )
+@click.option(
+    "--source-id", metavar="ID", help="One session of a store of opencode.  [default: all]"
+)
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)
 )
@@ -61,14 +65,17 @@ def import_sessions(
     """Copy session files in under new ids, and print each id; "-" is standard input.
 
     A folder stands for the files *.jsonl and *.jsonl.zst in it, at any depth, and for the sessions
-    *.json beside an index.json. The files are read, never written. A file that cannot be imported does not stop the
+    *.json beside an index.json, and a store of opencode (opencode.db, or its older folder "storage") for its
+    sessions, those of subagents behind their parents. The files are read, never written. A file that cannot be imported does not stop the
     next ones; the exit status is then 1. Lines that do not parse are left out and named; a native file
     must have no such line inside. A session that began at the same moment with the same message is
     here already. With --json: {"imported":
-    [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}.
+    [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}; of a
+    store, each with the "source_id".
     """
     outcome = _Outcome(shared.as_json, is_dry=params["dry_run"])
-    sources = found_files(files)
+    source_id = params.pop("source_id")
+    sources = found_files(files, source_id)
     steps = Steps("import")
     with connected(shared) as client:
         for done, source in enumerate(sources):
@@ -77,14 +84,14 @@ def import_sessions(
             skips = (params["if_exists"] or ("skip" if source.in_folder else "copy")) == "skip"
             wanted = params | {"if_exists": "skip" if skips else "copy"}
             try:
-                result = _import(client, source.name, wanted)
+                result = _import(client, source, wanted)
             except Exception as error:
                 steps.end()
-                if not outcome.fails(source.name, error):
+                if not outcome.fails(source, error):
                     raise
             else:
                 steps.end()
-                outcome.take(source.name, result, skips=skips)
+                outcome.take(source, result, skips=skips)
     if not sources:
         note("no session files (*.jsonl) are there")
     outcome.say()
@@ -103,16 +110,17 @@ class _Outcome:
         self._as_json = as_json
         self._is_dry = is_dry
 
-    def take(self, file: str, result: dict[str, Raw], *, skips: bool) -> None:
+    def take(self, source: Found, result: dict[str, Raw], *, skips: bool) -> None:
         """Note a file that was read; `skips` if sessions that are here already are skipped."""
+        file, named = _label(source), _named(source)
         twins = msgspec.json.decode(result["twins"])
         if skips and not twins and self._is_dry:
             # A file of this run would be here already, if this run imported.
             twins = self._planned(file, msgspec.json.decode(result["session"]))
         if twins and skips:
-            self._skipped.append({"file": _raw(file), "twins": _raw(twins)})
+            self._skipped.append(named | {"twins": _raw(twins)})
             return
-        self._imported.append({"file": _raw(file), **result})
+        self._imported.append(named | result)
         if self._as_json:
             return
         # The session of a dry run has an id that no session will have.
@@ -127,8 +135,9 @@ class _Outcome:
         first = self._beginnings.setdefault(beginning, file)
         return [] if first == file else [first]
 
-    def fails(self, file: str, error: Exception) -> bool:
+    def fails(self, source: Found, error: Exception) -> bool:
         """Note a file that could not be imported; return whether the next files may do better."""
+        file = source.name
         failure = explain(error)
         # Without a daemon the next files would fail too.
         if failure is None or failure.status is Status.NO_DAEMON:
@@ -137,8 +146,9 @@ class _Outcome:
             # No session was made, so the advice names the file.
             then = f"see `sessiond verify {file}`, `sessiond dump {file}`"
             failure = Failure(failure.what, then, failure.status, failure.facts)
-        report(failure.about(file), as_json=False)
-        self.failed.append({"file": file, "error": failure.body()})
+        report(failure.about(_label(source)), as_json=False)
+        named = {} if source.source_id is None else {"source_id": source.source_id}
+        self.failed.append({"file": file, **named, "error": failure.body()})
         return True
 
     def say(self) -> None:
@@ -148,15 +158,29 @@ class _Outcome:
             emit_raw(msgspec.json.encode(body))
             return
         for one in self._skipped[:_SKIPS_SHOWN]:
-            note(f"skipped {msgspec.json.decode(one['file'])}: its session is here already")
+            said = " ".join(msgspec.json.decode(one[name]) for name in _NAMES if name in one)
+            note(f"skipped {said}: its session is here already")
         if len(self._skipped) > _SKIPS_SHOWN:
             note(f"{len(self._skipped)} files were skipped in all; --json names them")
         if self._is_dry:
             note("nothing was imported: this was a dry run")
 
 
-def _import(client: BlockingClient, file: str, params: dict[str, Any]) -> dict[str, Raw]:
+def _label(source: Found) -> str:
+    """Return the name of a file; of a session of a store, with the session's id."""
+    return source.name if source.source_id is None else f"{source.name} {source.source_id}"
+
+
+def _named(source: Found) -> dict[str, Raw]:
+    named = {"file": _raw(source.name)}
+    return named if source.source_id is None else named | {"source_id": _raw(source.source_id)}
+
+
+def _import(client: BlockingClient, source: Found, params: dict[str, Any]) -> dict[str, Raw]:
+    file = source.name
     content = {"path": absolute(file)} if file != "-" else {"content": standard_input()}
+    if source.source_id is not None:
+        content["source_id"] = source.source_id
     result = ask_long(client, "session/import", **params, **content)
     return msgspec.json.decode(result, type=dict[str, Raw])
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sessiond.errors import SessiondError
+
 __all__ = ["Found", "found_files"]
 
 _ENDING: Final = ".jsonl"
@@ -19,36 +21,79 @@ _DOCUMENT: Final = ".json"
 _INDEX: Final = "index.json"
 # Codex keeps the names of its sessions beside the folders of their files.
 _NAMES: Final = "session_index.jsonl"
+# Each channel of opencode has a database of its own.
+_STORE: Final = "opencode"
+_DATABASE: Final = ".db"
+
+
+_MAGIC: Final = b"SQLite format 3\0"
 
 
 class Found(Struct, frozen=True):
-    """A file by its name; `in_folder` if an argument named its folder."""
+    """A file by its name; `in_folder` if an argument named its folder.
+
+    `source_id` names one session of a store; the store counts as a folder.
+    """
 
     name: str
     in_folder: bool = False
+    source_id: str | None = None
 
 
-def found_files(arguments: Sequence[str]) -> list[Found]:
+def found_files(arguments: Sequence[str], source_id: str | None = None) -> list[Found]:
     """Return the files that the arguments name, folders replaced by their session files, sorted.
 
-    A folder that cannot be read stands for itself, so that its error is told. Links to folders are
-    not followed.
+    A store of opencode is replaced by its sessions, parents first, unless `source_id` names one. A
+    folder or a store that cannot be read stands for itself, so that its error is told. Links to folders
+    are not followed.
     """
     found: list[Found] = []
     for argument in arguments:
-        folder = Path(argument).expanduser()
-        if argument != "-" and folder.is_dir():
-            found += [Found(name, in_folder=True) for name in sorted(_files_below(str(folder)))]
+        path = Path(argument).expanduser()
+        if argument == "-" or source_id is not None:
+            found.append(Found(argument, source_id=source_id))
+        elif _is_tree(path) or not path.is_dir():
+            found += _sessions_in(argument, path) or [Found(argument)]
         else:
-            found.append(Found(argument))
+            for name in sorted(_files_below(str(path))):
+                found += _sessions_in(name, Path(name)) or [Found(name, in_folder=True)]
     return found
+
+
+def _is_tree(folder: Path) -> bool:
+    """Return whether a folder is a tree of sessions of an older opencode."""
+    return (folder / "session").is_dir() and (folder / "message").is_dir()
+
+
+def _sessions_in(name: str, path: Path) -> list[Found]:
+    """Return the sessions of a store of opencode; none for any other file or folder."""
+    try:
+        if not _is_tree(path):
+            if not path.is_file():
+                return []
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) != _MAGIC:
+                    return []
+        # Few imports meet a store, and its reader brings much along.
+        from sessiond.journal.disk.files import Files
+        from sessiond.service.files.agents.opencode_store import found_store, parents_first
+
+        store = found_store(path, Files())
+        sessions = [] if store is None else parents_first(store.sessions())
+    except (OSError, SessiondError):
+        return []
+    return [Found(name, in_folder=True, source_id=one.id) for one in sessions]
 
 
 def _files_below(folder: str) -> Iterator[str]:
     unreadable: list[str] = []
-    for parent, _, names in os.walk(
+    for parent, folders, names in os.walk(
         folder, onerror=lambda error: unreadable.append(error.filename)
     ):
+        if _is_tree(Path(parent)):
+            folders.clear()
+            yield parent
+            continue
         yield from (str(Path(parent, name)) for name in names if _is_session(name))
         if _INDEX in names:
             documents = (one for one in names if one.endswith(_DOCUMENT) and one != _INDEX)
@@ -57,4 +102,5 @@ def _files_below(folder: str) -> Iterator[str]:
 
 
 def _is_session(name: str) -> bool:
-    return name.endswith((_ENDING, _PACKED)) and name != _NAMES
+    is_store = name.startswith(_STORE) and name.endswith(_DATABASE)
+    return is_store or (name.endswith((_ENDING, _PACKED)) and name != _NAMES)

@@ -16,6 +16,11 @@ codex_turns.py  its turns, which a rollback drops
 gemini_cli.py   chats of Gemini CLI: a log of operations on a list
 gemini_items.py words, calls and results of one message of a chat
 gemini_list.py  the list of a chat's messages
+opencode.py     sessions of opencode: rows of a store
+opencode_lines.py   the lines that stand for these rows
+opencode_items.py   words, calls and results of one row
+
+A store of opencode has no lines of its own, so it is none of `AGENTS`, whose files are read in place.
 """
 
 from __future__ import annotations

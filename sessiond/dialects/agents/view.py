@@ -9,6 +9,10 @@ the place of the parts before.
 A compaction that keeps only some of the entries between its first kept entry and itself names them:
 
     {"type":"compaction",…,"first_kept_entry_id":"a","details":{"kept":["a","d"]}}
+
+A compaction whose summary answers a question in the context says the question:
+
+    {"type":"compaction",…,"summary":"…","details":{"asked":"What did we do so far?"}}
 """
 
 from __future__ import annotations
@@ -28,11 +32,11 @@ from sessiond.dialects.lenient_json import fields, items, join, lenient, text
 from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.dialects.usage import usage_in
 from sessiond.model.formats import AgentFormatName
-from sessiond.model.parsed_message import ParsedMessage
+from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
 
-__all__ = ["AgentDialect", "arranged"]
+__all__ = ["AgentDialect", "arranged", "exchange"]
 
 _RULES: Final = structs.replace(
     NATIVE.rules,
@@ -86,7 +90,7 @@ class AgentDialect(Native):
 
     def context(self, lines: Sequence[ContextLine]) -> list[ContextMessage]:
         """Return the messages of these entries, in order, each answer and each result as one message."""
-        return arranged(super().context(_kept(lines)))
+        return arranged(_with_question(lines, super().context(_kept(lines))))
 
 
 def _kept(lines: Sequence[ContextLine]) -> Sequence[ContextLine]:
@@ -98,6 +102,27 @@ def _kept(lines: Sequence[ContextLine]) -> Sequence[ContextLine]:
         return lines
     wanted = frozenset(kept)
     return [line for line in lines if not line.kept or line.id in wanted]
+
+
+def exchange(asked: str, summary: str) -> list[Raw]:
+    """Return the messages that a context has of a summary: the question, and the summary as answer."""
+    said = {"user": asked, "assistant": summary}
+    parsed = (ParsedMessage(role, (Block("text", text=one),)) for role, one in said.items())
+    return [raw for message in parsed for raw in NATIVE.compose(message, "")]
+
+
+def _with_question(
+    lines: Sequence[ContextLine], messages: list[ContextMessage]
+) -> list[ContextMessage]:
+    """Return the messages with the question that the summary of the compaction answers, if it does."""
+    if not lines or lines[0].kind != Kind.COMPACTION or not messages:
+        return messages
+    found = lenient(lines[0].line)
+    asked = text(member(found, "details").get("asked"))
+    if asked is None:
+        return messages
+    said = exchange(asked, text(found.get("summary")) or "")
+    return [*(ContextMessage(lines[0].id, bytes(one)) for one in said), *messages[1:]]
 
 
 # -- answers and results --------------------------------------------------------------------------

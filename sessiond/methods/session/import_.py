@@ -1,4 +1,4 @@
-"""session/import: copy a session file under a new id, in the dialect of the file."""
+"""session/import: copy a session under a new id, in the dialect of its file or as a native session."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.catalog.finding import twins
+from sessiond.catalog.finding import copy_of, twins
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
+from sessiond.service.files.agents.opencode_store import Chosen, choose, found_store
 from sessiond.service.files.importing import (
     ImportReport,
     read_import,
     read_source,
+    read_stored,
     source_of,
 )
 from sessiond.service.log.session_info import SessionInfo
@@ -28,10 +30,14 @@ __all__ = ["METHOD"]
 
 
 class ImportParams(Params):
-    """Absolute path of a file, or its text; `cwd` puts the copy into another project."""
+    """Absolute path of a file, or its text; `cwd` puts the copy into another project.
+
+    `source_id` names the session in a store of several sessions.
+    """
 
     path: str | None = None
     content: str | None = None
+    source_id: str | None = None
     format: Literal["auto"] | FormatName | WholeFormatName | AgentFormatName = "auto"
     cwd: str | None = None
     if_exists: Literal["copy", "skip"] = "copy"
@@ -57,6 +63,8 @@ def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
         raise InvalidParams("send either path or content", path="path")
     if params.path is not None:
         require_path(params.path)
+    elif params.source_id is not None:
+        raise InvalidParams("only a store at a path has several sessions", path="source_id")
     client.service.work(call, lambda: _import(client, params, call))
     return DEFERRED
 
@@ -64,10 +72,16 @@ def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
 async def _import(client: Client, params: ImportParams, call: Call[Client]) -> ImportResult:
     service = client.service
     session_id = service.environment.new_session_id()
+    chosen = await to_thread.run_sync(lambda: _chosen(params, service))
+    parent_id = None if chosen is None else await _copied_parent(service, chosen, call)
 
     def work() -> tuple[list[bytes], ImportReport]:
         if params.path is not None:
-            source = read_source(Path(params.path), service.store.files)
+            path = Path(params.path)
+            if chosen is not None:
+                source = read_stored(chosen, path, parent_id)
+            else:
+                source = read_source(path, service.store.files)
         else:
             source = source_of("content", [(params.content or "").encode()])
         return read_import(
@@ -88,6 +102,36 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     made = await makes(dry_run=False)
     call.progress.report(len(lines), len(lines), "lines")
     return ImportResult(made, report, await _twins_of(service, made, call), imported=True)
+
+
+def _chosen(params: ImportParams, service: Service) -> Chosen | None:
+    """Return the session of a store to import; None for a file or a text."""
+    if params.path is None:
+        return None
+    path = Path(params.path)
+    store = found_store(path, service.store.files)
+    if store is not None:
+        return choose(store, path, params.source_id)
+    if params.source_id is not None:
+        raise InvalidParams("only a store of opencode has several sessions", path="source_id")
+    return None
+
+
+async def _copied_parent(service: Service, chosen: Chosen, call: Call[Client]) -> str | None:
+    """Return the session that is the copy of the parent of a session of a store; None for no copy."""
+    parent_id = chosen.session.parent_id
+    if parent_id is None:
+        return None
+    try:
+        return await service.live_catalog.ask(
+            lambda catalog: catalog.ask(
+                lambda connection: copy_of(connection, "opencode", parent_id)
+            ),
+            call.progress,
+        )
+    except StorageError:
+        # The copy then names its parent by the id at the source.
+        return None
 
 
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:

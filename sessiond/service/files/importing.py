@@ -33,6 +33,7 @@ from sessiond.model.problems import Problem
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.found import AgentSession, found_agent
 from sessiond.service.files.agents.neighbours import beside
+from sessiond.service.files.agents.opencode_store import Chosen
 from sessiond.service.files.agents.source import AgentLog, Beside, Report
 from sessiond.service.files.documents.found import (
     FoundDocument,
@@ -44,7 +45,7 @@ from sessiond.service.files.documents.refusal import corrupt
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.ports import Progress
 
-__all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "source_of"]
+__all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "read_stored", "source_of"]
 
 
 class ImportSource(Struct, frozen=True):
@@ -56,6 +57,8 @@ class ImportSource(Struct, frozen=True):
     index: bytes | None = None
     """The index of sessions beside a file of Construct, which has the title."""
     beside: Beside = Beside()
+    agent: AgentSession | None = None
+    """The session, where the source is a store of several sessions and no file of lines."""
 
 
 class ImportReport(Struct, frozen=True):
@@ -94,6 +97,16 @@ def read_source(path: Path, files: Files) -> ImportSource:
     return structs.replace(found, index=index, beside=near)
 
 
+def read_stored(chosen: Chosen, path: Path, parent_id: str | None) -> ImportSource:
+    """Return the content of a session of a store; `parent_id` is the copy of the session's parent.
+
+    Raises SessionCorrupt, StorageError, TooLarge.
+    """
+    name = str(path)
+    log = AgentLog(name, chosen.store.lines(chosen.session), b"", Beside(parent_id=parent_id))
+    return ImportSource(name, [], b"", agent=AgentSession("opencode", log))
+
+
 def source_of(name: str, chunks: Iterable[bytes]) -> ImportSource:
     """Return the content of `chunks` to import."""
     lines: list[bytes] = []
@@ -113,6 +126,9 @@ def read_import(
 ) -> tuple[list[bytes], ImportReport]:
     """Return the lines of the copy. Raises InvalidParams, SessionCorrupt naming file and line."""
     name = source.name
+    if source.agent is not None:
+        _require_wanted(wanted, source.agent.name)
+        return _copied(source.agent, session_id, cwd, progress)
     document = _whole_document(source)
     if document is not None:
         _require_wanted(wanted, document.name)

@@ -549,7 +549,7 @@ class BlockingMethods(ABC):
         return read(Merged, answer)
 
     def import_(self, **options: Unpack[ImportOptions]) -> Imported:
-        """Copy a session file under a new id, in the dialect of the file."""
+        """Copy a session under a new id, in the dialect of its file or as a native session."""
         answer = self._ask("session/import", options)
         return read(Imported, answer)
 

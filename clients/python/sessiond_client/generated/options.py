@@ -679,11 +679,13 @@ class MergeOptions(_Move, total=False):
 class ImportOptions(Timed, total=False):
     """Optional parameters of session/import.
 
-    Absolute path of a file, or its text; `cwd` puts the copy into another project.
+    Absolute path of a file, or its text; `cwd` puts the copy into another project. `source_id`
+    names the session in a store of several sessions.
     """
 
     path: str
     content: str
+    source_id: str
     format: str
     cwd: str
     if_exists: Literal["copy", "skip"]

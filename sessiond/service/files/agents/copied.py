@@ -16,7 +16,7 @@ from sessiond.dialects.agents.own_entries import USAGE_RECORD
 from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.replies import REQUEST_TOKENS
 from sessiond.dialects.agents.source_line import decoded
-from sessiond.dialects.agents.view import arranged
+from sessiond.dialects.agents.view import arranged, exchange
 from sessiond.dialects.base import ContextMessage
 from sessiond.dialects.lenient_json import join, lenient, text
 from sessiond.dialects.native.dialect import NATIVE
@@ -166,7 +166,7 @@ class Joined:
             step = node.step
             step.entries = [_message(one.body) for one in arranged(node.messages)]
             if isinstance(node.other, Compaction):
-                self._complete(node.line, node.other)
+                self._complete(node, node.other)
             if node.other is not None:
                 step.entries = [node.other]
             steps.append(step)
@@ -179,8 +179,9 @@ class Joined:
         leaf = None if self._leaf is None else self._place_of.get(self._leaf)
         return Conversation(origin, steps, info if has_info else None, leaf)
 
-    def _complete(self, line: int, entry: Compaction) -> None:
+    def _complete(self, node: _Node, entry: Compaction) -> None:
         """Let a compaction say in a native file's terms what it keeps."""
+        line = node.line
         first = entry.first_kept_entry_id
         if isinstance(first, str):
             # A copy of a part of the session may lack that entry.
@@ -196,15 +197,29 @@ class Joined:
             for _ in range(count):
                 self._report.leave_out(line, f"items of type {kind}")
         kept: list[str] | None = decoded(details.get("kept"), list[str], None)
+        asked = text(details.get("asked"))
         entry.details = UNSET
-        if kept is None:
+        if kept is None and asked is None:
             return
-        summary = Block("text", text=entry.summary or "")
-        said = NATIVE.compose(ParsedMessage("user", (summary,)), "")
-        steps = (self._step_of[entry_id] for entry_id in kept if entry_id in self._step_of)
+        if asked is not None:
+            said = exchange(asked, entry.summary or "")
+            steps = self._kept_above(node, entry)
+        else:
+            summary = Block("text", text=entry.summary or "")
+            said = NATIVE.compose(ParsedMessage("user", (summary,)), "")
+            steps = [self._step_of[one] for one in kept or () if one in self._step_of]
         for key in dict.fromkeys(steps):
-            said += [_said(one) for one in self._nodes[key].step.entries]
+            said += [_said(one) for one in self._nodes[key].step.entries if _is_said(one)]
         entry.messages, entry.summary, entry.first_kept_entry_id = said, UNSET, UNSET
+
+    def _kept_above(self, node: _Node, entry: Compaction) -> list[str]:
+        """Return the steps from the first kept one down to a compaction."""
+        found: list[str] = []
+        above = node.step.parent
+        while above is not None and above != entry.first_kept_entry_id:
+            found.append(above)
+            above = self._nodes[above].step.parent
+        return [] if above is None else [above, *reversed(found)]
 
 
 def _message(said: bytes) -> Message:
@@ -213,6 +228,10 @@ def _message(said: bytes) -> Message:
     members.pop(_RESPONSE, None)
     members.pop(REQUEST_TOKENS, None)
     return Message(message=Raw(join(members)))
+
+
+def _is_said(entry: Entry) -> bool:
+    return isinstance(entry, Message | CustomMessage)
 
 
 def _said(entry: Entry) -> Raw:

@@ -32,6 +32,8 @@ class Beside(Struct, frozen=True):
     title: str | None = None
     cwd: str | None = None
     before: tuple[bytes, ...] | None = ()
+    parent_id: str | None = None
+    """The session here that is the copy of the session's parent."""
 
 
 class AgentLog(Struct, frozen=True):

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, structs
 
 from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Compaction, Entry, Header, Leaf, SessionInfoEntry
 from sessiond.model.ids import is_new_entry_id
+from sessiond.service.log.session_info import Lineage
 
 __all__ = ["Conversation", "Step", "lines_below", "native_lines"]
 
@@ -42,19 +43,21 @@ class Conversation(Struct):
     steps: list[Step]
     info: SessionInfoEntry | None = None
     leaf: str | None = None
+    lineage: Lineage = Lineage()
+    """Origin of the session, but for its id at the source."""
 
 
 def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[bytes]:
     """Return the lines of a native file of its own: header, steps, facts, and the leaf."""
     origin = talk.origin
     created = origin.created_at or _first_time(talk)
-    named = {"header_id": origin.session_id} if origin.session_id else None
+    lineage = structs.replace(talk.lineage, header_id=origin.session_id or None)
     header = Header(
         id=session_id,
         timestamp=created,
         cwd=origin.cwd if cwd is None else cwd,
         agent=origin.agent,
-        lineage=UNSET if named is None else Raw(msgspec.json.encode(named)),
+        lineage=UNSET if lineage == Lineage() else Raw(msgspec.json.encode(lineage)),
         metadata=Raw(msgspec.json.encode({origin.agent: origin.facts})),
     )
     return lines_below(header, talk)

@@ -1,0 +1,154 @@
+"""The lines that stand for a session of opencode, whose store is a database or a tree of files.
+
+Law: pure. A session is the line of its row, then a line for each message in the session's order, and
+at the end the revert, if there is one. Values come out as the bytes that the store has.
+
+    {"type":"session","id":"ses_…","directory":"/my/project","title":"…","time_created":1793880000000}
+    {"type":"message","id":"msg_…","time_created":…,"data":{…},"parts":[{"id":"prt_…","type":"text",…}]}
+    {"type":"step","id":"msg_…",…}          what an answer says behind the results of its calls
+    {"type":"compaction","id":"msg_…",…}    a message that is a summary, as a compaction
+    {"type":"row","kind":"user","id":"msg_…","seq":1,"time_created":…,"data":{…}}    of version 2
+    {"type":"usage","id":"msg_…",…}         the tokens of a row that is a compaction
+    {"type":"revert","message_id":"msg_…"}
+
+A message without the parts from a reverted one on comes again behind the revert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sessiond.dialects.agents.source_line import member, truth
+from sessiond.dialects.lenient_json import join, lenient, text
+
+__all__ = ["StoredMessage", "StoredPart", "row_lines", "session_line", "session_lines"]
+
+
+class StoredPart(Struct, frozen=True):
+    """A part of a message: its id, and the JSON text of the store."""
+
+    id: str
+    data: bytes
+
+
+class StoredMessage(Struct, frozen=True):
+    """A message: its id, its time in milliseconds, the JSON text of the store, and its parts in order.
+
+    `kind` and `seq` are columns of version 2, whose messages have no parts.
+    """
+
+    id: str
+    time_created: int
+    data: bytes
+    parts: Sequence[StoredPart] = ()
+    kind: str = ""
+    seq: int = 0
+
+
+def session_line(columns: Mapping[str, Any]) -> bytes:
+    """Return the line of a session's row; a column that holds an object as JSON text is that object."""
+    found = {"type": _encoded("session")}
+    for name, value in columns.items():
+        inner = value.encode(errors="replace") if isinstance(value, str) else b""
+        is_object = inner.startswith(b"{") and bool(lenient(inner))
+        found[name] = _flat(inner) if is_object else _encoded(value)
+    return join(found)
+
+
+def session_lines(columns: Mapping[str, Any], messages: Sequence[StoredMessage]) -> Iterator[bytes]:
+    """Yield the lines of a session of version 1."""
+    first = session_line(columns)
+    yield first
+    for message in messages:
+        yield from _message_lines(message, message.parts)
+    revert = member(lenient(first), "revert")
+    message_id, part_id = text(revert.get("messageID")), text(revert.get("partID"))
+    reverted = next((one for one in messages if one.id == message_id), None)
+    if reverted is None:
+        return
+    yield join({"type": _encoded("revert"), "message_id": _encoded(message_id)})
+    ids = [part.id for part in reverted.parts]
+    if part_id in ids:
+        yield from _message_lines(reverted, reverted.parts[: ids.index(part_id)])
+
+
+def row_lines(columns: Mapping[str, Any], rows: Sequence[StoredMessage]) -> Iterator[bytes]:
+    """Yield the lines of a session of version 2."""
+    first = session_line(columns)
+    yield first
+    for row in rows:
+        data = lenient(row.data)
+        if not data:
+            yield bytes(_flat(row.data))
+            continue
+        members = {"kind": _encoded(row.kind), "seq": _encoded(row.seq)}
+        if row.kind == "compaction" and "tokens" in data:
+            yield _line("usage", row, data, {})
+        yield _line("row", row, data, members)
+    message_id = text(member(lenient(first), "revert").get("messageID"))
+    if any(row.id == message_id for row in rows):
+        yield join({"type": _encoded("revert"), "message_id": _encoded(message_id)})
+
+
+def _message_lines(message: StoredMessage, parts: Sequence[StoredPart]) -> Iterator[bytes]:
+    """Yield the lines of one message; what is no JSON object is a line by itself, as it is."""
+    data = lenient(message.data)
+    if not data:
+        yield bytes(_flat(message.data))
+        return
+    found = [(part.id, lenient(part.data)) for part in parts]
+    *before, last = _steps([(one, members) for one, members in found if members])
+    kind = "message"
+    for step in before:
+        # The tokens are those of the whole answer, and its end is that of the last step.
+        rest = {name: value for name, value in data.items() if name not in {"tokens", "cost"}}
+        yield _line(kind, message, rest | {"finish": _encoded("tool-calls")}, _parts(step))
+        kind = "step"
+    yield _line(kind, message, data, _parts(last))
+    if truth(data, "summary"):
+        yield _line("compaction", message, data, _parts(last))
+    yield from (
+        bytes(_flat(part.data)) for part, (_, one) in zip(parts, found, strict=True) if not one
+    )
+
+
+_Parts = list[tuple[str, dict[str, Raw]]]
+
+
+def _steps(parts: _Parts) -> list[_Parts]:
+    """Return the parts of each step: a step that follows calls is asked with the calls' results."""
+    steps: list[_Parts] = [[]]
+    for part in parts:
+        kinds = [text(members.get("type")) for _, members in steps[-1]]
+        if text(part[1].get("type")) == "step-start" and "tool" in kinds:
+            steps.append([])
+        steps[-1].append(part)
+    return steps
+
+
+def _line(kind: str, message: StoredMessage, data: dict[str, Raw], more: dict[str, Raw]) -> bytes:
+    members = {
+        "type": _encoded(kind),
+        "id": _encoded(message.id),
+        "time_created": _encoded(message.time_created),
+    }
+    return join(members | more | {"data": _flat(join(data))})
+
+
+def _parts(parts: _Parts) -> dict[str, Raw]:
+    # The name of a file or the key of a row is the id, whatever the content says.
+    spelled = (_flat(join(members | {"id": _encoded(part_id)})) for part_id, members in parts)
+    return {"parts": Raw(b"[" + b",".join(map(bytes, spelled)) + b"]")}
+
+
+def _flat(encoded: bytes) -> Raw:
+    """Return a value as one line; newlines can only stand between its tokens."""
+    return Raw(encoded.replace(b"\r", b" ").replace(b"\n", b" "))
+
+
+def _encoded(value: Any) -> Raw:
+    return Raw(msgspec.json.encode(value))
