@@ -16,6 +16,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.source import FileSource
 from sessiond.limits import RECENT_LOOKED_AT, SCAN_SECONDS
 from sessiond.service.external.watcher import PollingWatcher
+from sessiond.service.files.agents.neighbours import spans_before
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import (
     CLAUDE,
@@ -764,3 +765,34 @@ async def test_a_file_that_is_written_anew_while_it_is_read_is_an_error_of_the_d
         monkeypatch.undo()
         house.seconds += SCAN_SECONDS
         assert await ids(wire) == before
+
+
+class Listing(Files):
+    """A disk that notes the folders that were listed."""
+
+    def __init__(self) -> None:
+        self.listed: list[Path] = []
+
+    def listdir(self, folder: Path) -> list[str]:
+        self.listed.append(folder)
+        return super().listdir(folder)
+
+
+def test_a_fork_finds_its_beginning_by_the_day_in_its_id(tmp_path: Path) -> None:
+    root = codex_root(tmp_path)
+    (fork,) = root.glob("*/*/*/*000b.jsonl")
+    (base,) = root.glob("*/*/*/*000a.jsonl")
+    first = fork.read_bytes().splitlines()[0]
+    # The id of the samples is of 2026-07-11.
+    day = root / "2026" / "07" / "11"
+    for other in (day, root / "2025" / "01" / "01"):
+        other.mkdir(parents=True)
+    moved = base.rename(day / base.name)
+    disk = Listing()
+    spans = spans_before(fork, first, disk)
+    assert spans is not None
+    assert [(span.path, span.end) for span in spans] == [(moved, 1583)]
+    assert disk.listed == [fork.parent, day]
+    # Elsewhere it is found too.
+    away = moved.rename(root / "2025" / "01" / "01" / base.name)
+    assert [span.path for span in spans_before(fork, first, disk) or ()] == [away]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -61,7 +63,8 @@ class ThreadNames:
 
     def of(self, rollout: Path, thread_id: str | None) -> str | None:
         """Return the newest name of a thread; None if there is none to read."""
-        for home in list(rollout.parents)[:_LEVELS_UP] if thread_id else ():
+        is_rollout = thread_id and re.fullmatch(_ROLLOUT, rollout.name)
+        for home in list(rollout.parents)[:_LEVELS_UP] if is_rollout else ():
             try:
                 found = self._files.stat(home / _NAMES)
             except OSError:
@@ -113,13 +116,29 @@ def _before(path: Path, first: bytes, files: Files) -> tuple[bytes, ...] | None:
 
 def _rollout(path: Path, rollout_id: str, files: Files) -> Path | None:
     """Return the file of another rollout of the same home of Codex."""
-    for home in list(path.parents)[:_LEVELS_UP]:
-        for folder in ("sessions", "archived_sessions"):
-            for found in _below(home / folder, files, _LEVELS_UP):
-                named = re.fullmatch(_ROLLOUT, found.name)
-                if named is not None and named[1] == rollout_id:
-                    return found
-    return next((one for one in _below(path.parent, files, 1) if rollout_id in one.name), None)
+    near = [path.parent, *_days_of(path, rollout_id)]
+    homes = list(path.parents)[:_LEVELS_UP]
+    far = [home / name for home in homes for name in ("sessions", "archived_sessions")]
+    for folders, levels in ((near, 1), (far, _LEVELS_UP)):
+        for found in chain.from_iterable(_below(one, files, levels) for one in folders):
+            named = re.fullmatch(_ROLLOUT, found.name)
+            if named is not None and named[1] == rollout_id:
+                return found
+    return None
+
+
+def _days_of(path: Path, rollout_id: str) -> list[Path]:
+    """Return the folders of the day in the id of a rollout, which is a UUID with its time.
+
+    A fork mostly finds its beginning there, without a look through the folders of all years.
+    """
+    try:
+        moment = datetime.fromtimestamp(int(rollout_id.replace("-", "")[:12], 16) / 1000, UTC)
+        days = [moment + timedelta(days=days) for days in (0, -1, 1)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    above = path.parents[3] if len(path.parents) > _LEVELS_UP else path.parent
+    return [above / f"{day:%Y/%m/%d}" for day in days]
 
 
 def _below(folder: Path, files: Files, levels: int) -> Iterator[Path]:
