@@ -14,9 +14,10 @@ import zstandard
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.source import FileSource
-from sessiond.limits import RECENT_LOOKED_AT, SCAN_SECONDS
+from sessiond.limits import LINE_BYTES_MAX, RECENT_LOOKED_AT, SCAN_SECONDS
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.service.files.agents.neighbours import spans_before
+from sessiond.service.files.agents.sources import open_sample
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import (
     CLAUDE,
@@ -796,3 +797,34 @@ def test_a_fork_finds_its_beginning_by_the_day_in_its_id(tmp_path: Path) -> None
     # Elsewhere it is found too.
     away = moved.rename(root / "2025" / "01" / "01" / base.name)
     assert [span.path for span in spans_before(fork, first, disk) or ()] == [away]
+
+
+def test_a_sample_of_a_file_that_grows_meanwhile_is_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / f"{CLAUDE.format(9)}.jsonl"
+    large(path, 400)
+    source, is_part = open_sample(Files(), path)
+    with path.open("ab") as file:
+        file.write(claude_line("c1a0de00-0000-4000-8000-00000000cccc", None, "zebra"))
+    assert is_part
+    found = [line for lines in iter(source.more, []) for line in lines]
+    assert b'"turn 0 ' in found[0]
+    assert b"a long talk" in found[-1]
+    source.close()
+
+
+def test_a_file_without_a_line_has_no_sample(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.jsonl"
+    path.touch()
+    os.truncate(path, 3 * LINE_BYTES_MAX)
+    reads: list[int] = []
+
+    class Reading(Files):
+        def pread(self, fd: int, count: int, offset: int) -> bytes:
+            reads.append(count)
+            return super().pread(fd, count, offset)
+
+    source, _ = open_sample(Reading(), path)
+    assert source.more() == []
+    source.close()
+    assert sum(reads) <= LINE_BYTES_MAX + 2**20
+    assert max(reads) <= 2**20

@@ -62,7 +62,9 @@ def open_sample(files: Files, path: Path) -> tuple[LineSource, bool]:
     whole = _reading_of(files, path)
     if whole is _document:
         return _ReadOnce(files, path, _document), False
-    return _ReadOnce(files, path, _beginning if whole is _packed else _both_ends), True
+    if whole is _packed:
+        return _ReadOnce(files, path, _beginning), True
+    return _ReadOnce(files, path, _both_ends, may_grow=True), True
 
 
 def first_line(files: Files, path: Path) -> bytes:
@@ -96,13 +98,14 @@ def _reading_of(files: Files, path: Path) -> _Read | None:
 
 
 class _ReadOnce:
-    """A `LineSource` of a file that is read once: a changed file is another one."""
+    """A `LineSource` of a file that is read once: a changed file is another one, unless it may grow."""
 
     behind_bytes = 0
     held_bytes = 0
 
-    def __init__(self, files: Files, path: Path, read: _Read) -> None:
+    def __init__(self, files: Files, path: Path, read: _Read, *, may_grow: bool = False) -> None:
         self.path = path
+        self._may_grow = may_grow
         self._files = files
         self._fd = open_regular(files, path)
         try:
@@ -135,7 +138,7 @@ class _ReadOnce:
 
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end. Raises OSError, Replaced."""
-        if _state(self._files.stat(self.path)) != _state(self._found):
+        if not self._may_grow and _state(self._files.stat(self.path)) != _state(self._found):
             raise Replaced("epoch")
         return next(filter(None, self._lines), list[bytes]())
 
@@ -164,14 +167,15 @@ def _both_ends(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
     splitter = Splitter(ends)
     lines: list[bytes] = []
     at = 0
-    while at < size and not lines:
+    while at < size and not (lines or splitter.has_no_header):
         chunk = files.pread(fd, AGENT_LIST_PART_BYTES, at)
         if not chunk:
             return
         at += len(chunk)
         lines = [without_end(line) for line in splitter.feed(chunk)]
-    yield lines
-    yield _tail(files, fd, ends[-1], size)
+    if lines:
+        yield lines
+        yield _tail(files, fd, ends[-1], size)
 
 
 def _tail(files: Files, fd: int, start: int, size: int) -> list[bytes]:
@@ -186,7 +190,7 @@ def _tail(files: Files, fd: int, start: int, size: int) -> list[bytes]:
             del lines[:1]
         if lines or at == start or part > LINE_BYTES_MAX:
             return [without_end(line + b"\n") for line in lines]
-        part *= 4
+        part = min(4 * part, LINE_BYTES_MAX + 1)
 
 
 class _Fork:
