@@ -43,7 +43,7 @@ MOVES = {
     "gemini-again": gemini_moves.MOVES,
 }
 LEFT_OUT = {"gemini": {"again"}, "gemini-again": {"rewind"}}
-RANDOM_SEEDS = 12
+RANDOM_SEEDS = 4
 
 
 @pytest.fixture(params=KITS)
