@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,7 +20,8 @@ from tests.kit.agent_files.roots import (
     make_gemini_root,
 )
 from tests.kit.link import Link, Refused
-from tests.processes.harness.daemon import SESSIOND, Daemon
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.tracing import tracing
 
 pytestmark = pytest.mark.slow
 
@@ -40,25 +41,8 @@ LOCKS = re.compile(r"\bF_(OFD_)?SETLKW?(64)?\b|\bF_SETLEASE\b|\bF_SETOWN\b")
 CALL = re.compile(r"^\d+ +(\w+)\((.*)", re.MULTILINE)
 
 
-@pytest.fixture
-def traced(
-    socket_path: Path,
-    home: Path,
-    program: Callable[[str], str],
-    absent: Callable[[str], NoReturn],
-) -> Iterator[tuple[Daemon, Path]]:
-    """Run a daemon under strace; yield the daemon and the trace of its calls on paths and descriptors."""
-    strace = program("strace")
-    trace = home / "trace"
-    probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
-    if probe.returncode:
-        absent("this machine lets nobody trace")
-    # Without the bytes that are read and written, a path in a call is the path of a file.
-    command = [strace, "-f", "-y", "-s", "0", "-e", "trace=%file,%desc", "-o", str(trace), SESSIOND]
-    daemon = Daemon(socket_path, home / "data", program=command)
-    daemon.start()
-    yield daemon, trace
-    daemon.discard()
+# Without the bytes that are read and written, a path in a call is the path of a file.
+traced = tracing("%file,%desc", shown_bytes=0)
 
 
 def on_files(trace: str, root: Path) -> list[tuple[str, str]]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from tests.kit.link import request
 from tests.kit.sessions import SESSION
-from tests.processes.harness.daemon import SESSIOND, Daemon
+from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.tracing import tracing
 
 pytestmark = pytest.mark.slow
 
@@ -22,24 +20,7 @@ APPENDS = 10
 CALLS = "recvfrom,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync_file_range,sendto"
 
 
-@pytest.fixture
-def traced(
-    socket_path: Path,
-    home: Path,
-    program: Callable[[str], str],
-    absent: Callable[[str], NoReturn],
-) -> Iterator[tuple[Daemon, Path]]:
-    """Run a daemon under strace; yield the daemon and the trace of its threads' calls."""
-    strace = program("strace")
-    trace = home / "trace"
-    probe = subprocess.run([strace, "-f", "true"], capture_output=True, check=False)
-    if probe.returncode:
-        absent("this machine lets nobody trace")
-    command = [strace, "-f", "-y", "-s", "400", "-e", f"trace={CALLS}", "-o", str(trace), SESSIOND]
-    daemon = Daemon(socket_path, home / "data", program=command)
-    daemon.start()
-    yield daemon, trace
-    daemon.discard()
+traced = tracing(CALLS, shown_bytes=400)
 
 
 def calls_on(path: Path, trace: str) -> list[str]:
