@@ -41,15 +41,15 @@ class Step:
     ids: tuple[str, ...]
     before: Step | None
     prompt: bool = False
-    """Whether a talk can go back to here; such a step is a real prompt, not one that a compaction kept."""
+    """True if a talk can go back to here: the step is a real prompt, not one that a compaction kept."""
     parent: str | None = None
     """Line that a prompt of Claude was written below."""
     several: bool = False
-    """Whether the reply has several calls."""
+    """True if the reply has several calls."""
     attached: bool = False
-    """Whether the step is an attachment, which no compaction keeps."""
+    """True for an attachment, which no compaction keeps."""
     kept: bool = False
-    """Whether a compaction kept the step."""
+    """True if a compaction kept the step."""
 
 
 def steps_to(step: Step | None) -> list[Step]:

@@ -1,4 +1,4 @@
-"""Whether a line has the shape that the facts on the format state: a check of the generators, and of samples.
+"""Checks of lines against the shapes that the facts on the formats state, for generators and samples.
 
 Each check returns the faults of one line, as texts. A line of an unknown type has none.
 """
