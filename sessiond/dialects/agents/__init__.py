@@ -25,7 +25,9 @@ A store of opencode has no lines of its own, so it is none of `AGENTS`, whose fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -34,10 +36,14 @@ from sessiond.dialects.agents.claude_code import ClaudeCodeReading, is_claude_co
 from sessiond.dialects.agents.codex import CodexReading, is_codex
 from sessiond.dialects.agents.gemini_cli import GeminiCliReading, is_gemini_cli
 from sessiond.dialects.agents.reading import Reading
-from sessiond.dialects.agents.source_line import SourceLine
+from sessiond.dialects.agents.source_line import SourceLine, source_line
+from sessiond.dialects.base import BadLine
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["AGENTS", "Agent"]
+__all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines"]
+
+LINES_TRIED: Final = 50
+"""Number of lines that tell an agent: some before the first message tell nothing, or are damaged."""
 
 
 class Agent(Struct, frozen=True):
@@ -58,3 +64,12 @@ AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
         Agent("gemini-cli", is_gemini_cli, GeminiCliReading),
     )
 }
+
+
+def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
+    """Return the agent whose file begins with these lines; None for any other file."""
+    first: list[SourceLine] = []
+    for number, line in enumerate(islice(lines, LINES_TRIED), 1):
+        with suppress(BadLine):
+            first.append(source_line(number, line))
+    return next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)

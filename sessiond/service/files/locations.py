@@ -50,8 +50,10 @@ class SessionFiles:
         environment: Environment,
         *,
         roots: Roots,
+        agents: AgentFiles,
     ) -> None:
         self._roots = roots
+        self._agents = agents
         self.trash = Trash(layout, files)
         self.restoring = Restoring(layout, files)
         self._layout = layout
@@ -59,7 +61,6 @@ class SessionFiles:
         self._records = records
         self._indexes = indexes
         self._environment = environment
-        self._agents = AgentFiles(files, layout.pending)
         self._unsynced: set[Path] = set()
 
     def require_folder(self) -> None:

@@ -70,17 +70,19 @@ class Rows:
     def _of_either(self, path: Path, own: Callable[[], T], others: Callable[[AgentFile], T]) -> T:
         """Return what `own` makes of a dialect's file, or `others` of another agent's.
 
-        Raises NothingSaid for a file in an agent's root that is no session yet. Outside the agents' roots nearly all files are a dialect's, so these cost one opening.
+        Raises NothingSaid for a file in an agent's root that is no session yet. Outside the agents' roots
+        nearly all files are a dialect's, so these cost one opening.
         """
-        found = self._agents.recognise(path) if self._roots.agent_at(path) else None
+        is_agents = self._roots.agent_at(path)
+        found = self._agents.recognise(path) if is_agents else None
         if found is None:
             try:
                 return own()
             except SessionCorrupt:
+                if is_agents:
+                    raise NothingSaid(str(path)) from None
                 is_inside = path.parent in self._layout.folders
                 found = None if is_inside else self._agents.recognise(path)
-                if found is None and self._roots.agent_at(path):
-                    raise NothingSaid(str(path)) from None
                 if found is None:
                     raise
         return others(found)

@@ -68,11 +68,17 @@ class Store:
         self.records = CatalogRecords(self.catalog, files, environment.new_epoch)
         self.indexes = KeptIndexes(layout, files)
         self.roots = Roots(layout, files, environment.report_trouble)
+        self.agents = AgentFiles(files, layout.pending)
         self.session_files = SessionFiles(
-            layout, files, self.records, self.indexes, environment, roots=self.roots
+            layout,
+            files,
+            self.records,
+            self.indexes,
+            environment,
+            roots=self.roots,
+            agents=self.agents,
         )
         self._assembly = Assembly(layout, files, self.records, environment, roots=self.roots)
-        self.agents = AgentFiles(files, layout.pending)
         self.rows = Rows(
             layout, files, self.records, self._assembly, agents=self.agents, roots=self.roots
         )

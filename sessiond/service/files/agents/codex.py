@@ -11,7 +11,7 @@ from sessiond.dialects.agents.source_line import member
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.model.entries import Entry, Opaque, SessionInfoEntry
 from sessiond.service.files.agents.copied import copied
-from sessiond.service.files.agents.source import AgentLog, Report
+from sessiond.service.files.agents.source import BASE_IS_MISSING, AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation
 
 __all__ = ["codex", "codex_left_out"]
@@ -30,8 +30,7 @@ _REPEATED: Final = frozenset(
 def codex(log: AgentLog, report: Report) -> Conversation:
     """Return the conversation of a rollout; `report` gets what has no place in it."""
     if log.beside.before is None:
-        detail = "the beginning of this fork is in another rollout, which is not there"
-        report.add(1, "orphan", detail)
+        report.add(1, "orphan", BASE_IS_MISSING)
     reading = CodexReading()
     talk = copied(_entries(log, reading, report), reading, report, codex_left_out)
     if log.beside.title:

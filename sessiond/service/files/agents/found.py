@@ -7,9 +7,8 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from sessiond.dialects.agents import AGENTS
+from sessiond.dialects.agents import agent_of_lines
 from sessiond.dialects.agents.gemini_cli import document_lines
-from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.lenient_json import lenient
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.files.agents.claude_code import claude_code, claude_code_left_out
@@ -21,9 +20,6 @@ from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation, native_lines
 
 __all__ = ["AgentSession", "found_agent", "left_out"]
-
-# Some lines before the first message tell nothing, and some are damaged.
-_LINES_TRIED: Final = 50
 
 
 class AgentSession(Struct, frozen=True):
@@ -42,12 +38,8 @@ def found_agent(log: AgentLog) -> AgentSession | None:
     """Return the agent's session that a content is; None for any other content."""
     if log.lines and not lenient(log.lines[0]):
         log = _as_lines(log)
-    part = AgentLog(log.name, log.lines[:_LINES_TRIED], b"" if log.lines else log.tail)
-    first: list[SourceLine] = list(Report().objects(part))
-    for agent in AGENTS.values():
-        if agent.is_mine(first):
-            return AgentSession(agent.name, log)
-    return None
+    agent = agent_of_lines(log.lines or [log.tail])
+    return None if agent is None else AgentSession(agent.name, log)
 
 
 def _as_lines(log: AgentLog) -> AgentLog:

@@ -7,7 +7,7 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -16,9 +16,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sessiond.dialects import sniff
-from sessiond.dialects.agents import AGENTS, Agent
+from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
 from sessiond.dialects.agents.reading import Origin, Reading
-from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.native.dialect import NATIVE
@@ -32,16 +31,13 @@ from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.files.agents.neighbours import ThreadNames, beside, spans_before
+from sessiond.service.files.agents.source import BASE_IS_MISSING
 from sessiond.service.files.agents.sources import open_fork, open_sample, open_source
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.verifying import Verification, verified
 from sessiond.service.log.session_info import Lineage
 
 __all__ = ["AgentFile", "AgentFiles"]
-
-# Some lines before the first message tell nothing, and some are damaged.
-_LINES_TRIED = 50
-_BASE_IS_MISSING = "the beginning of this fork is in another rollout, which is not there"
 
 
 class AgentFile(Struct, frozen=True):
@@ -72,17 +68,16 @@ class AgentFiles:
         with _telling("read", path):
             source, _ = open_sample(self._files, path)
             try:
-                lines = source.more()[:_LINES_TRIED]
+                lines = source.more()[:LINES_TRIED]
             finally:
                 source.close()
         first = next((line for line in lines if line.strip()), b"")
         if not first or sniff(first) is not None:
             return None
-        objects = list(_objects(lines))
-        for agent in AGENTS.values():
-            if agent.is_mine(objects):
-                return AgentFile(path, agent.name, first, self._header(path, agent, lines))
-        return None
+        agent = agent_of_lines(lines)
+        if agent is None:
+            return None
+        return AgentFile(path, agent.name, first, self._header(path, agent, lines))
 
     def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
         reading = agent.reading()
@@ -191,7 +186,7 @@ def _telling(doing: str, path: Path) -> Generator[None]:
 def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
     """Report a missing beginning, and half a line at the end."""
     if not is_whole:
-        indexer.session.report(1, "orphan", _BASE_IS_MISSING)
+        indexer.session.report(1, "orphan", BASE_IS_MISSING)
     if held_bytes:
         detail = f"{held_bytes} bytes of half a line at the end"
         indexer.session.report(indexer.session.seq + 2, "torn_tail", detail)
@@ -214,12 +209,6 @@ class _Translation:
 
 def _session_id(path: Path, agent: Agent, origin: Origin) -> str:
     return (None if agent.named_by_file else origin.session_id) or path.name.partition(".")[0]
-
-
-def _objects(lines: Sequence[bytes]) -> Iterator[SourceLine]:
-    for number, line in enumerate(lines, 1):
-        with suppress(BadLine):
-            yield source_line(number, line)
 
 
 def _lineage(path: Path, origin: Origin) -> Raw | UnsetType:

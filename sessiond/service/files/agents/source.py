@@ -7,20 +7,21 @@ in the report, by its number. Lines of one type of bookkeeping share one problem
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from sessiond.dialects.agents.reading import Reading
-from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import fields, require_readable
 from sessiond.journal.splitter import LongLine
 from sessiond.limits import PROBLEMS_MAX
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.service.log.line_indexer import too_long
 
-__all__ = ["AgentLog", "Beside", "Report"]
+__all__ = ["BASE_IS_MISSING", "AgentLog", "Beside", "Report"]
+
+BASE_IS_MISSING: Final = "the beginning of this fork is in another rollout, which is not there"
 
 
 class Beside(Struct, frozen=True):
@@ -85,22 +86,6 @@ class Report:
         """Number of problems, those beyond PROBLEMS_MAX included."""
         return self.count + len(self._left_out)
 
-    def objects(self, log: AgentLog) -> Iterator[SourceLine]:
-        """Yield the lines that are objects; report the other ones."""
-        for number, line in enumerate(log.lines, 1):
-            if not line.strip():
-                continue
-            found = self._object(number, line)
-            if found is not None:
-                yield SourceLine(number, found)
-        if log.tail.strip():
-            number = len(log.lines) + 1
-            found = _whole(log.tail)
-            if found is None:
-                self.drop(number, "torn_tail", "half a line was left out")
-            else:
-                yield SourceLine(number, found)
-
     def entries(self, log: AgentLog, reading: Reading) -> Iterator[tuple[int, Entry | Opaque]]:
         """Yield the entries of the lines, with the lines' numbers; report the lines without one."""
         for number, line in enumerate(log.lines, 1):
@@ -117,22 +102,3 @@ class Report:
                 yield number, reading.take(log.tail)
             except BadLine:
                 self.drop(number, "torn_tail", "half a line was left out")
-
-    def _object(self, number: int, line: bytes) -> dict[str, Raw] | None:
-        if isinstance(line, LongLine):
-            self.drop(number, "bad_line", f"{too_long(line)}; the line was left out")
-            return None
-        try:
-            require_readable(line)
-            return fields(line)
-        except BadLine as bad:
-            self.drop(number, "bad_line", f"{bad}; the line was left out")
-            return None
-
-
-def _whole(tail: bytes) -> dict[str, Raw] | None:
-    try:
-        require_readable(tail)
-        return fields(tail)
-    except BadLine:
-        return None
