@@ -546,6 +546,10 @@ async def test_a_list_reads_the_beginning_and_the_end_of_a_large_file(
         for words in ("zebra", "turn 1234"):
             (hit,) = (await wire.call("session/search", query=words))["hits"]
             assert hit["session_id"] == path.stem
+            entry = await wire.call(
+                "session/entry", session_id=path.stem, entry_id=hit["entry_id"]
+            )
+            assert hit["seq"] == entry["seq"]
 
 
 async def test_a_search_finds_what_came_and_forgets_what_went(

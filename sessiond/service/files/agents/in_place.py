@@ -169,7 +169,9 @@ def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]
     """Yield the entries of a source as native lines. Raises OSError, Replaced."""
     translate, seqs = _Translation(AGENTS[found.name].reading()), count(1)
     while lines := source.more():
-        yield from zip(seqs, map(translate, lines), strict=False)
+        # The lines come first: at their end, a number that was taken would be lost.
+        for line, seq in zip(map(translate, lines), seqs, strict=False):
+            yield seq, line
 
 
 @contextmanager
