@@ -288,6 +288,14 @@ GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
 # it begins again when the database changes under it; then the answer is storage_error.
 OPENCODE_BUSY_SECONDS: Final = 5.0
 OPENCODE_TRIES: Final = 5
+# service: messages of opencode that one transaction reads, and those at each end of a session that a list
+# reads of a longer one.
+OPENCODE_BATCH_MESSAGES: Final = 64
+OPENCODE_LIST_MESSAGES: Final = 16
+# service: how long a prompt and an answer of opencode stay unchanged before they count as ended without a
+# word of opencode that they have.
+OPENCODE_PROMPT_SECONDS: Final = 2.0
+OPENCODE_ANSWER_SECONDS: Final = 600.0
 # dialects: characters of a preview.
 PREVIEW_CHARS: Final = 60
 

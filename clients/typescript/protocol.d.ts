@@ -1844,7 +1844,7 @@ export interface Rewound {
 export interface RootInfo {
   path: string;
   kind: string;
-  sessions: number;
+  sessions: number | null;
   bytes: number;
   added: boolean;
   configured: boolean;

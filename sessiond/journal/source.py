@@ -53,7 +53,7 @@ class LineSource(Protocol):
         ...
 
     def has_changed(self) -> bool:
-        """Return whether the file has changed since the last read. Waits for no disk."""
+        """Return whether the file may have changed since the last read. Waits for no disk."""
         ...
 
     def more(self) -> list[bytes]:

@@ -26,9 +26,5 @@ AgentFormatName = Literal["claude-code", "codex", "gemini-cli", "opencode"]
 AGENT_FORMATS: Final[tuple[AgentFormatName, ...]] = get_args(AgentFormatName)
 """Formats of files of other agents, which are only read."""
 
-_IN_PLACE: Final[tuple[AgentFormatName, ...]] = ("claude-code", "codex", "gemini-cli")
-ROOT_KINDS: Final[tuple[str, ...]] = (*FORMATS, *_IN_PLACE)
-"""Kinds of roots: the dialect, or the agent, whose program makes the files there.
-
-A store of opencode is no file of lines, and is only imported.
-"""
+ROOT_KINDS: Final[tuple[str, ...]] = (*FORMATS, *AGENT_FORMATS)
+"""Kinds of roots: the dialect, or the agent, whose program makes the files there."""

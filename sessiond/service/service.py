@@ -26,6 +26,7 @@ from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.environment import Environment
 from sessiond.service.external.inotify import best_watcher
 from sessiond.service.external.watcher import Watcher
+from sessiond.service.files.agents.opencode.places import watched_path
 from sessiond.service.files.store import Store
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
@@ -79,7 +80,7 @@ class Service:
         self.request_stop = request_stop
         self.clients: dict[Consulted, None] = {}
         self.byte_budget = ByteBudget()
-        watcher = watcher or best_watcher(store.files, environment.report_trouble)
+        watcher = watcher or best_watcher(store.paths, environment.report_trouble, watched_path)
         self.live_catalog = LiveCatalog(
             store,
             environment,

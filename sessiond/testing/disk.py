@@ -307,6 +307,12 @@ class FaultDisk(Files):
         with self._mutex:
             return self._locks.setdefault(number, fd) == fd
 
+    def share(self, fd: int, start: int, count: int) -> bool:  # noqa: ARG002 - one process, no writer
+        """Lock bytes as one of several readers: no other process has this disk."""
+        self.faults.arrive("share")
+        self._at(fd)
+        return True
+
     def locked_by(self, fd: int) -> int | None:
         """Return the pid of this process, which is the only one."""
         with self._mutex:

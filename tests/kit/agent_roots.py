@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sessiond.testing.wire import Wire
+from tests.kit.opencode import TREE, database
 from tests.kit.roots import add_root
 
 SAMPLES: Final = Path(__file__).resolve().parent.parent / "other_agents"
@@ -43,9 +44,18 @@ def gemini_root(home: Path) -> Path:
     return home / "gemini" / "tmp"
 
 
+def opencode_root(home: Path) -> Path:
+    """Return the folder of opencode's data, with the samples: a database of each version, and a tree."""
+    root = home / "opencode"
+    shutil.copytree(TREE, root)
+    database(root / "opencode.db")
+    database(root / "opencode-beta.db", "v2")
+    return root
+
+
 async def add_all(wire: Wire, home: Path) -> list[Path]:
     """Make the folders of all agents roots; return the folders."""
-    roots = [claude_root(home), codex_root(home), gemini_root(home)]
+    roots = [claude_root(home), codex_root(home), gemini_root(home), opencode_root(home)]
     for root in roots:
         await add_root(wire, root)
     return roots

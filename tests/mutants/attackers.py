@@ -357,8 +357,13 @@ ATTACKERS: Final = (
     ),
     Attacker(
         "agents-in-place",
-        "files of other agents are read, followed, forked, written anew, and to be changed",
-        ("tests/service/test_agents_in_place.py", *_ONCE),
+        "sessions of other agents are read, followed, forked, written anew, and to be changed",
+        (
+            "tests/service/test_agents_in_place.py",
+            "tests/service/test_opencode_in_place.py",
+            "tests/unit/test_opencode_store.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "agents-agree",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,10 +22,13 @@ from tests.kit.agent_files.roots import (
     make_gemini_root,
 )
 from tests.kit.link import Link, Refused
+from tests.kit.opencode import FOOTER, database, text, with_message
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.tracing import tracing
 
 pytestmark = pytest.mark.slow
+
+MORE = text("more")
 
 # What a reader does with a path or a descriptor. `open` and `fcntl` are looked at more closely.
 READS = frozenset(
@@ -179,6 +184,66 @@ def test_a_daemon_only_looks_at_and_reads_the_files_of_agents(
         assert any(f'"{one.path}"' in rest for name, rest in calls if name == "openat"), one
     assert faults(calls) == []
     assert sorted(agents.rglob("*")) == names
+
+
+# A reader of a database that another program has open tells that program so. SQLite opens the log of
+# the database as a writer would, gives the log the owner of the database if it runs as root, and writes
+# nothing.
+LOCKS_OF_READERS = re.compile(r"l_type=F_(RDLCK|UNLCK)\b|F_GETLK")
+OF_SQLITE = frozenset({"mmap", "munmap", "geteuid", "fchown"})
+
+
+def faults_on_a_database(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the calls that are none of a reader of a database that another program has open."""
+
+    def is_of_a_reader(name: str, rest: str) -> bool:
+        if name == "fcntl":
+            # SQLite asks for a lock of its own as it closes, on a descriptor that cannot write.
+            return LOCKS_OF_READERS.search(rest) is not None or "EBADF" in rest
+        return name in OF_SQLITE or (name.startswith("open") and '-wal"' in rest)
+
+    return [one for one in faults(calls) if not is_of_a_reader(*one)]
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["at-rest", "live"])
+def test_a_daemon_only_reads_the_database_of_an_agent(
+    traced: tuple[Daemon, Path], tmp_path: Path, is_live: bool
+) -> None:
+    daemon, trace = traced
+    root = tmp_path.resolve() / "opencode"
+    root.mkdir()
+    path = database(root / "opencode.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        if is_live:
+            writer.execute("UPDATE session SET time_updated = time_updated + 1")
+        else:
+            writer.close()
+        names = sorted(root.rglob("*"))
+        before = {name.name: name.read_bytes() for name in names}
+        with daemon.connect() as link:
+            link.ask("catalog/roots", action="add", path=str(root))
+            (row,) = all_sessions(link)
+            for method, params in READING.items():
+                link.ask(method, session_id=row["id"], **params)
+            for method, params in CHANGING.items():
+                with pytest.raises(Refused):
+                    link.ask(method, session_id=row["id"], **params)
+            assert link.ask("session/search", query="footer")["hits"]
+            if is_live:
+                told = link.ask("subscribe", session_id=row["id"])
+                for sql, values in with_message(FOOTER, "msg_z", 10**7, {"role": "user"}, MORE):
+                    writer.execute(sql, values)
+                assert next_event(link)["seq"] == told["seq"] + 1
+            else:
+                assert {name.name: name.read_bytes() for name in names} == before
+            link.ask("session/close", session_id=row["id"])
+            link.ask("server/stop")
+            link.rest()
+        assert daemon.end() == 0
+        assert sorted(root.rglob("*")) == names
+    calls = on_files(trace.read_text("utf-8", "replace"), root)
+    assert sum(f'"{path}"' in rest for name, rest in calls if name == "openat") > 1
+    assert (faults_on_a_database if is_live else faults)(calls) == []
 
 
 def test_the_tracer_sees_what_no_reader_does(

@@ -32,6 +32,7 @@ from tests.kit.agent_roots import (
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.opencode import FOOTER, RENAME
 from tests.kit.roots import add_root, ids
 from tests.kit.sessions import SESSION
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
@@ -49,6 +50,8 @@ LISTED: dict[str, tuple[str, str, str, tuple[int, int, int, int]]] = {
     CODEX.format("0b"): ("name a colour", "calc", "codex", (0, 0, 0, 0)),
     GEMINI[0]: ("Look at a.txt", "notes", "gemini-cli", (790, 88, 4400, 0)),
     GEMINI[1]: ("long talk", "notes", "gemini-cli", (5700, 406, 0, 0)),
+    FOOTER: ("Add a footer", "site", "opencode", (1480, 132, 1100, 960)),
+    RENAME: ("Rename page", "site", "opencode", (330, 58, 600, 400)),
 }
 TASK = "agent-a1b2c3d4e5f6a7b8c"
 # What the model sees next: the role and the first words or calls of each message.
@@ -112,6 +115,18 @@ CONTEXTS: dict[str, list[tuple[str, str]]] = {
         ("assistant", ""),
     ],
     GEMINI[1]: [("user", ""), ("assistant", ""), ("user", ""), ("assistant", "")],
+    FOOTER: [
+        ("user", "What did we do so far?"),
+        ("assistant", "Summary: a footer was added."),
+        ("user", "make it grey"),
+        ("assistant", "Grey now."),
+        ("user", "deploy"),
+    ],
+    RENAME: [
+        ("compaction_summary", ""),
+        ("user", "undo that"),
+        ("assistant", "Undone."),
+    ],
 }
 
 
@@ -545,10 +560,7 @@ async def test_a_list_reads_the_beginning_and_the_end_of_a_large_file(
         assert (again["epoch"], again["message_total"]) == (whole["epoch"], 2001)
         for words in ("zebra", "turn 1234"):
             (hit,) = (await wire.call("session/search", query=words))["hits"]
-            assert hit["session_id"] == path.stem
-            entry = await wire.call(
-                "session/entry", session_id=path.stem, entry_id=hit["entry_id"]
-            )
+            entry = await wire.call("session/entry", session_id=path.stem, entry_id=hit["entry_id"])
             assert hit["seq"] == entry["seq"]
 
 

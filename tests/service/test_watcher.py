@@ -379,8 +379,9 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watcher
 
         actor.writer.look = look  # type: ignore[method-assign]
         if isinstance(watching, InotifyWatcher):
-            (number,) = watching._told
-            watching._told[number] = changed
+            (receivers,) = watching._told.values()
+            (told,) = receivers
+            receivers[told] = changed
         else:
             (watch,) = watching._looked  # type: ignore[attr-defined]
             watch.changed = changed

@@ -14,7 +14,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.model.entries import Opaque
 from sessiond.model.usage import Usage
 from sessiond.service.files.agents.found import left_out
-from sessiond.service.files.agents.opencode_store import choose, found_store
+from sessiond.service.files.agents.opencode.store import choose, found_store, stored_lines
 from tests.kit.opencode import (
     FOOTER,
     RENAME,
@@ -44,7 +44,7 @@ def stored(path: Path) -> list[bytes]:
     """Return the lines of the only session of a store."""
     store = found_store(path, Files())
     assert store is not None
-    return store.lines(choose(store, path, None).session)
+    return stored_lines(store, choose(store, path, None).session)
 
 
 def samples(folder: Path) -> dict[str, list[bytes]]:

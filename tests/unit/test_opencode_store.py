@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,13 +16,15 @@ import pytest
 
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError, TooLarge
 from sessiond.journal.disk.files import Files
-from sessiond.service.files.agents import opencode_database, opencode_tables
-from sessiond.service.files.agents.opencode_database import Database
-from sessiond.service.files.agents.opencode_store import (
+from sessiond.service.files.agents.opencode import database as opencode_database
+from sessiond.service.files.agents.opencode import tables as opencode_tables
+from sessiond.service.files.agents.opencode.database import Database
+from sessiond.service.files.agents.opencode.store import (
     AgentStore,
     choose,
     found_store,
     parents_first,
+    stored_lines,
 )
 from tests.kit.opencode import (
     BEGAN,
@@ -46,7 +50,7 @@ def store_at(path: Path) -> AgentStore:
 
 def words(store: AgentStore, source_id: str = FOOTER) -> list[str]:
     """Return the texts of all parts of a session."""
-    lines = store.lines(choose(store, Path("x"), source_id).session)
+    lines = stored_lines(store, choose(store, Path("x"), source_id).session)
     parts = [part for line in lines for part in json.loads(line).get("parts", ())]
     return [part["text"] for part in parts if part["type"] == "text"]
 
@@ -259,7 +263,7 @@ def test_of_two_versions_the_one_that_was_written_last_counts(tmp_path: Path) ->
     def kinds(store: AgentStore) -> set[str]:
         (one,) = store.sessions()
         assert one.title == "Rename page"
-        return {json.loads(line)["type"] for line in store.lines(one)}
+        return {json.loads(line)["type"] for line in stored_lines(store, one)}
 
     assert "row" in kinds(both(tmp_path / "a.db", 1, 2))
     assert "row" not in kinds(both(tmp_path / "b.db", 2, 1))
@@ -294,7 +298,7 @@ def test_rows_that_are_no_objects_are_lines_of_their_own(tmp_path: Path) -> None
     bad = with_message(FOOTER, "msg_y", 10**6, "{no", "{nor", text("lost"))
     bad += with_message(FOOTER, "msg_z", 10**6, {"role": "user"}, text("kept"), "[7]")
     store = store_at(database(tmp_path / "opencode.db", sql=bad))
-    lines = store.lines(choose(store, tmp_path, None).session)
+    lines = stored_lines(store, choose(store, tmp_path, None).session)
     assert lines[-3:-2] == [b"{no"]
     assert json.loads(lines[-2])["parts"][0]["text"] == "kept"
     assert lines[-1] == b"[7]"
@@ -334,7 +338,7 @@ def test_ids_of_a_tree_come_from_the_names_of_its_files(tmp_path: Path) -> None:
     store = store_at(tmp_path / "storage")
     # Messages come in the order of their times.
     assert words(store) == ["add a footer", "third", "Footer added.", "fourth"]
-    lines = store.lines(store.sessions()[0])
+    lines = stored_lines(store, store.sessions()[0])
     assert json.loads(lines[2])["id"] == "msg_b"
     assert json.loads(lines[2])["parts"][0]["id"] == "prt_b"
 
@@ -354,4 +358,49 @@ def test_a_session_of_a_tree_without_a_folder_has_that_of_its_project(tmp_path: 
         "ses_0",
         BEGAN,
     )
-    assert len(store.lines(one)) == 2
+    assert len(stored_lines(store, one)) == 2
+
+
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("UPDATE session SET title = 'by a writer'")
+print("open", flush=True)
+sys.stdin.read()
+connection.close()
+print("closed", flush=True)
+"""
+
+
+class Ended(Files):
+    """A disk on which the last writer ends behind a reader's last look at the index of the log."""
+
+    def __init__(self, writer: subprocess.Popen[bytes]) -> None:
+        self._writer = writer
+        self._looks = 0
+
+    def stat(self, path: Path) -> Any:
+        """Return the state of a file; let the writer end behind the second look at the index."""
+        found = super().stat(path)
+        self._looks += path.name.endswith("-shm")
+        if self._looks > 1 and self._writer.stdin is not None:
+            self._writer.stdin.close()
+            self._writer.stdin = None
+            assert self._writer.stdout is not None
+            assert self._writer.stdout.readline() == b"closed\n"
+        return found
+
+
+def test_a_writer_that_ends_before_its_reader_leaves_no_new_log(tmp_path: Path) -> None:
+    path = database(tmp_path / "opencode.db")
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"open\n"
+        log = path.with_name("opencode.db-wal")
+        content = log.read_bytes()
+        store = Database(path, Ended(writer))
+        assert store.sessions()[0].title == "by a writer"
+    # The reader kept the log where it was, and made none.
+    assert log.read_bytes() == content != b""
+    assert store.sessions()[0].title == "by a writer"

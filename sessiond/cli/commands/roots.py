@@ -40,11 +40,13 @@ def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) 
 
     A root is a folder whose sessions are listed, searched and watched beside your own. They are
     read and changed where they lie, in the format of their program, which can go on with them.
-    Nothing is copied, and a folder that is removed stays as it is. The files of Claude Code, Codex
-    and Gemini CLI are only read: `sessiond fork` makes a session of one that can be changed.
+    Nothing is copied, and a folder that is removed stays as it is. The files of Claude Code, Codex,
+    Gemini CLI and opencode are only read: `sessiond fork` makes a session of one that can be
+    changed.
 
-    The list shows the roots, then what is on this machine and no root, with the number of files
-    and their size. It looks at names and sizes and opens no file.
+    The list shows the roots, then what is on this machine and no root, with the number of sessions
+    and their size. It looks at names and sizes and opens no file but the databases of roots: `-`
+    stands for the sessions of a database that is no root.
     """
     if action == "list" and folder is not None:
         raise click.UsageError("a folder is to add or to remove: sessiond roots add FOLDER")
@@ -62,7 +64,7 @@ def _show(found: dict[str, Any]) -> None:
         say("no roots, and no folder of a known program on this machine")
         return
     rows = [
-        (one["kind"], one["path"], str(one["sessions"]), _size(one["bytes"]), _state(one))
+        (one["kind"], one["path"], _count(one["sessions"]), _size(one["bytes"]), _state(one))
         for one in found["roots"]
     ]
     table(("PROGRAM", "FOLDER", "SESSIONS", "SIZE", "STATE"), rows)
@@ -74,6 +76,10 @@ def _state(root: dict[str, Any]) -> str:
     if root["configured"]:
         return "in the configuration"
     return "added" if root["added"] else "found"
+
+
+def _count(sessions: int | None) -> str:
+    return "-" if sessions is None else str(sessions)
 
 
 def _size(count: float) -> str:

@@ -20,7 +20,7 @@ opencode.py     sessions of opencode: rows of a store
 opencode_lines.py   the lines that stand for these rows
 opencode_items.py   words, calls and results of one row
 
-A store of opencode has no lines of its own, so it is none of `AGENTS`, whose files are read in place.
+A store of opencode has no lines of its own: its sessions are known by their places, not by lines.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from msgspec import Struct
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading, is_claude_code
 from sessiond.dialects.agents.codex import CodexReading, is_codex
 from sessiond.dialects.agents.gemini_cli import GeminiCliReading, is_gemini_cli
+from sessiond.dialects.agents.opencode import OpencodeReading
 from sessiond.dialects.agents.reading import Reading
 from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.base import BadLine
@@ -62,6 +63,7 @@ AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
         Agent("claude-code", is_claude_code, ClaudeCodeReading, named_by_file=True),
         Agent("codex", is_codex, CodexReading),
         Agent("gemini-cli", is_gemini_cli, GeminiCliReading),
+        Agent("opencode", lambda _: False, OpencodeReading),
     )
 }
 

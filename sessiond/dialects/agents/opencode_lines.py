@@ -17,15 +17,29 @@ A message without the parts from a reverted one on comes again behind the revert
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from sessiond.dialects.agents.source_line import member, truth
-from sessiond.dialects.lenient_json import join, lenient, text
+from sessiond.dialects.lenient_json import is_null, join, lenient, text
 
-__all__ = ["StoredMessage", "StoredPart", "row_lines", "session_line", "session_lines"]
+__all__ = [
+    "StoredMessage",
+    "StoredPart",
+    "has_ended",
+    "is_answer",
+    "lines_of",
+    "revert_in",
+    "revert_lines",
+    "row_lines",
+    "session_line",
+    "session_lines",
+    "settled",
+]
+
+_RUNNING: Final = frozenset({"running", "streaming", "pending"})
 
 
 class StoredPart(Struct, frozen=True):
@@ -61,12 +75,37 @@ def session_line(columns: Mapping[str, Any]) -> bytes:
 
 def session_lines(columns: Mapping[str, Any], messages: Sequence[StoredMessage]) -> Iterator[bytes]:
     """Yield the lines of a session of version 1."""
-    first = session_line(columns)
-    yield first
+    yield session_line(columns)
     for message in messages:
         yield from _message_lines(message, message.parts)
-    revert = member(lenient(first), "revert")
-    message_id, part_id = text(revert.get("messageID")), text(revert.get("partID"))
+    yield from revert_lines(revert_in(columns), messages)
+
+
+def row_lines(columns: Mapping[str, Any], rows: Sequence[StoredMessage]) -> Iterator[bytes]:
+    """Yield the lines of a session of version 2."""
+    yield session_line(columns)
+    for row in rows:
+        yield from _row_lines(row)
+    yield from revert_lines(revert_in(columns), rows)
+
+
+def lines_of(message: StoredMessage) -> list[bytes]:
+    """Return the lines of one message, of either version."""
+    return list(_row_lines(message) if message.kind else _message_lines(message, message.parts))
+
+
+def revert_in(columns: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the ids of the message and of the part from which on a session was reverted."""
+    said = columns.get("revert")
+    found = lenient(said.encode(errors="replace")) if isinstance(said, str) else {}
+    return text(found.get("messageID")), text(found.get("partID"))
+
+
+def revert_lines(
+    revert: tuple[str | None, str | None], messages: Sequence[StoredMessage]
+) -> Iterator[bytes]:
+    """Yield the lines of a revert; none if its message is none of these."""
+    message_id, part_id = revert
     reverted = next((one for one in messages if one.id == message_id), None)
     if reverted is None:
         return
@@ -76,22 +115,54 @@ def session_lines(columns: Mapping[str, Any], messages: Sequence[StoredMessage])
         yield from _message_lines(reverted, reverted.parts[: ids.index(part_id)])
 
 
-def row_lines(columns: Mapping[str, Any], rows: Sequence[StoredMessage]) -> Iterator[bytes]:
-    """Yield the lines of a session of version 2."""
-    first = session_line(columns)
-    yield first
-    for row in rows:
-        data = lenient(row.data)
-        if not data:
-            yield bytes(_flat(row.data))
-            continue
-        members = {"kind": _encoded(row.kind), "seq": _encoded(row.seq)}
-        if row.kind == "compaction" and "tokens" in data:
-            yield _line("usage", row, data, {})
-        yield _line("row", row, data, members)
-    message_id = text(member(lenient(first), "revert").get("messageID"))
-    if any(row.id == message_id for row in rows):
-        yield join({"type": _encoded("revert"), "message_id": _encoded(message_id)})
+# -- messages that may change ---------------------------------------------------------------------
+
+
+def settled(message: StoredMessage) -> StoredMessage:
+    """Return a message without what opencode notes there later, and no model sees.
+
+    A prompt gets a list of the changed files once its answer is there.
+    """
+    if message.kind or b'"summary"' not in message.data:
+        return message
+    data = lenient(message.data)
+    if text(data.get("role")) != "user":
+        return message
+    data.pop("summary", None)
+    return structs.replace(message, data=join(data))
+
+
+def is_answer(message: StoredMessage) -> bool:
+    """Return whether a message is an answer of the model."""
+    return (message.kind or text(lenient(message.data).get("role"))) == "assistant"
+
+
+def has_ended(message: StoredMessage) -> bool:
+    """Return whether opencode has written all of a message.
+
+    An answer grows in its place, and a prompt gets its parts one after the other.
+    """
+    data = lenient(message.data)
+    if is_answer(message):
+        is_told = not is_null(member(data, "time").get("completed"))
+        return is_told or not is_null(data.get("error"))
+    if message.kind:
+        return text(data.get("status")) not in _RUNNING
+    return bool(message.parts) or not data
+
+
+# -- one message ----------------------------------------------------------------------------------
+
+
+def _row_lines(row: StoredMessage) -> Iterator[bytes]:
+    """Yield the lines of one row of version 2; what is no JSON object is a line as it is."""
+    data = lenient(row.data)
+    if not data:
+        yield bytes(_flat(row.data))
+        return
+    if row.kind == "compaction" and "tokens" in data:
+        yield _line("usage", row, data, {})
+    yield _line("row", row, data, {"kind": _encoded(row.kind), "seq": _encoded(row.seq)})
 
 
 def _message_lines(message: StoredMessage, parts: Sequence[StoredPart]) -> Iterator[bytes]:

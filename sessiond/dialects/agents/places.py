@@ -1,7 +1,8 @@
 """Places of other agents' session files: where they lie, and which names are sessions.
 
 Law: pure, and one row of `AGENT_PLACES` for each agent. A place in a folder is the tuple of the names
-that lead there from the agent's folder; the row says which folders and which files count.
+that lead there from the agent's folder; the row says which folders and which files count. A session
+of opencode is a row of a database: the place of the row is that of the database and the session's id.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["AGENT_PLACES", "AgentPlaces", "agent_places", "preference"]
+__all__ = ["AGENT_PLACES", "DATABASE_SUFFIX", "AgentPlaces", "agent_places", "preference"]
 
 Environ = Mapping[str, str]
 Parts = tuple[str, ...]
@@ -20,6 +21,10 @@ _UUID_CHARS: Final = 36
 _HEX: Final = frozenset("0123456789abcdefABCDEF-")
 _DAY_LEVELS: Final = 3
 _ROLLOUT: Final = "rollout-"
+_ROW: Final = "ses_"
+
+DATABASE_SUFFIX: Final = ".db"
+"""Ending of a database, which stands for a folder: its sessions are the files there."""
 
 
 class AgentPlaces(Struct, frozen=True):
@@ -31,6 +36,8 @@ class AgentPlaces(Struct, frozen=True):
     """True for a folder below such a folder that may lead to sessions."""
     is_session: Callable[[Parts], bool]
     """True for a file that may be a session."""
+    has_databases: bool = False
+    """True if a database is such a folder, whose sessions are its rows."""
 
 
 def agent_places(kind: str) -> AgentPlaces | None:
@@ -42,7 +49,7 @@ def preference(folder: str, name: str) -> tuple[bool, tuple[int, ...], str]:
     """Return a key by which the file sorts first that has most of a session.
 
     Codex goes on in new segments, moves sessions into an archive, and compresses old ones. Gemini CLI
-    goes on with a session of an older version in a new file.
+    and opencode go on with a session of an older version in a new place.
     """
     is_old = folder == "archived_sessions" or name.endswith((".zst", ".json"))
     letters = map(ord, name) if name.startswith(_ROLLOUT) else ()
@@ -122,8 +129,45 @@ def _is_gemini_session(parts: Parts) -> bool:
             return False
 
 
+# -- opencode --------------------------------------------------------------------------------------
+
+
+def _opencode_homes(environ: Environ, home: str) -> Sequence[str]:
+    return [f"{environ.get('XDG_DATA_HOME') or f'{home}/.local/share'}/opencode"]
+
+
+def _is_opencode_folder(parts: Parts) -> bool:
+    match parts:
+        case (name,):
+            return name in {"storage", "session"} or name.endswith(DATABASE_SUFFIX)
+        case ("storage", "session") | ("session", _) | ("storage", "session", _):
+            return True
+        case _:
+            return False
+
+
+def _is_opencode_session(parts: Parts) -> bool:
+    match parts:
+        case (name,):
+            # The root may be the database itself.
+            return _is_row(name)
+        case (database, name) if database.endswith(DATABASE_SUFFIX):
+            return _is_row(name)
+        case (*_, "session", _, name):
+            return name.startswith(_ROW) and name.endswith(".json")
+        case _:
+            return False
+
+
+def _is_row(name: str) -> bool:
+    return name.startswith(_ROW) and "." not in name
+
+
 AGENT_PLACES: Final[Mapping[str, AgentPlaces]] = {
     "claude-code": AgentPlaces(_claude_homes, _is_claude_folder, _is_claude_session),
     "codex": AgentPlaces(_codex_homes, _is_codex_folder, _is_codex_session),
     "gemini-cli": AgentPlaces(_gemini_homes, _is_gemini_folder, _is_gemini_session),
+    "opencode": AgentPlaces(
+        _opencode_homes, _is_opencode_folder, _is_opencode_session, has_databases=True
+    ),
 }

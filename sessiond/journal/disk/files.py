@@ -133,6 +133,17 @@ class Files:
             return False
         return True
 
+    def share(self, fd: int, start: int, count: int) -> bool:
+        """Lock bytes of a file as one of several readers; return False if a writer has locked them.
+
+        The lock is the process's: any descriptor of the file that is closed ends the lock.
+        """
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, count, start)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
     def locked_by(self, fd: int) -> int | None:
         """Return the pid of the process that has locked the file; None if that is unknown."""
         try:

@@ -15,7 +15,7 @@ from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
-from sessiond.service.files.agents.opencode_store import Chosen, choose, found_store
+from sessiond.service.files.agents.opencode.store import Chosen, choose, found_store
 from sessiond.service.files.importing import (
     ImportReport,
     read_import,

@@ -1,7 +1,8 @@
 """Changes of files as Linux reports them: no wake-up while no file changes.
 
 A watch is on the file, not on its name: it follows a file that is moved. A file that takes its
-place is another file, for which the receiver of the notice makes a new watch.
+place is another file, for which the receiver of the notice makes a new watch. Sessions of one database
+have one watch of the system, on the folder of the database.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import anyio
 
-from sessiond.journal.disk.files import Files
 from sessiond.limits import WATCH_POLL_SECONDS, WATCH_SECONDS
 from sessiond.service.external.folder_notices import FolderNotices, InotifyFolders
 from sessiond.service.external.inotify_events import (
@@ -27,7 +28,14 @@ from sessiond.service.external.inotify_events import (
     OVERFLOW,
     events_in,
 )
-from sessiond.service.external.watcher import Changed, PathOf, PollingWatcher, Watch, Watcher
+from sessiond.service.external.watcher import (
+    Changed,
+    Looks,
+    PathOf,
+    PollingWatcher,
+    Watch,
+    Watcher,
+)
 from sessiond.system import SYSTEM
 
 __all__ = ["InotifyWatcher", "best_watcher"]
@@ -35,16 +43,26 @@ __all__ = ["InotifyWatcher", "best_watcher"]
 _READ_BYTES: Final = 64 * 1024
 
 
-def best_watcher(files: Files, report: Callable[[str], None]) -> Watcher:
+Watched = Callable[[Path], Path]
+"""Returns the file or folder whose changes tell of changes of the session at a path."""
+
+
+def _itself(path: Path) -> Path:
+    return path
+
+
+def best_watcher(
+    paths: Looks, report: Callable[[str], None], watched: Watched = _itself
+) -> Watcher:
     """Return inotify if the system has it, else polling.
 
     `report` gets the reason for polling in a few words, once.
     """
-    looking = PollingWatcher(files)
+    looking = PollingWatcher(paths)
     if not SYSTEM.has_inotify:
         return looking
     try:
-        return InotifyWatcher(looking, report)
+        return InotifyWatcher(looking, report, watched)
     except OSError as error:
         report(f"session files are polled twice a second: inotify: {error.strerror}")
         return looking
@@ -58,13 +76,18 @@ class _Told:
         self._number = number
 
     def end(self) -> None:
-        self._inotify.forget(self._number)
+        self._inotify.forget(self._number, self)
 
 
 class InotifyWatcher:
     """Descriptor that watches all files; files that cannot be watched are polled. Raises OSError."""
 
-    def __init__(self, looking: PollingWatcher, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        looking: PollingWatcher,
+        report: Callable[[str], None],
+        watched: Watched = _itself,
+    ) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._call(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self.folders: FolderNotices = InotifyFolders(report)
@@ -72,7 +95,9 @@ class InotifyWatcher:
         self._report = report
         self._full = False
         self._failed = False
-        self._told: dict[int, Changed] = {}
+        self._watched = watched
+        # The watches of the system, each with its receivers.
+        self._told: dict[int, dict[_Told, Changed]] = {}
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
         """Watch a file as `Watcher` says. A missing file, or one over the system's limit, is polled."""
@@ -82,7 +107,9 @@ class InotifyWatcher:
                 raise FileNotFoundError(errno.ENOENT, "the session has no path")
             mask = MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF
             number = self._call(
-                self._libc.inotify_add_watch(self._fd, os.fsencode(name), ctypes.c_uint32(mask))
+                self._libc.inotify_add_watch(
+                    self._fd, os.fsencode(self._watched(name)), ctypes.c_uint32(mask)
+                )
             )
         except OSError as error:
             if error.errno == errno.ENOSPC and not self._full:
@@ -91,12 +118,15 @@ class InotifyWatcher:
                     "fs.inotify.max_user_watches files are watched; further session files are polled"
                 )
             return self._looking.watch(path, changed)
-        self._told[number] = changed
-        return _Told(self, number)
+        told = _Told(self, number)
+        self._told.setdefault(number, {})[told] = changed
+        return told
 
-    def forget(self, number: int) -> None:
+    def forget(self, number: int, told: _Told) -> None:
         """End the calls for this watch."""
-        if self._told.pop(number, None) is not None:
+        receivers = self._told.get(number, {})
+        if receivers.pop(told, None) is not None and not receivers:
+            del self._told[number]
             # No check of the result: the file may be gone, and the watch with it.
             self._libc.inotify_rm_watch(self._fd, number)
 
@@ -142,17 +172,16 @@ class InotifyWatcher:
             if mask & OVERFLOW:
                 # Events were lost: every file may have changed.
                 return self._all
-            changed = self._told.get(number)
-            if changed is not None:
+            for changed in self._told.get(number, {}).values():
                 masks[changed] = masks.get(changed, 0) | mask
-                if mask & IGNORED:
-                    # The system may reuse the number for another file.
-                    del self._told[number]
+            if mask & IGNORED:
+                # The system may reuse the number for another file.
+                self._told.pop(number, None)
         return [(changed, bool(mask & ~MODIFY)) for changed, mask in masks.items()]
 
     @property
     def _all(self) -> list[tuple[Changed, bool]]:
-        return [(changed, True) for changed in self._told.values()]
+        return [(changed, True) for each in self._told.values() for changed in each.values()]
 
     @staticmethod
     def _call(result: int) -> int:

@@ -19,15 +19,32 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import FileStat
 from sessiond.limits import WATCH_POLL_SECONDS
 from sessiond.service.external.folder_notices import NO_NOTICES, FolderNotices
 
-__all__ = ["NO_WATCH", "Changed", "PathOf", "PollingWatcher", "Unwatched", "Watch", "Watcher"]
+__all__ = [
+    "NO_WATCH",
+    "Changed",
+    "Looks",
+    "PathOf",
+    "PollingWatcher",
+    "Unwatched",
+    "Watch",
+    "Watcher",
+]
 
 Changed = Callable[[bool], None]
 """Called on the loop; True if the path may have another file now, or none."""
 PathOf = Callable[[], Path | None]
+
+
+class Looks(Protocol):
+    """Source of the states of files: `Files`, or `Paths`."""
+
+    def stat(self, path: Path) -> FileStat:
+        """Return the state of a file. Raises OSError."""
+        ...
 
 
 class Watch(Protocol):
@@ -89,8 +106,8 @@ class PollingWatcher:
 
     folders = NO_NOTICES
 
-    def __init__(self, files: Files, seconds: float = WATCH_POLL_SECONDS) -> None:
-        self._files = files
+    def __init__(self, paths: Looks, seconds: float = WATCH_POLL_SECONDS) -> None:
+        self._paths = paths
         self._seconds = seconds
         self._looked: dict[_Looked, None] = {}
         self._wanted = anyio.Event()
@@ -121,7 +138,7 @@ class PollingWatcher:
 
     def _look_at(self, path: Path | None) -> _Seen:
         try:
-            found = self._files.stat(path) if path is not None else None
+            found = self._paths.stat(path) if path is not None else None
         except OSError:
             found = None
         if found is None:

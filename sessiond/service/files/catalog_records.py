@@ -19,10 +19,11 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
 from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
 from sessiond.errors import StorageError
-from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.files import FileStat
 from sessiond.journal.store import SessionLog
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import derive_session_id, is_session_id
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
@@ -48,9 +49,9 @@ def snapshot(opened: OpenSession) -> Snapshot:
 class CatalogRecords:
     """The catalog in terms of sessions. Blocking, for worker threads."""
 
-    def __init__(self, catalog: Catalog, files: Files, new_epoch: Callable[[], str]) -> None:
+    def __init__(self, catalog: Catalog, paths: Paths, new_epoch: Callable[[], str]) -> None:
         self.catalog = catalog
-        self._files = files
+        self._paths = paths
         self._new_epoch = new_epoch
 
     def known(self, session_id: str) -> Known | None:
@@ -113,7 +114,7 @@ class CatalogRecords:
 
     def _may_exist(self, path: str) -> bool:
         try:
-            return self._files.exists(path)
+            return self._paths.exists(path)
         except OSError:
             return True
 
@@ -194,7 +195,7 @@ class CatalogRecords:
         if journal.path is None:
             return NOTHING
         try:
-            found = fingerprint_of(self._files.stat(journal.path))
+            found = fingerprint_of(self._paths.stat(journal.path))
         except OSError:
             return NOTHING
         # A change in place is not in the index, so the file has to be read.

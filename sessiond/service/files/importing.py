@@ -33,7 +33,7 @@ from sessiond.model.problems import Problem
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.found import AgentSession, found_agent
 from sessiond.service.files.agents.neighbours import beside
-from sessiond.service.files.agents.opencode_store import Chosen
+from sessiond.service.files.agents.opencode.store import Chosen, stored_lines
 from sessiond.service.files.agents.source import AgentLog, Beside, Report
 from sessiond.service.files.documents.found import (
     FoundDocument,
@@ -103,7 +103,9 @@ def read_stored(chosen: Chosen, path: Path, parent_id: str | None) -> ImportSour
     Raises SessionCorrupt, StorageError, TooLarge.
     """
     name = str(path)
-    log = AgentLog(name, chosen.store.lines(chosen.session), b"", Beside(parent_id=parent_id))
+    log = AgentLog(
+        name, stored_lines(chosen.store, chosen.session), b"", Beside(parent_id=parent_id)
+    )
     return ImportSource(name, [], b"", agent=AgentSession("opencode", log))
 
 

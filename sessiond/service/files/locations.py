@@ -26,6 +26,7 @@ from sessiond.journal.trash.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
 from sessiond.service.files.agents.in_place import AgentFiles
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.kept_index import KeptIndexes
@@ -51,7 +52,9 @@ class SessionFiles:
         *,
         roots: Roots,
         agents: AgentFiles,
+        paths: Paths,
     ) -> None:
+        self._paths = paths
         self._roots = roots
         self._agents = agents
         self.trash = Trash(layout, files)
@@ -88,7 +91,7 @@ class SessionFiles:
             if known is not None:
                 path = Path(known.path)
                 with telling("look for", path):
-                    found = [path] if self._files.exists(path) else []
+                    found = [path] if self._paths.exists(path) else []
                 if found and self._is_taken_over(known):
                     return []
         return found
@@ -130,7 +133,7 @@ class SessionFiles:
         """
         path = self.require(session_id)
         with telling("look at", path):
-            return self._files.stat(path).st_mtime_ns
+            return self._paths.stat(path).st_mtime_ns
 
     # -- the archive -----------------------------------------------------------------
 
@@ -228,7 +231,7 @@ class SessionFiles:
     def _leads_nowhere(self, path: Path) -> bool:
         """Return whether the name is a link to nothing. Raises StorageError."""
         with telling("look at", path):
-            return is_taken(self._files, path) and not self._files.exists(path)
+            return is_taken(self._files, path) and not self._paths.exists(path)
 
     def require_elsewhere(self, session_id: str) -> None:
         """Raise InvalidParams for a session inside the profile.

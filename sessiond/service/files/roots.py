@@ -49,6 +49,12 @@ class Root(Struct, frozen=True):
         """True if the files are an agent's, which are only read."""
         return agent_places(self.kind) is not None
 
+    @property
+    def has_databases(self) -> bool:
+        """True if sessions may be rows of databases."""
+        places = agent_places(self.kind)
+        return places is not None and places.has_databases
+
     def leads_to(self, parts: tuple[str, ...]) -> bool:
         """Return whether a folder below may have session files; `parts` lead there from the root."""
         if parts[-1].startswith("."):

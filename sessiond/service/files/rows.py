@@ -14,6 +14,7 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
 from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
+from sessiond.service.files.agents.opencode.places import stored_place
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords, snapshot, unseen
 from sessiond.service.files.crash_recovery import judge_tail
@@ -73,7 +74,7 @@ class Rows:
         Raises NothingSaid for a file in an agent's root that is no session yet. Outside the agents' roots
         nearly all files are a dialect's, so these cost one opening.
         """
-        is_agents = self._roots.agent_at(path)
+        is_agents = stored_place(path) is not None or self._roots.agent_at(path)
         found = self._agents.recognise(path) if is_agents else None
         if found is None:
             try:

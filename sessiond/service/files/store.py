@@ -30,6 +30,7 @@ from sessiond.model.ids import is_session_id
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
 from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.assembly import Assembly
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.checks import Checks
@@ -65,7 +66,8 @@ class Store:
         self.memory = MemoryBudget()
         self.catalog = Catalog(layout.catalog, environment.report_trouble)
         self.texts = TextIndex(layout.search, environment.report_trouble)
-        self.records = CatalogRecords(self.catalog, files, environment.new_epoch)
+        self.paths = Paths(files)
+        self.records = CatalogRecords(self.catalog, self.paths, environment.new_epoch)
         self.indexes = KeptIndexes(layout, files)
         self.roots = Roots(layout, files, environment.report_trouble)
         self.agents = AgentFiles(files, layout.pending)
@@ -77,6 +79,7 @@ class Store:
             environment,
             roots=self.roots,
             agents=self.agents,
+            paths=self.paths,
         )
         self._assembly = Assembly(layout, files, self.records, environment, roots=self.roots)
         self.rows = Rows(

@@ -83,6 +83,7 @@ class FolderScanner:
         self._notices = notices
         self._layout = store.layout
         self._files = store.files
+        self._paths = store.paths
         self._monotonic = monotonic
         self._is_open = is_open
         self._catalog = store.catalog
@@ -92,7 +93,7 @@ class FolderScanner:
 
     def _forget(self) -> None:
         self._claims = FileIndex(self._layout)
-        self.root_folders = RootFolders(self._files, self._roots, self._notices, self._monotonic)
+        self.root_folders = RootFolders(self._paths, self._roots, self._notices, self._monotonic)
         self._listed_roots: tuple[Root, ...] | None = None
         """The roots of the last scan; None while the catalog was not asked."""
         self._known_at: dict[str, str] = {}
@@ -338,7 +339,7 @@ class FolderScanner:
     def _is_linked(self, path: Path) -> bool:
         """Return whether a file of a root is a link to a file that is listed where it lies."""
         try:
-            if not stat.S_ISLNK(self._files.lstat(path).st_mode):
+            if not stat.S_ISLNK(self._paths.lstat(path).st_mode):
                 return False
         except OSError:
             return False
@@ -350,7 +351,7 @@ class FolderScanner:
         # `meet` may add files meanwhile.
         for path, session_id in list(self._elsewhere.items()):
             try:
-                found = fingerprint_of(self._files.stat(Path(path)))
+                found = fingerprint_of(self._paths.stat(Path(path)))
             except OSError:
                 found = None
             if self._seen.get(path) != found:
@@ -438,7 +439,7 @@ class FolderScanner:
         """Return the new row of a session, if it needs one, and the mark recorded before."""
         known = self._store.records.known(session_id)
         path, others = self._claims.of(session_id)
-        if path is not None and others and self._files.exists(Path(path)):
+        if path is not None and others and self._paths.exists(Path(path)):
             # A file that is gone moved between the looks at two folders, so there is no duplicate.
             for other in () if self._roots.agent_at(Path(path)) else others:
                 self._unreadable[other] = f"has the same session id as {Path(path).name}"
@@ -468,7 +469,7 @@ class FolderScanner:
         if path in self._left:
             return False
         try:
-            return self._files.exists(path)
+            return self._paths.exists(path)
         except OSError:
             # A root that cannot be read has no sessions; a profile that cannot be read is an error.
             if self._roots.holds(Path(path)):
@@ -496,12 +497,12 @@ class FolderScanner:
         return self._is_open(session_id) and self._layout.find(self._files, session_id) is not None
 
     def _path_elsewhere(self, known: Known) -> str | None:
-        if known.path in self._elsewhere and self._files.exists(known.path):
+        if known.path in self._elsewhere and self._paths.exists(known.path):
             return known.path
         return None
 
     def _read(self, session_id: str, path: Path, known: Known | None) -> Stored | None:
-        found = fingerprint_of(self._files.stat(path))
+        found = fingerprint_of(self._paths.stat(path))
         row: Stored | None = None
         if known is not None and known.listed and known.fingerprint == found:
             if known.path != str(path):

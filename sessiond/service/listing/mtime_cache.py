@@ -8,13 +8,26 @@ lies behind that tick.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
 
 __all__ = ["FolderLook", "MtimeCache"]
+
+
+class Times(Protocol):
+    """Source of the times of folders: `Files`, or `Paths`."""
+
+    def now(self) -> float:
+        """Return the clock of the times."""
+        ...
+
+    def stat(self, path: Path) -> FileStat:
+        """Return the state of a folder. Raises OSError."""
+        ...
 
 
 class FolderLook(Struct, frozen=True):
@@ -29,7 +42,7 @@ class FolderLook(Struct, frozen=True):
 class MtimeCache:
     """The folders whose names cannot have changed since they were looked at."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Times) -> None:
         self._files = files
         self._settled: dict[Path, tuple[int, int]] = {}
 

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.files import FileStat
 from sessiond.limits import ROOT_SCAN_SECONDS
 from sessiond.service.external.folder_notices import FolderNotices, Told
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.roots import Root, Roots
 from sessiond.service.listing.mtime_cache import MtimeCache
 
@@ -77,7 +78,7 @@ class RootFolders:
 
     def __init__(
         self,
-        files: Files,
+        paths: Paths,
         roots: Roots,
         notices: FolderNotices,
         monotonic: Callable[[], float],
@@ -85,11 +86,11 @@ class RootFolders:
         self.troubles: dict[str, str] = {}
         """Reasons why folders could not be read, by path."""
         self.folders: set[Path] = set()
-        self._files = files
+        self._paths = paths
         self._roots = roots
         self._notices = notices
         self._monotonic = monotonic
-        self._mtimes = MtimeCache(files)
+        self._mtimes = MtimeCache(paths)
         self._looked_at: tuple[Root, ...] = ()
         # The folders directly below each folder, by the name that leads there.
         self._below: dict[Path, dict[str, Path]] = {}
@@ -153,7 +154,7 @@ class RootFolders:
             self._notices.watch(folder)
         mark = self._mtimes.look(folder)
         try:
-            found = self._files.stats(folder)
+            found = self._paths.stats(folder)
             self.troubles.pop(str(folder), None)
         except OSError as error:
             found = {}
@@ -166,7 +167,7 @@ class RootFolders:
         found: dict[str, FileStat] = {}
         for name in names:
             try:
-                found[name] = self._files.stat(folder / name)
+                found[name] = self._paths.stat(folder / name)
             except OSError:
                 continue
         return _Found(found, names)

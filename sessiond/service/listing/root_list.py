@@ -36,7 +36,8 @@ class RootInfo(Struct, frozen=True, kw_only=True):
 
     path: str
     kind: str
-    sessions: int
+    sessions: int | None
+    """Number of files that may be sessions; None where a database is no root, so is not opened."""
     bytes: int
     added: bool
     configured: bool
@@ -95,7 +96,7 @@ class RootList:
                 raise InvalidParams(text, path="kind")
             return
         try:
-            self._store.files.listdir(Path(real))
+            self._store.paths.listdir(Path(real))
         except OSError as error:
             text = f"the folder cannot be listed: {error.strerror}"
             raise InvalidParams(text, path="path") from error
@@ -149,47 +150,57 @@ class RootList:
             names = [""]
             if star:
                 try:
-                    names = sorted(self._store.files.listdir(Path(before)))
+                    names = sorted(self._store.paths.listdir(Path(before)))
                 except OSError:
                     continue
             for name in names:
                 real = os.path.realpath(f"{before}/{name}/{behind}" if star else home.folder)
-                if self._store.files.exists(real) and printable(real) == real:
+                if self._store.paths.exists(real) and printable(real) == real:
                     yield kind, real
 
     def _info(self, root: Root, *, added: bool) -> RootInfo:
         count = size = 0
+        has_unread = False
         reason: str | None = None
         try:
-            for _, found in self._files_in(root):
+            for _, found in self._files_in(root, is_root=added):
                 count += 1
                 size += found.st_size
+            databases = (
+                self._store.paths.database_bytes(Path(root.path)) if root.has_databases else 0
+            )
+            size += databases
+            has_unread = databases > 0 and not added
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
         return RootInfo(
             path=printable(root.path),
             kind=root.kind,
-            sessions=count,
+            sessions=None if has_unread else count,
             bytes=size,
             added=added,
             configured=root.configured,
             reason=reason,
         )
 
-    def _files_in(self, root: Root, *parts: str) -> Iterator[tuple[Path, FileStat]]:
+    def _files_in(
+        self, root: Root, *parts: str, is_root: bool = True
+    ) -> Iterator[tuple[Path, FileStat]]:
         """Yield the session files of a root by their names, from the folder to which `parts` lead.
 
-        Raises OSError for the folder itself; a folder below that cannot be read has no files.
+        Databases are opened in a root alone. Raises OSError for the folder itself; a folder below that
+        cannot be read has no files.
         """
         folder = Path(root.path, *parts)
-        for name, found in self._store.files.stats(folder).items():
+        looks = self._store.paths if is_root else self._store.files
+        for name, found in looks.stats(folder).items():
             inner = (*parts, name)
             if not stat.S_ISDIR(found.st_mode):
                 if root.has_session(inner):
                     yield folder / name, found
             elif root.leads_to(inner) and not self._is_own(folder / name):
                 with suppress(OSError):
-                    yield from self._files_in(root, *inner)
+                    yield from self._files_in(root, *inner, is_root=is_root)
 
     def _is_own(self, folder: Path) -> bool:
         return self._store.roots.is_own(os.path.realpath(folder))

@@ -91,7 +91,7 @@ class Search:
         if indexed is None or indexed.epoch != known.mark.epoch:
             return False
         if self._roots.agent_at(Path(known.path)):
-            return indexed.end == known.fingerprint.size
+            return indexed.end == _end_of(known)
         return indexed.seq == known.mark.seen_seq
 
     def _add(self, known: Known) -> None:
@@ -136,7 +136,12 @@ class Search:
                 # Only the last batch says that the file was read to its end.
                 yield Indexed(known.mark.epoch, seq, 0), texts
                 texts, chars = [], 0
-        yield Indexed(known.mark.epoch, max(seq, behind), known.fingerprint.size), texts
+        yield Indexed(known.mark.epoch, max(seq, behind), _end_of(known)), texts
+
+
+def _end_of(known: Known) -> int:
+    """Return a number that grows with another agent's file; a row of a database has a time alone."""
+    return known.fingerprint.size or known.fingerprint.mtime_ns
 
 
 class _Changed(Exception):

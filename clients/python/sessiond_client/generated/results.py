@@ -1130,7 +1130,7 @@ class Root(Struct, frozen=True):
 
     path: str
     kind: str
-    sessions: int = 0
+    sessions: int | None = None
     bytes: int = 0
     added: bool = False
     configured: bool = False

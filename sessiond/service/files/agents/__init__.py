@@ -9,12 +9,7 @@ joining.py      native lines of an open session
 compressed.py   files that Codex has compressed
 codex.py        rollouts of Codex: a list of items
 gemini_cli.py   sessions of Gemini CLI: a log of operations on a list
-opencode.py     sessions of opencode: rows of a store
-opencode_store.py     the store at a path, and the choice of a session
-opencode_database.py  a store that is a database
-opencode_tables.py    the tables of such a database
-opencode_tree.py      a store that is a tree of files
-opencode_rows.py      a session as its store names it
+opencode/       sessions of opencode: rows of a store
 neighbours.py   what the files beside a file say of its session
 source.py       the lines of a file, and what of them has no place in a copy
 writing.py      entries in their places, as native lines

@@ -15,7 +15,7 @@ from sessiond.service.files.agents.claude_code import claude_code, claude_code_l
 from sessiond.service.files.agents.codex import codex, codex_left_out
 from sessiond.service.files.agents.copied import LeftOut
 from sessiond.service.files.agents.gemini_cli import gemini_cli, gemini_cli_left_out
-from sessiond.service.files.agents.opencode import opencode, opencode_left_out
+from sessiond.service.files.agents.opencode.copies import opencode, opencode_left_out
 from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation, native_lines
 

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
+from sessiond.dialects.agents.opencode import AGENT as OPENCODE
 from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.base import BadLine
@@ -30,7 +31,11 @@ from sessiond.journal.store import Replaced
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
+from sessiond.model.times import rfc3339
 from sessiond.service.files.agents.neighbours import ThreadNames, beside, spans_before
+from sessiond.service.files.agents.opencode.places import stored_place
+from sessiond.service.files.agents.opencode.rows import StoredSession
+from sessiond.service.files.agents.opencode.source import StoreSource, first_line_of, title_of
 from sessiond.service.files.agents.source import BASE_IS_MISSING
 from sessiond.service.files.agents.sources import open_fork, open_sample, open_source
 from sessiond.service.files.indexer import Indexer
@@ -65,6 +70,9 @@ class AgentFiles:
 
     def recognise(self, path: Path) -> AgentFile | None:
         """Return the file as another agent's; None for any other file. Raises StorageError."""
+        stored = self._stored(path)
+        if stored is not None:
+            return stored
         with _telling("read", path):
             source, _ = open_sample(self._files, path)
             try:
@@ -78,6 +86,43 @@ class AgentFiles:
         if agent is None:
             return None
         return AgentFile(path, agent.name, first, self._header(path, agent, lines))
+
+    def _stored(self, path: Path) -> AgentFile | None:
+        """Return the session of a store that has this place; None for any other path."""
+        place = stored_place(path)
+        with _telling("read", path):
+            store = None if place is None else place.open(self._files)
+            if place is None or store is None:
+                return None
+            contents = store.contents(place.session_id)
+            if contents is None:
+                raise FileNotFoundError(errno.ENOENT, "the store has no such session")
+        session = contents.session
+        header = Header(
+            id=session.id,
+            timestamp=rfc3339(session.time_created),
+            cwd=session.directory,
+            agent=OPENCODE,
+            title=title_of(session),
+            lineage=_lineage_of(session),
+        )
+        return AgentFile(path, OPENCODE, first_line_of(session), header)
+
+    def _source(self, path: Path) -> LineSource:
+        """Return the lines of a session's own file. Raises OSError, StorageError."""
+        return self._of_store(path, is_sample=False) or open_source(self._files, path)
+
+    def _sample(self, path: Path) -> tuple[LineSource, bool]:
+        """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
+        stored = self._of_store(path, is_sample=True)
+        return open_sample(self._files, path) if stored is None else (stored, stored.is_part)
+
+    def _of_store(self, path: Path, *, is_sample: bool) -> StoreSource | None:
+        place = stored_place(path)
+        store = None if place is None else place.open(self._files)
+        if place is None or store is None:
+            return None
+        return StoreSource(store, place.session_id, path, self._files, is_sample=is_sample)
 
     def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
         reading = agent.reading()
@@ -99,8 +144,8 @@ class AgentFiles:
 
     def open(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer]:
         """Return the log of a file, and its index. Raises StorageError."""
-        with telling("open", found.path):
-            source = open_source(self._files, found.path)
+        with _telling("open", found.path):
+            source = self._source(found.path)
         return self._read(found, source, self._folder, session_id)
 
     def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
@@ -108,14 +153,14 @@ class AgentFiles:
 
         Raises StorageError.
         """
-        with telling("open", found.path):
-            source, is_part = open_sample(self._files, found.path)
+        with _telling("open", found.path):
+            source, is_part = self._sample(found.path)
         return *self._read(found, source, None, session_id), is_part
 
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
         with _telling("read", found.path):
-            source, _ = self._whole(found, open_source(self._files, found.path))
+            source, _ = self._whole(found, self._source(found.path))
             try:
                 yield from _entries(source, found)
             finally:
@@ -126,7 +171,7 @@ class AgentFiles:
         indexer = Indexer(found.path)
         indexer.begin_as(found.dialect, found.header)
         with _telling("read", found.path):
-            source, is_whole = self._whole(found, open_source(self._files, found.path))
+            source, is_whole = self._whole(found, self._source(found.path))
             try:
                 for seq, line in _entries(source, found):
                     indexer.visit(seq, line)
@@ -216,7 +261,17 @@ def _session_id(path: Path, agent: Agent, origin: Origin) -> str:
 def _lineage(path: Path, origin: Origin) -> Raw | UnsetType:
     # Gemini CLI names the parent only by the folder of a subagent's file.
     parent_id = origin.parent_id or (path.parent.name if origin.is_subagent else None)
-    if parent_id is None:
+    return _encoded_lineage(parent_id, is_subagent=origin.is_subagent)
+
+
+def _lineage_of(session: StoredSession) -> Raw | UnsetType:
+    forked = session.columns.get("fork_session_id")
+    parent_id = session.parent_id or (forked if isinstance(forked, str) else None)
+    return _encoded_lineage(parent_id, is_subagent=session.parent_id is not None)
+
+
+def _encoded_lineage(parent_id: str | None, *, is_subagent: bool) -> Raw | UnsetType:
+    if not parent_id:
         return UNSET
-    lineage = Lineage(parent_id=parent_id, subagent=origin.is_subagent)
+    lineage = Lineage(parent_id=parent_id, subagent=is_subagent)
     return Raw(msgspec.json.encode(lineage))

@@ -1,13 +1,13 @@
-"""A session of opencode as its store names it, before its messages are read."""
+"""Sessions of opencode as their store names them, before their messages are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["COLUMNS", "StoredSession", "session_of"]
+__all__ = ["COLUMNS", "Contents", "MessageMark", "StoreState", "StoredSession", "session_of"]
 
 COLUMNS: Final = (
     *("id", "project_id", "parent_id", "fork_session_id", "fork_message_id", "slug", "directory"),
@@ -28,6 +28,36 @@ class StoredSession(Struct, frozen=True):
     time_created: int
     time_updated: int
     columns: Mapping[str, Any]
+
+
+class StoreState(Struct, frozen=True):
+    """The state of the files that a session is in; `mtime_ns` is the newest of their times."""
+
+    facts: tuple[int, ...]
+    mtime_ns: int
+
+
+class MessageMark(Struct, frozen=True):
+    """A message by its id, and what a change of the message changes: times in milliseconds."""
+
+    id: str
+    time_updated: int
+    parts: int = 0
+    parts_updated: int = 0
+
+    @property
+    def changed_at(self) -> int:
+        """Time of the newest change."""
+        return max(self.time_updated, self.parts_updated)
+
+
+class Contents(Struct, frozen=True):
+    """A session at one moment: its row, and its messages in their order, which are still to be read."""
+
+    session: StoredSession
+    marks: Sequence[MessageMark]
+    is_newer: bool = False
+    """True for the tables of version 2."""
 
 
 def session_of(columns: Mapping[str, Any]) -> StoredSession:

@@ -1,8 +1,9 @@
 """The database of opencode, read where it lies while opencode may be writing to it.
 
 Law: no file appears beside the database. SQLite makes the files of a write-ahead log for readers too,
-so a database whose log is not there is read as a file at rest: if its state changed meanwhile, what was
-read is thrown away. A log whose index is missing or useless is read from a private copy of both.
+so a log that is there is kept there while it is read, and a database without one is read as a file at
+rest: if its state changed meanwhile, what was read is thrown away. A log whose index is missing or
+useless is read from a private copy of both.
 """
 
 from __future__ import annotations
@@ -11,22 +12,28 @@ import errno
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
+from time import monotonic, sleep
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from sessiond.dialects.agents.opencode_lines import row_lines, session_lines
+from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import OPENCODE_BUSY_SECONDS, OPENCODE_TRIES
-from sessiond.service.files.agents.opencode_rows import StoredSession
-from sessiond.service.files.agents.opencode_tables import messages_in, sessions_in
+from sessiond.service.files.agents.opencode.rows import Contents, StoredSession, StoreState
+from sessiond.service.files.agents.opencode.tables import (
+    changes_in,
+    contents_in,
+    messages_in,
+    sessions_in,
+)
 
 __all__ = ["Database", "is_database"]
 
@@ -35,6 +42,9 @@ _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
 _READ_VERSION: Final = 19
 _WITH_LOG: Final = 2
+# The bytes that each reader and writer of a database locks, and how many, by the format of SQLite.
+_READERS: Final = (0x4000_0002, 510)
+_PAUSE_SECONDS: Final = 0.01
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 # SQLite cannot use, repair or make the index of the log.
@@ -64,11 +74,37 @@ class Database:
         """Return all sessions. Raises StorageError, SessionCorrupt."""
         return self._read(sessions_in)
 
-    def lines(self, session: StoredSession) -> list[bytes]:
-        """Return the lines that stand for a session. Raises StorageError, SessionCorrupt, TooLarge."""
-        is_newer, messages = self._read(lambda one: messages_in(one, session.id))
-        make = row_lines if is_newer else session_lines
-        return list(make(session.columns, messages))
+    def changes(self) -> dict[str, tuple[int, int]]:
+        """Return the number of rows and the newest time of a change for each session with messages."""
+        return self._read(changes_in)
+
+    def contents(self, session_id: str) -> Contents | None:
+        """Return what a session has; None for no such session. Raises StorageError, SessionCorrupt."""
+        return self._read(lambda one: contents_in(one, session_id))
+
+    def messages(self, contents: Contents, ids: Sequence[str]) -> list[StoredMessage]:
+        """Return these messages; those that are gone are left out.
+
+        Raises StorageError, SessionCorrupt, TooLarge.
+        """
+        return self._read(lambda one: messages_in(one, contents, ids))
+
+    def state(self, session_id: str) -> StoreState:  # noqa: ARG002 - one state for all sessions
+        """Return the state of the files, which every change of a session changes. Raises OSError."""
+        found = self._files.stat(self._path)
+        try:
+            log = self._files.stat(self._named("-wal"))
+        except FileNotFoundError:
+            log = found
+        facts = (
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+            log.st_ino,
+            log.st_size,
+            log.st_mtime_ns,
+        )
+        return StoreState(facts, max(found.st_mtime_ns, log.st_mtime_ns))
 
     # -- connections -------------------------------------------------------------------------
 
@@ -82,21 +118,52 @@ class Database:
                     continue
                 except sqlite3.Error as error:
                     raise self._told(error) from error
+                except UnicodeDecodeError as error:
+                    # The words of SQLite for a damage repeat what is damaged.
+                    raise self._damaged("a name in it is not UTF-8") from error
         raise self._busy()
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        log, index = self._beside("-wal"), self._beside("-shm")
-        has_log = self._has_log()
-        if not has_log or (log is not None and index is not None):
-            try:
-                return _asked(_address(self._path, "mode=ro"), work)
-            except sqlite3.OperationalError as error:
-                if not has_log or _code(error) not in _NO_INDEX:
-                    raise
-        if log:
+        if not self._has_log():
+            return _asked(_address(self._path, "mode=ro"), work)
+        if self._has_index():
+            with self._keeping_log() as is_there:
+                try:
+                    if is_there:
+                        # The index is not written either, where each reader could note its place.
+                        return _asked(_address(self._path, "mode=ro&readonly_shm=1"), work)
+                except sqlite3.OperationalError as error:
+                    if _code(error) not in _NO_INDEX:
+                        raise
+        if self._beside("-wal"):
             with self._copy() as copy:
                 return _asked(_address(copy, "mode=rw"), work)
         return self._at_rest(work)
+
+    @contextmanager
+    def _keeping_log(self) -> Generator[bool]:
+        """Keep the log and its index where they are; yield whether they still are there.
+
+        The last writer that closes the database removes both, unless a reader has a lock. SQLite would
+        make a new log for a reader that comes a moment later.
+        """
+        fd = open_regular(self._files, self._path)
+        try:
+            self._lock(fd)
+            yield self._has_index()
+        finally:
+            self._files.close(fd)
+
+    def _has_index(self) -> bool:
+        """Return whether the log is there with its index."""
+        return self._beside("-wal") is not None and self._beside("-shm") is not None
+
+    def _lock(self, fd: int) -> None:
+        until = monotonic() + OPENCODE_BUSY_SECONDS
+        while not self._files.share(fd, *_READERS):
+            if monotonic() > until:
+                raise self._busy()
+            sleep(_PAUSE_SECONDS)
 
     def _at_rest(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read a database whose log is not there, so that all of the database is in its file."""
@@ -161,10 +228,12 @@ class Database:
         if code in _BUSY:
             return self._busy()
         if code in _DAMAGED:
-            return SessionCorrupt(
-                f"{name} is a damaged database: {error}", path=printable(self._path)
-            )
+            return self._damaged(str(error))
         return self._refusal(f"could not read {name}: {error}", errno.EIO)
+
+    def _damaged(self, why: str) -> SessionCorrupt:
+        name = printable(self._path.name)
+        return SessionCorrupt(f"{name} is a damaged database: {why}", path=printable(self._path))
 
     def _busy(self) -> StorageError:
         name = printable(self._path.name)

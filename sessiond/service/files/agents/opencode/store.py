@@ -15,15 +15,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from sessiond.dialects.agents.opencode_lines import StoredMessage, row_lines, session_lines
 from sessiond.errors import InvalidParams, SessionCorrupt
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.limits import MATCHES_SHOWN_MAX
-from sessiond.service.files.agents.opencode_database import Database, is_database
-from sessiond.service.files.agents.opencode_rows import StoredSession
-from sessiond.service.files.agents.opencode_tree import Tree, tree_at
+from sessiond.service.files.agents.opencode.database import Database, is_database
+from sessiond.service.files.agents.opencode.rows import Contents, StoredSession, StoreState
+from sessiond.service.files.agents.opencode.tree import Tree, tree_at
 
-__all__ = ["AgentStore", "Chosen", "choose", "found_store", "parents_first"]
+__all__ = ["AgentStore", "Chosen", "choose", "found_store", "parents_first", "stored_lines"]
 
 
 class AgentStore(Protocol):
@@ -33,8 +34,19 @@ class AgentStore(Protocol):
         """Return all sessions. Raises StorageError, SessionCorrupt."""
         ...
 
-    def lines(self, session: StoredSession) -> list[bytes]:
-        """Return the lines that stand for a session. Raises StorageError, SessionCorrupt, TooLarge."""
+    def contents(self, session_id: str) -> Contents | None:
+        """Return what a session has; None for no such session. Raises StorageError, SessionCorrupt."""
+        ...
+
+    def messages(self, contents: Contents, ids: Sequence[str]) -> list[StoredMessage]:
+        """Return these messages; those that are gone are left out.
+
+        Raises StorageError, SessionCorrupt, TooLarge.
+        """
+        ...
+
+    def state(self, session_id: str) -> StoreState:
+        """Return the state of a session's files, which a change changes. Raises OSError."""
         ...
 
 
@@ -55,6 +67,16 @@ def found_store(path: Path, files: Files) -> AgentStore | None:
     except OSError:
         # The reader of session files says what is wrong with the path.
         return None
+
+
+def stored_lines(store: AgentStore, session: StoredSession) -> list[bytes]:
+    """Return the lines that stand for a session. Raises StorageError, SessionCorrupt, TooLarge."""
+    contents = store.contents(session.id)
+    if contents is None:
+        raise SessionCorrupt("opencode has just removed the session", path=session.id)
+    messages = store.messages(contents, [mark.id for mark in contents.marks])
+    make = row_lines if contents.is_newer else session_lines
+    return list(make(contents.session.columns, messages))
 
 
 def choose(store: AgentStore, path: Path, source_id: str | None) -> Chosen:
