@@ -341,6 +341,11 @@ ROOT_SCAN_SECONDS: Final = 60.0
 # service/listing: time between two looks at the folders of roots whose changes no system tells, while
 # a connection watches the catalog.
 ROOT_POLL_SECONDS: Final = 2.0
+# service/listing: how long is kept what an agent's registry says of running programs; the files of one
+# registry that are read, and the bytes of each. A larger file says nothing.
+RUNNING_SECONDS: Final = 1.0
+RUNNING_FILES_MAX: Final = 1_000
+RUNNING_FILE_BYTES_MAX: Final = 64 * 1024
 # service/listing: two changes within this time may leave the time of a file or folder unchanged.
 SAME_TIME_SECONDS: Final = 0.05
 # service/listing: rows that one transaction of a scan stores.

@@ -2099,6 +2099,7 @@ export interface SessionInfo {
   lineage: Lineage;
   scope?: Scope;
   partial?: boolean;
+  running?: "busy" | "idle";
   plan?: string | null;
   system_prompt?: string | null;
   compaction?: unknown | null;

@@ -152,7 +152,7 @@ def _session_row(session: Json, shown_id: str) -> Mapping[str, str]:
         "ID": shown_id,
         "UPDATED": when(session.get("updated_at")),
         "AGENT": session["agent_program"],
-        "STATUS": one_line(session.get("status") or ""),
+        "STATUS": one_line(_status(session)),
         "TURNS": _figure(session, session["turn_count"]),
         "MESSAGES": _figure(session, session["message_count"]),
         "MODEL": one_line(session.get("model") or ""),
@@ -160,6 +160,12 @@ def _session_row(session: Json, shown_id: str) -> Mapping[str, str]:
         "TITLE": words,
         "FOLDER": folder(session.get("cwd") or ""),
     }
+
+
+def _status(session: Json) -> str:
+    """Return how a session stands: for people, whether its program runs, before how its last turn ended."""
+    running = session.get("running") if is_terminal() else None
+    return running or session.get("status") or ""
 
 
 def _figure(session: Json, count: int) -> str:

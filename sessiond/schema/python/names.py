@@ -65,7 +65,7 @@ RESULTS: Final[tuple[Row, ...]] = (
             " created_at? updated_at? seq? leaf_id? heads? message_count? message_total? entry_count?"
             " first_message? usage? persist? persisted? dialect? archived? read_only? problems? epoch?"
             " lineage? dry_run? plan? system_prompt? compaction? metadata? read_only_reason? scope?"
-            " agent_program? turn_count? started_at? ended_at? partial?"
+            " agent_program? turn_count? started_at? ended_at? partial? running?"
         ),
     ),
     ("Scope", "Scope", "scope agent? project?"),

@@ -7,6 +7,7 @@ root_list.py       the roots for people
 file_index.py      files by session id
 mtime_cache.py     whether a folder or file is unchanged
 pages.py           pages of lists
+running.py         programs of other agents that run now
 searching.py       full-text search
 changes.py         changes of one transaction
 feed.py            changes to connections that watch

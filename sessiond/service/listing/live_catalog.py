@@ -42,6 +42,7 @@ from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.listing.running import RunningPrograms
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener, Progress
 
@@ -102,6 +103,7 @@ class LiveCatalog:
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
+        self._running = RunningPrograms(store.files, store.roots, environment.monotonic)
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
@@ -228,7 +230,11 @@ class LiveCatalog:
         def page(catalog: Catalog) -> Selection:
             found = self._pages.page(catalog, self.revision, query, limit, after)
             unreadable = self._scanner.unreadable(drafts=query.drafts, archived=query.archived)
-            return structs.replace(found, unreadable=unreadable[:UNREADABLE_SHOWN_MAX])
+            return structs.replace(
+                found,
+                sessions=self._running.marked(found.sessions),
+                unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
+            )
 
         return await self.ask(page, progress)
 

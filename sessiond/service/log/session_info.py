@@ -17,9 +17,10 @@ from sessiond.model.scopes import Scope
 from sessiond.model.usage import Usage
 from sessiond.session.index import Head, Session
 
-__all__ = ["HeadInfo", "Lineage", "Persist", "SessionInfo", "head_infos", "lineage_of"]
+__all__ = ["Activity", "HeadInfo", "Lineage", "Persist", "SessionInfo", "head_infos", "lineage_of"]
 
 Persist = Literal["on_assistant", "immediate", "never"]
+Activity = Literal["busy", "idle"]
 
 
 class HeadInfo(Struct, frozen=True):
@@ -91,6 +92,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     scope: Scope | UnsetType = UNSET
     partial: bool | UnsetType = UNSET
     """True if a list has read only the beginning and the end of a large file; else absent."""
+    running: Activity | UnsetType = UNSET
+    """State of the agent's program on this session, in lists; absent where none is known to run."""
     plan: str | UnsetType | None = UNSET
     system_prompt: str | UnsetType | None = UNSET
     compaction: Raw | UnsetType | None = UNSET

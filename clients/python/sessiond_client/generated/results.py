@@ -182,6 +182,7 @@ class SessionInfo(Struct, frozen=True):
     started_at: str | None = None
     ended_at: str | None = None
     partial: bool | None = None
+    running: str | None = None
 
 
 class Scope(Struct, frozen=True):
