@@ -396,6 +396,13 @@ SEARCH_TEXT_CHARS_MAX: Final = 200_000
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end.
 AGENT_LIST_BYTES_MAX: Final = 256 * 1024
 AGENT_LIST_PART_BYTES: Final = 64 * 1024
+# service: bytes of one output of a tool, which another agent keeps in a file of its own, that a copy of its
+# session takes into a result, and of all of them in one copy; the rest is left out, with a note.
+AGENT_OUTPUT_BYTES_MAX: Final = 64 * 1024
+AGENT_OUTPUTS_BYTES_MAX: Final = 4 * 1024 * 1024
+# service: characters of an image, in base64, that a copy of another agent's session takes: what a provider
+# takes. A larger one becomes a text, with a note.
+AGENT_IMAGE_CHARS_MAX: Final = 5_000_000
 # service: characters of one session of another agent that enter the search index.
 AGENT_TEXT_CHARS_MAX: Final = 16_000_000
 # service: characters that one transaction adds to the search index.

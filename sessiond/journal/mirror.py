@@ -53,6 +53,8 @@ class Mirror:
         `folder` is where the spool is made; a start removes what an earlier daemon left there. Without a
         folder the spool is in memory, for a log that is read once. The log owns and closes the source.
         """
+        self.files = files
+        """Disk of the other program's file."""
         self._files = _InMemory() if folder is None else files
         self._source = source
         self._translate = translate

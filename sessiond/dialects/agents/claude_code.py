@@ -21,6 +21,7 @@ from sessiond.dialects.agents.claude_messages import (
     custom_type,
     is_queued,
     said_in,
+    with_output_file,
     word_for,
 )
 from sessiond.dialects.agents.claude_tree import ClaudeTree, Kept, Place, TreeLine
@@ -189,6 +190,8 @@ class ClaudeCodeReading:
         self._tree.add_node(line, place)
         answer = self._answers.get(response_id or "")
         said = one_message(message, response_id, 0 if answer is None else answer.stated.total)
+        if message.is_result:
+            said = with_output_file(source, said)
         kind = custom_type(source, message)
         parent_id = self._parent_id(place)
         if kind is None:

@@ -10,13 +10,25 @@ from msgspec import Raw, structs
 
 from sessiond.dialects.agents.claude_tree import Boundary
 from sessiond.dialects.agents.source_line import SourceLine, decoded, member, truth
-from sessiond.dialects.lenient_json import text
+from sessiond.dialects.lenient_json import items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import ParsedMessage
 
-__all__ = ["BOUNDARY", "boundary_in", "custom_type", "is_queued", "said_in", "word_for"]
+__all__ = [
+    "BOUNDARY",
+    "OUTPUT_FILE",
+    "boundary_in",
+    "custom_type",
+    "is_queued",
+    "said_in",
+    "with_output_file",
+    "word_for",
+]
 
 BOUNDARY: Final = "system.compact_boundary"
+OUTPUT_FILE: Final = "outputFile"
+"""Member of a result of which the message has only a part: the name of the file with all of it."""
+_PERSISTED: Final = "persistedOutputPath"
 _SAID: Final = frozenset({"user", "assistant"})
 _QUEUED: Final = "attachment.queued_command"
 # What the harness tells in a line of the user.
@@ -88,6 +100,29 @@ def custom_type(line: SourceLine, message: ParsedMessage) -> str | None:
     if said.startswith(_COMMANDS):
         return None if re.search(_ARGUMENTS, said) else "claude-code.command"
     return "claude-code.event" if said.startswith(_EVENTS) else None
+
+
+def with_output_file(line: SourceLine, said: Raw) -> Raw:
+    """Return the message of a line with the name of the file that has the output of its one result."""
+    about = line.members.get("toolUseResult", b"")
+    path = text(lenient(about).get(_PERSISTED)) if _PERSISTED.encode() in bytes(about) else None
+    if path is None:
+        return said
+    name = Raw(msgspec.json.encode(re.split(r"[/\\]", path)[-1]))
+    members = lenient(said)
+    if text(members.get("role")) == "toolResult" and "toolCallId" in members:
+        return Raw(join(members | {OUTPUT_FILE: name}))
+    blocks = items(members.get("content", b"")) or []
+    places = [
+        at for at, one in enumerate(blocks) if text(lenient(one).get("type")) == "tool_result"
+    ]
+    if len(places) != 1:
+        # The line does not say whose output the file has.
+        return said
+    (at,) = places
+    blocks[at] = Raw(join(lenient(blocks[at]) | {OUTPUT_FILE: name}))
+    content = Raw(b"[" + b",".join(map(bytes, blocks)) + b"]")
+    return Raw(join(members | {"content": content}))
 
 
 def boundary_in(line: SourceLine) -> Boundary:

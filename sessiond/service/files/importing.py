@@ -32,6 +32,7 @@ from sessiond.limits import (
 from sessiond.model.problems import Problem
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
 from sessiond.service.files.agents.found import AgentSession, found_agent
+from sessiond.service.files.agents.inlining import outputs_beside
 from sessiond.service.files.agents.neighbours import beside
 from sessiond.service.files.agents.opencode.store import Chosen, stored_lines
 from sessiond.service.files.agents.source import AgentLog, Beside, Report
@@ -93,8 +94,8 @@ def read_source(path: Path, files: Files) -> ImportSource:
             found = source_of(str(path), pieces)
         finally:
             files.close(fd)
-    index, near = _index_beside(path, files), beside(path, found.lines, files)
-    return structs.replace(found, index=index, beside=near)
+    near = structs.replace(beside(path, found.lines, files), outputs=outputs_beside(path, files))
+    return structs.replace(found, index=_index_beside(path, files), beside=near)
 
 
 def read_stored(chosen: Chosen, path: Path, parent_id: str | None) -> ImportSource:

@@ -6,6 +6,7 @@ found.py        the agent whose session a content is
 claude_code.py  sessions of Claude Code: a tree of lines
 copied.py       a copy made of the entries of a reading
 joining.py      native lines of an open session
+inlining.py     outputs that a copy takes into its messages
 compressed.py   files that Codex has compressed
 codex.py        rollouts of Codex: a list of items
 gemini_cli.py   sessions of Gemini CLI: a log of operations on a list

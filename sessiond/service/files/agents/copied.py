@@ -131,7 +131,7 @@ class Joined:
             self._answers[response_id] = entry_id
         self._step_of[entry_id] = self._place_of[entry_id] = entry_id
         time = "" if isinstance(entry.timestamp, UnsetType) else entry.timestamp
-        step = Step(entry_id, above, time, [])
+        step = Step(entry_id, above, time, [], line)
         alone = entry if said is None else None
         self._nodes[entry_id] = _Node(step, line, [] if said is None else [said], alone)
         if self._last_answer is not None and self._early:

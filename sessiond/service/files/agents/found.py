@@ -15,6 +15,7 @@ from sessiond.service.files.agents.claude_code import claude_code, claude_code_l
 from sessiond.service.files.agents.codex import codex, codex_left_out
 from sessiond.service.files.agents.copied import LeftOut
 from sessiond.service.files.agents.gemini_cli import gemini_cli, gemini_cli_left_out
+from sessiond.service.files.agents.inlining import inline
 from sessiond.service.files.agents.opencode.copies import opencode, opencode_left_out
 from sessiond.service.files.agents.source import AgentLog, Report
 from sessiond.service.files.agents.writing import Conversation, native_lines
@@ -31,6 +32,7 @@ class AgentSession(Struct, frozen=True):
     def lines(self, session_id: str, cwd: str | None, report: Report) -> list[bytes]:
         """Return the lines of a native file; `report` gets what has no place in it."""
         talk = _WORK[self.name].conversation(self.log, report)
+        inline(talk, report, self.log.beside.outputs)
         return native_lines(talk, session_id, cwd)
 
 

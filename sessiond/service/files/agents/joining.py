@@ -16,12 +16,14 @@ from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.agents.view import AgentDialect
 from sessiond.dialects.lenient_json import fields, text
 from sessiond.errors import TooLarge
+from sessiond.journal.mirror import Mirror
 from sessiond.limits import IMPORT_BYTES_MAX
 from sessiond.model.entries import ENTRY_TYPES, Entry, Header, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.row import Kind
 from sessiond.service.files.agents.copied import Joined
 from sessiond.service.files.agents.found import left_out
+from sessiond.service.files.agents.inlining import inline, outputs_beside
 from sessiond.service.files.agents.source import Report
 from sessiond.service.files.agents.writing import lines_below
 from sessiond.service.log.chunks import chunks
@@ -74,7 +76,10 @@ def joined_lines(
         joined.take(seq, entry)
         progress.report(done, len(seqs), "lines")
     origin = Origin(agent, opened.session_id, opened.header.cwd, opened.created_at)
-    lines = lines_below(header, joined.conversation(origin), taken.new_id)
+    talk = joined.conversation(origin)
+    log = opened.journal
+    inline(talk, report, outputs_beside(log.path, log.files) if isinstance(log, Mirror) else None)
+    lines = lines_below(header, talk, taken.new_id)
     return lines, [f"line {one.line}: {one.detail}" for one in report.problems]
 
 

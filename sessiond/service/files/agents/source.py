@@ -6,7 +6,7 @@ in the report, by its number. Lines of one type of bookkeeping share one problem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,9 +19,16 @@ from sessiond.model.entries import Entry, Opaque
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.service.log.line_indexer import too_long
 
-__all__ = ["BASE_IS_MISSING", "AgentLog", "Beside", "Report"]
+__all__ = ["BASE_IS_MISSING", "AgentLog", "Beside", "Output", "Report"]
 
 BASE_IS_MISSING: Final = "the beginning of this fork is in another rollout, which is not there"
+
+
+class Output(Struct, frozen=True):
+    """The beginning of a tool's output, and the size of the whole in bytes."""
+
+    data: bytes
+    size: int
 
 
 class Beside(Struct, frozen=True):
@@ -35,6 +42,8 @@ class Beside(Struct, frozen=True):
     before: tuple[bytes, ...] | None = ()
     parent_id: str | None = None
     """The session here that is the copy of the session's parent."""
+    outputs: Callable[[str, int], Output | None] | None = None
+    """Reads the beginning of a tool's output, by the name of its file and a number of bytes."""
 
 
 class AgentLog(Struct, frozen=True):

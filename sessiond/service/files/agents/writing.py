@@ -34,6 +34,8 @@ class Step(Struct):
     parent: str | None
     time: str
     entries: list[Entry]
+    line: int = 0
+    """Number of the line at the source."""
 
 
 class Conversation(Struct):
