@@ -405,6 +405,9 @@ AGENT_OUTPUTS_BYTES_MAX: Final = 4 * 1024 * 1024
 AGENT_IMAGE_CHARS_MAX: Final = 5_000_000
 # service: characters of one session of another agent that enter the search index.
 AGENT_TEXT_CHARS_MAX: Final = 16_000_000
+# service: characters of all sessions of one root that enter the search index; the sessions whose files were
+# written first are left out.
+ROOT_TEXT_CHARS_MAX: Final = 500_000_000
 # service: characters that one transaction adds to the search index.
 SEARCH_BATCH_CHARS: Final = 2_000_000
 # methods: the query of a search; more is invalid_params.

@@ -1849,6 +1849,8 @@ export interface RootInfo {
   added: boolean;
   configured: boolean;
   reason: string | null;
+  indexed_chars: number;
+  index_full: boolean;
 }
 
 /** Action, and the folder that is added or removed; `kind` is the dialect of its program. */
@@ -1904,6 +1906,8 @@ export interface SearchParams {
   archived?: boolean | null;
   /** Default: false. */
   drafts?: boolean;
+  /** Default: false. */
+  subagents?: boolean;
   /** Default: null. */
   limit?: number | null;
   _meta?: RequestMeta | null;

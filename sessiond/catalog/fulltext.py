@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ __all__ = ["Found", "Indexed", "Text", "TextIndex"]
 
 T = TypeVar("T")
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
@@ -33,7 +33,9 @@ CREATE TABLE sessions (
     session_id TEXT NOT NULL UNIQUE,
     epoch TEXT NOT NULL,
     seq INTEGER NOT NULL,
-    end INTEGER NOT NULL
+    end INTEGER NOT NULL,
+    chars INTEGER NOT NULL,
+    left_out INTEGER NOT NULL
 );
 CREATE TABLE entries (
     row INTEGER PRIMARY KEY,
@@ -49,6 +51,7 @@ PRAGMA user_version = {_VERSION};
 COMMIT;
 """
 
+_MARK: Final = "epoch, seq, end, chars, left_out"
 _EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = f"""
@@ -62,11 +65,17 @@ WHERE words MATCH ? ORDER BY rank, words.rowid DESC LIMIT ?
 
 
 class Indexed(Struct, frozen=True):
-    """The part of a session that is indexed: up to line `seq`, which ends before byte `end`."""
+    """The part of a session that is indexed: up to line `seq`, which ends before byte `end`.
+
+    `chars` counts the characters of its text. Of a session that is `left_out` nothing is indexed, and
+    it has at least so many.
+    """
 
     epoch: str
     seq: int
     end: int
+    chars: int = 0
+    left_out: bool = False
 
 
 class Text(Struct, frozen=True):
@@ -105,19 +114,24 @@ class TextIndex:
         """Return the indexed part of each session."""
 
         def all_of_them(connection: sqlite3.Connection) -> dict[str, Indexed]:
-            rows = connection.execute("SELECT session_id, epoch, seq, end FROM sessions")
-            return {session_id: Indexed(*mark) for session_id, *mark in rows}
+            rows = connection.execute(f"SELECT session_id, {_MARK} FROM sessions")  # noqa: S608
+            return {session_id: _indexed(mark) for session_id, *mark in rows}
 
         return self._use(all_of_them)
+
+    def amounts(self) -> dict[str, Indexed]:
+        """Return what `indexed` returns, without making an index where there is none."""
+        return self.indexed() if self._path.is_file() else {}
 
     def indexed_of(self, session_id: str) -> Indexed | None:
         """Return the indexed part of one session; None if the session is not indexed."""
 
         def one(connection: sqlite3.Connection) -> Indexed | None:
             row = connection.execute(
-                "SELECT epoch, seq, end FROM sessions WHERE session_id = ?", (session_id,)
+                f"SELECT {_MARK} FROM sessions WHERE session_id = ?",  # noqa: S608 - our names
+                (session_id,),
             ).fetchone()
-            return None if row is None else Indexed(*row)
+            return None if row is None else _indexed(row)
 
         return self._use(one)
 
@@ -236,12 +250,17 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.executescript(_SCHEMA)
 
 
+def _indexed(row: Sequence[Any]) -> Indexed:
+    epoch, seq, end, chars, left_out = row
+    return Indexed(epoch, seq, end, chars, bool(left_out))
+
+
 def _number(connection: sqlite3.Connection, session_id: str, mark: Indexed) -> int:
     row = connection.execute(
-        "INSERT INTO sessions (session_id, epoch, seq, end) VALUES (?, ?, ?, ?) "
+        f"INSERT INTO sessions (session_id, {_MARK}) VALUES (?, ?, ?, ?, ?, ?) "  # noqa: S608
         "ON CONFLICT (session_id) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, "
-        "end = excluded.end RETURNING number",
-        (session_id, mark.epoch, mark.seq, mark.end),
+        "end = excluded.end, chars = excluded.chars, left_out = excluded.left_out RETURNING number",
+        (session_id, mark.epoch, mark.seq, mark.end, mark.chars, mark.left_out),
     ).fetchone()
     return int(row[0])
 

@@ -315,7 +315,7 @@ async def test_lists_and_searches_follow_the_rows(
 
     async def found(words: str) -> list[str]:
         real_house.seconds += SCAN_SECONDS
-        hits = (await wire.call("session/search", query=words))["hits"]
+        hits = (await wire.call("session/search", query=words, subagents=True))["hits"]
         return [hit["session_id"] for hit in hits]
 
     async with real_house.daemon() as daemon, daemon.connect() as wire:

@@ -61,6 +61,8 @@ async def test_the_files_of_a_root_are_listed_filtered_and_searched(
             "added": True,
             "configured": False,
             "reason": None,
+            "indexed_chars": 0,
+            "index_full": False,
         }
         assert await ids(wire) == ["session-a", "session-p1", "session-p2"]
         assert await ids(wire, program="pi") == ["session-p1", "session-p2"]

@@ -13,6 +13,7 @@ from sessiond.cli.ui.output import say, table
 
 __all__ = ["COMMAND"]
 
+_LARGE: Final = ((1_000_000, "M"), (1_000, "k"))
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -45,8 +46,10 @@ def roots(shared: Shared, action: str, folder: str | None, *, kind: str | None) 
     changed.
 
     The list shows the roots, then what is on this machine and no root, with the number of sessions
-    and their size. It looks at names and sizes and opens no file but the databases of roots: `-`
-    stands for the sessions of a database that is no root.
+    and their size. It looks at names and sizes, and opens nothing but the databases of roots: `-`
+    stands for the sessions of a database that is no root. INDEXED counts the characters that
+    searches so far have put into the index, and says "(full)" where older sessions of the root have
+    no room in it.
     """
     if action == "list" and folder is not None:
         raise click.UsageError("a folder is to add or to remove: sessiond roots add FOLDER")
@@ -64,10 +67,17 @@ def _show(found: dict[str, Any]) -> None:
         say("no roots, and no folder of a known program on this machine")
         return
     rows = [
-        (one["kind"], one["path"], _count(one["sessions"]), _size(one["bytes"]), _state(one))
+        (
+            one["kind"],
+            one["path"],
+            _count(one["sessions"]),
+            _size(one["bytes"]),
+            _indexed(one),
+            _state(one),
+        )
         for one in found["roots"]
     ]
-    table(("PROGRAM", "FOLDER", "SESSIONS", "SIZE", "STATE"), rows)
+    table(("PROGRAM", "FOLDER", "SESSIONS", "SIZE", "INDEXED", "STATE"), rows)
 
 
 def _state(root: dict[str, Any]) -> str:
@@ -80,6 +90,13 @@ def _state(root: dict[str, Any]) -> str:
 
 def _count(sessions: int | None) -> str:
     return "-" if sessions is None else str(sessions)
+
+
+def _indexed(root: dict[str, Any]) -> str:
+    """Return how many characters a search finds, in thousands and millions."""
+    count = root["indexed_chars"]
+    short = next((f"{count / one:.1f}{name}" for one, name in _LARGE if count >= one), str(count))
+    return f"{short} (full)" if root["index_full"] else short
 
 
 def _size(count: float) -> str:

@@ -35,6 +35,12 @@ __all__ = ["COMMAND"]
     default=None,
     help="Include drafts: sessions without an assistant message.",
 )
+@click.option(
+    "--subagents",
+    is_flag=True,
+    default=None,
+    help="Include sessions that an agent started for a task of another one.",
+)
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
 @click.argument("words", nargs=-1, required=True)
 def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
@@ -60,7 +66,9 @@ def _show(result: dict[str, Any]) -> None:
     ]
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
     if not hits:
-        note("no entry holds all words; --archived any and --drafts search more sessions")
+        note(
+            "no entry holds all words; --archived any, --drafts and --subagents search more sessions"
+        )
 
 
 COMMAND = search

@@ -23,6 +23,7 @@ class SearchParams(Params):
     cwd: str | None = None
     archived: bool | None = False
     drafts: bool = False
+    subagents: bool = False
     limit: int | None = None
 
 
@@ -46,6 +47,7 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
         cwd=None if params.cwd is None else without_slash(params.cwd),
         archived=params.archived,
         drafts=params.drafts,
+        subagents=params.subagents,
     )
     client.service.work(call, lambda: _search(client, match, query, limit, call))
     return DEFERRED

@@ -250,7 +250,11 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("SecretName", "SecretRow", "namespace key revision= created_at? updated_at?"),
     ("SecretNames", "SecretListResult", "secrets aside="),
     ("SecretRotated", "RotateResult", "secrets keys="),
-    ("Root", "RootInfo", "path kind sessions? bytes= added= configured= reason?"),
+    (
+        "Root",
+        "RootInfo",
+        "path kind sessions? bytes= added= configured= reason? indexed_chars= index_full=",
+    ),
     ("RootPage", "RootsResult", "roots"),
 )
 

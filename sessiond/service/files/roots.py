@@ -115,6 +115,10 @@ class Roots:
         """Return whether a file lies in a root whose files another agent writes."""
         return any(root.is_agents and root.holds(path) for root in self.current)
 
+    def at(self, path: Path) -> Root | None:
+        """Return the first root in which a file lies; None for a file where only a link leads."""
+        return next((root for root in self.current if root.holds(path)), None)
+
     def find(self, path: str) -> Root | None:
         """Return the root at this path, in any spelling; None if there is no such root."""
         if "\0" in path:

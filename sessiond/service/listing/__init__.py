@@ -4,6 +4,7 @@ live_catalog.py    what lists show, kept current
 folder_scanner.py  folders against the catalog
 root_folders.py    looks at the folders of roots
 root_list.py       the roots for people
+root_rooms.py      room of the roots in the search index
 file_index.py      files by session id
 mtime_cache.py     whether a folder or file is unchanged
 pages.py           pages of lists

@@ -1,6 +1,6 @@
 """The roots, for people: what is on this machine, what is a root, add and remove.
 
-Law: a list looks at names and sizes when it is called, and opens no file. A root that is removed
+Law: a list looks at names and sizes when it is called, and opens no session. A root that is removed
 leaves catalog and search; its files stay as they are.
 """
 
@@ -25,6 +25,7 @@ from sessiond.service.environment import Environment
 from sessiond.service.files.roots import OWN, Root
 from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
+from sessiond.service.listing.root_rooms import IndexedTexts, indexed_texts
 
 __all__ = ["RootInfo", "RootList"]
 
@@ -42,6 +43,10 @@ class RootInfo(Struct, frozen=True, kw_only=True):
     added: bool
     configured: bool
     reason: str | None
+    indexed_chars: int
+    """Number of characters of its sessions that a search finds; 0 before the first search."""
+    index_full: bool
+    """True if sessions are left out of searches, because newer sessions have ROOT_TEXT_CHARS_MAX."""
 
 
 class RootList:
@@ -134,12 +139,13 @@ class RootList:
 
     def _look(self) -> list[RootInfo]:
         roots = self._store.roots.current
-        found = [self._info(root, added=True) for root in roots]
+        texts = indexed_texts(self._store)
+        found = [self._info(root, texts.get(root.path), added=True) for root in roots]
         there = {root.path for root in roots}
         for kind, home in self._homes():
             if home not in there:
                 there.add(home)
-                info = self._info(Root(home, kind), added=False)
+                info = self._info(Root(home, kind), None, added=False)
                 found += [info] if info.reason is None else []
         return found
 
@@ -158,7 +164,7 @@ class RootList:
                 if self._store.paths.exists(real) and printable(real) == real:
                     yield kind, real
 
-    def _info(self, root: Root, *, added: bool) -> RootInfo:
+    def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
         count = size = 0
         has_unread = False
         reason: str | None = None
@@ -181,6 +187,8 @@ class RootList:
             added=added,
             configured=root.configured,
             reason=reason,
+            indexed_chars=0 if texts is None else texts.chars,
+            index_full=texts is not None and texts.is_full,
         )
 
     def _files_in(

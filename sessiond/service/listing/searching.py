@@ -7,7 +7,10 @@ Rule 2: nothing is indexed before the first search; from then on each search add
 
 Rule 3: a session without a file is never indexed, nor is a line that is not on disk yet.
 
-Rule 4: the file of another agent is indexed up to AGENT_TEXT_CHARS_MAX. The catalog may have seen only a
+Rule 4: the sessions of a root have at most ROOT_TEXT_CHARS_MAX characters in the index. The session whose
+text has no room is left out, with all sessions of the root that were written before it.
+
+Rule 5: the file of another agent is indexed up to AGENT_TEXT_CHARS_MAX. The catalog may have seen only a
 part of such a file, so the size of the file says whether the index is behind.
 """
 
@@ -20,11 +23,12 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Found, Indexed, Text
 from sessiond.catalog.query import Query
-from sessiond.catalog.rows import Known
+from sessiond.catalog.rows import NOTHING, Known
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_words
@@ -35,6 +39,7 @@ from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
 from sessiond.service.files.catalog_records import fits_line
 from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
+from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Progress
 
 __all__ = ["Search"]
@@ -67,50 +72,90 @@ class Search:
 
         async with self._turn:
             there = await self._live_catalog.ask(stock, progress)
-            behind = await to_thread.run_sync(self._compare, there)
-            for done, session_id in enumerate(behind, 1):
-                # One session per step, so that a cancelled search stops.
-                await to_thread.run_sync(self._add, there.known[session_id])
-                progress.report(done, len(behind), "sessions")
+            work = self._catch_up(there)
+            # One session per step, so that a cancelled search stops.
+            while (step := await to_thread.run_sync(next, work, None)) is not None:
+                progress.report(*step, "sessions")
             return await to_thread.run_sync(self._index.find, match, there.wanted, limit)
 
-    def _compare(self, there: _Stock) -> list[str]:
-        """Remove deleted sessions from the index.
+    def _catch_up(self, there: _Stock) -> Iterator[tuple[int, int]]:
+        """Index what the index lacks of the wanted sessions, and remove deleted ones.
 
-        Return the wanted sessions with lines to index.
+        Yields behind each session that was read how many were, and how many there may be. Blocking.
         """
         indexed = self._index.indexed()
         self._index.forget(indexed.keys() - there.known.keys())
-        return [
-            session_id
-            for session_id in there.wanted
-            if not self._is_current(indexed.get(session_id), there.known[session_id])
-        ]
+        places, wanted = RootRooms(self._roots), frozenset(there.wanted)
+        concerned = [there.known[one] for one in there.known if one in wanted or one in indexed]
+        behind = {
+            known.session_id
+            for known in concerned
+            if known.session_id in wanted
+            and not self._is_current(indexed.get(known.session_id), known, places)
+        }
+        done = 0
+        for known in sorted(concerned, key=_newest_first):
+            session_id = known.session_id
+            found, room = indexed.get(session_id), places.at(known.path).room
+            if room is not None and room.is_full:
+                if found is not None:
+                    self._index.forget([session_id])
+            elif room is not None and found is not None and session_id not in behind:
+                chars = found.chars
+                if found.left_out and room.fits(chars):
+                    # Other sessions are gone, so there is room again.
+                    chars = self._add(known, places)
+                elif not (found.left_out or room.fits(chars)):
+                    self._leave_out(known, chars)
+                room.take(chars)
+            elif session_id in behind:
+                chars = self._add(known, places)
+                if room is not None:
+                    room.take(chars)
+                done += 1
+                yield done, len(behind)
 
-    def _is_current(self, indexed: Indexed | None, known: Known) -> bool:
+    def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
         if indexed is None or indexed.epoch != known.mark.epoch:
             return False
-        if self._roots.agent_at(Path(known.path)):
-            return indexed.end == _end_of(known)
+        if places.at(known.path).is_agents:
+            # Both are 0 for a file that was just being written.
+            return 0 < indexed.end == _end_of(known)
         return indexed.seq == known.mark.seen_seq
 
-    def _add(self, known: Known) -> None:
-        """Index the lines that the index lacks. Lists report a file that cannot be read."""
+    def _leave_out(self, known: Known, chars: int) -> None:
+        mark = Indexed(
+            known.mark.epoch, known.mark.seen_seq, _end_of(known), chars, left_out=True
+        )
+        self._index.put(known.session_id, mark, (), anew=True)
+
+    def _add(self, known: Known, places: RootRooms) -> int:
+        """Index the lines that the index lacks, if there is room; return the session's characters.
+
+        Lists report a file that cannot be read.
+        """
+        place = places.at(known.path)
         indexed = self._index.indexed_of(known.session_id)
-        is_agents = self._roots.agent_at(Path(known.path))
-        if indexed is not None and not _goes_on(indexed, known, is_agents=is_agents):
+        if indexed is not None and not _goes_on(indexed, known, is_agents=place.is_agents):
             indexed = None
         anew = indexed is None
+        chars = 0 if indexed is None else indexed.chars
         try:
-            read = self._read_in_place if is_agents else partial(_read, self._files)
+            read = self._read_in_place if place.is_agents else partial(_read, self._files)
             for mark, texts in read(known, indexed):
-                self._index.put(known.session_id, mark, texts, anew=anew)
+                chars += sum(len(text.text) for text in texts)
+                if place.room is not None and not place.room.fits(chars):
+                    self._leave_out(known, chars)
+                    return chars
+                self._index.put(known.session_id, replace(mark, chars=chars), texts, anew=anew)
                 anew = False
         except (_Changed, StorageError) as error:
             if isinstance(error, StorageError) and error.data()["errno"] != "ENOENT":
                 raise
             # The file is not the one that lists know; the next scan of the folders finds out.
             self._index.forget([known.session_id])
+            return 0
+        return chars
 
     def _read_in_place(
         self, known: Known, indexed: Indexed | None
@@ -150,7 +195,14 @@ class _Changed(Exception):
 
 def _goes_on(indexed: Indexed, known: Known, *, is_agents: bool) -> bool:
     is_behind = is_agents or indexed.seq < known.mark.seen_seq
-    return indexed.epoch == known.mark.epoch and is_behind
+    return indexed.epoch == known.mark.epoch and is_behind and not indexed.left_out
+
+
+def _newest_first(known: Known) -> tuple[bool, int, str]:
+    """Return a key by which the session comes first whose file was written last."""
+    found = known.fingerprint
+    # A file that is being written has no fingerprint.
+    return found != NOTHING, -found.mtime_ns, known.session_id
 
 
 def _read(

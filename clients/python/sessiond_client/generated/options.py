@@ -372,6 +372,7 @@ class SearchOptions(Timed, total=False):
     cwd: str
     archived: bool | None
     drafts: bool
+    subagents: bool
     limit: int
 
 

@@ -1136,6 +1136,8 @@ class Root(Struct, frozen=True):
     added: bool = False
     configured: bool = False
     reason: str | None = None
+    indexed_chars: int = 0
+    index_full: bool = False
 
 
 class RootPage(Struct, frozen=True):

@@ -1,0 +1,245 @@
+"""What a search takes of a root: up to a limit, from the newest sessions, and no subagents unasked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.catalog.fulltext import Indexed, TextIndex
+from sessiond.catalog.rows import Known
+from sessiond.errors import StorageError
+from sessiond.journal.disk.files import Files
+from sessiond.limits import SCAN_SECONDS
+from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
+from sessiond.service.listing import searching
+from sessiond.testing.wire import Wire
+from tests.kit.agent_roots import CLAUDE, claude_root
+from tests.kit.agents import claude_line, write_lines
+from tests.kit.calls import create, say
+from tests.kit.house import House
+from tests.kit.limits import set_limits
+from tests.kit.roots import add_root, ids, one_root, pi_file, put
+from tests.kit.sessions import SESSION
+
+pytestmark = pytest.mark.files
+
+TEXT = "needle {}"
+CHARS = len(TEXT.format(0))
+TASK = "agent-a1b2c3d4e5f6a7b8c"
+OLD, MIDDLE, NEW = (CLAUDE.format(at) for at in range(3))
+
+
+def root_with(home: Path, count: int = 3) -> Path:
+    """Return a folder of Claude Code's projects with a session for each hour, each with one prompt."""
+    root = home / "claude" / "projects"
+    for at in range(count):
+        path = write_lines(path_of(root, at), [claude_line(1, None, TEXT.format(at))])
+        os.utime(path, (at * 3600, at * 3600))
+    return root
+
+
+def path_of(root: Path, at: int) -> Path:
+    return root / "-p" / f"{CLAUDE.format(at)}.jsonl"
+
+
+async def found(wire: Wire, query: str = "needle", **more: Any) -> list[str]:
+    """Return the sessions with a hit."""
+    hits = (await wire.call("session/search", query=query, **more))["hits"]
+    return sorted({hit["session_id"] for hit in hits})
+
+
+async def indexed(wire: Wire, root: Path) -> tuple[int, bool]:
+    """Return what the roots say of the search index."""
+    one = one_root(await wire.call("catalog/roots"), root)
+    return one["indexed_chars"], one["index_full"]
+
+
+async def test_the_oldest_sessions_of_a_full_root_are_listed_and_not_searched(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await indexed(wire, root) == (0, False)
+        assert await found(wire) == [MIDDLE, NEW]
+        assert await ids(wire) == [OLD, MIDDLE, NEW]
+        assert await indexed(wire, root) == (2 * CHARS, True)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert await indexed(wire, root) == (2 * CHARS, True)
+        assert await found(wire) == [MIDDLE, NEW]
+
+
+async def test_a_root_within_its_limit_is_searched_whole(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=3 * CHARS)
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [OLD, MIDDLE, NEW]
+        assert await indexed(wire, root) == (3 * CHARS, False)
+
+
+async def test_a_smaller_session_does_not_pass_an_older_one_that_has_no_room(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
+    root = root_with(tmp_path.resolve())
+    path = write_lines(path_of(root, 1), [claude_line(1, None, "needle " + "x" * CHARS)])
+    os.utime(path, (3600, 3600))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [NEW]
+        assert await indexed(wire, root) == (CHARS, True)
+
+
+async def test_a_session_that_was_left_out_comes_back_when_there_is_room(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [MIDDLE, NEW]
+        path_of(root, 2).unlink()
+        assert await found(wire) == [OLD, MIDDLE]
+        assert await indexed(wire, root) == (2 * CHARS, False)
+
+
+async def test_a_session_that_grows_takes_the_room_of_the_oldest(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [MIDDLE, NEW]
+        lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, "")]
+        os.utime(write_lines(path_of(root, 0), lines), (10**6, 10**6))
+        real_house.seconds += SCAN_SECONDS
+        assert await found(wire) == [OLD, NEW]
+        assert await indexed(wire, root) == (2 * CHARS, True)
+
+
+async def test_sessions_that_have_no_room_are_not_read_again_and_again(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
+    root = root_with(tmp_path.resolve(), 6)
+    read: list[str] = []
+    lines: Callable[[AgentFiles, AgentFile], Iterator[tuple[int, bytes]]] = AgentFiles.lines
+
+    def counted(files: AgentFiles, file: AgentFile) -> Iterator[tuple[int, bytes]]:
+        read.append(file.path.stem)
+        return lines(files, file)
+
+    monkeypatch.setattr(AgentFiles, "lines", counted)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [CLAUDE.format(4), CLAUDE.format(5)]
+        assert read == [CLAUDE.format(at) for at in (5, 4, 3)]
+        await found(wire)
+        assert len(read) == 3
+
+
+async def test_every_root_has_room_of_its_own_and_the_profile_has_no_bound(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Room for one session of pi, whose header has words too, and for two of Claude Code.
+    said = "needle " + "x" * 100
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=len(said) * 2)
+    read: list[str] = []
+    read_file = searching._read
+
+    def counted(files: Files, known: Known, indexed: Indexed | None) -> Any:
+        read.append(known.session_id)
+        return read_file(files, known, indexed)
+
+    monkeypatch.setattr(searching, "_read", counted)
+    home = tmp_path.resolve()
+    for at in range(3):
+        path = put(home / "pi", f"x_theirs-{at}", pi_file(f"theirs-{at}", said, "a"))
+        os.utime(path, (at, at))
+        write_lines(path_of(home / "claude" / "projects", at), [claude_line(1, None, said)])
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, SESSION, persist="immediate")
+        await say(wire, "needle " * 99, session_id=SESSION)
+        await add_root(wire, home / "pi", "pi")
+        await add_root(wire, home / "claude" / "projects")
+        hits = await found(wire)
+        assert SESSION in hits
+        assert [one for one in hits if one.startswith("theirs")] == ["theirs-2"]
+        assert len(hits) == 1 + 1 + 2
+        assert sorted(read) == [SESSION, "theirs-1", "theirs-2"]
+        await found(wire)
+        assert len(read) == 3
+
+
+async def test_lines_that_come_later_take_room_too(real_house: House, tmp_path: Path) -> None:
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        await found(wire)
+        lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, TEXT.format(9))]
+        os.utime(write_lines(path_of(root, 0), lines), (1, 1))
+        real_house.seconds += SCAN_SECONDS
+        assert await found(wire, TEXT.format(9)) == [OLD]
+        assert await indexed(wire, root) == (4 * CHARS, False)
+
+
+async def test_the_roots_can_be_seen_although_the_search_index_cannot_be_read(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = root_with(tmp_path.resolve())
+
+    def amounts(_: TextIndex) -> None:
+        raise StorageError("locked", errno="EBUSY", path="search.sqlite")
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        await found(wire)
+        monkeypatch.setattr(TextIndex, "amounts", amounts)
+        assert await indexed(wire, root) == (0, False)
+
+
+async def test_the_roots_make_no_search_index(real_house: House, tmp_path: Path) -> None:
+    root = root_with(tmp_path.resolve())
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        await ids(wire)
+        await wire.call("catalog/roots")
+        index = real_house.layout.root / "search.sqlite"
+        assert not index.exists()
+
+
+async def test_a_file_that_is_just_being_written_is_searched_first_and_to_its_end(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=CHARS + len("zebra"))
+    root = root_with(tmp_path.resolve(), 2)
+    soon = real_house.files.now() + 3600
+    os.utime(path_of(root, 0), (soon, soon))
+    monkeypatch.setattr(real_house.files, "now", lambda: soon)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await found(wire) == [OLD]
+        lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, "zebra")]
+        os.utime(write_lines(path_of(root, 0), lines), (soon, soon))
+        real_house.seconds += SCAN_SECONDS
+        assert await found(wire, "zebra") == [OLD]
+
+
+async def test_a_search_leaves_out_what_was_started_for_a_task_unless_asked(
+    real_house: House, tmp_path: Path
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, claude_root(tmp_path.resolve()))
+        everywhere = await found(wire, "main.rs", subagents=True)
+        assert TASK in everywhere
+        everywhere.remove(TASK)
+        assert await found(wire, "main.rs") == everywhere
