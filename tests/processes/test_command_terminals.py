@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import Any, Final
 
 import pytest
 
 from sessiond.cli.ui.text import cells
-from tests.kit.agent_roots import CLAUDE, claude_root
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
@@ -46,22 +44,6 @@ def test_a_list_says_all_that_it_says_on_a_wide_terminal(shell: Shell, columns: 
     assert "project" in rows[1]
     shown = shell.json(f"sessiond show {made[-8:]} --json")
     assert shown["session"]["id"] == made
-
-
-def test_a_list_shows_which_program_is_busy(shell: Shell) -> None:
-    root = claude_root(shell.folder)
-    shell.run(f"sessiond roots add {root}")
-    registered = root.parent / "sessions" / f"{os.getpid()}.json"
-    registered.parent.mkdir()
-    about = {"pid": os.getpid(), "sessionId": CLAUDE.format(1), "status": "busy"}
-    registered.write_text(json.dumps(about), "utf-8")
-    drawn = on_a_terminal(shell, 160, "list", "--program", "claude-code")
-    assert [line.split()[3] for line in drawn.splitlines() if "ping command" in line] == ["busy"]
-    assert drawn.count("busy") == 1
-    piped = shell.run("sessiond list --program claude-code").stdout
-    assert "busy" not in piped, "programs find it in --json"
-    listed = shell.json("sessiond list --program claude-code --json")["sessions"]
-    assert [one.get("running") for one in listed].count("busy") == 1
 
 
 def test_the_short_ids_of_sessions_made_in_a_minute_differ_and_can_be_pasted(shell: Shell) -> None:

@@ -12,7 +12,7 @@ from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
 from sessiond.cli.ui.pager import pager_option
-from sessiond.cli.ui.render import session_table
+from sessiond.cli.ui.session_list import session_blocks, session_table
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -33,6 +33,7 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
     examples=(
         "sessiond list",
         "sessiond list --here --updated-after 7d --sort title",
+        "sessiond list --group agent",
         "sessiond list --all --archived any --json",
     ),
 )
@@ -69,11 +70,18 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
 )
 @click.option("--sort", type=click.Choice(["updated_at", "created_at", "title", "message_count"]))
 @click.option("--order", type=click.Choice(["asc", "desc"]))
+@click.option(
+    "--group",
+    type=click.Choice(["agent"]),
+    help="On a terminal, show a block for each agent, with its number of sessions.",
+)
 @click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
 @click.option("--cursor", help="Cursor of the page before.")
 @click.option("--all", "all_pages", is_flag=True, help="Every page; --limit does not count.")
 @pager_option
-def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any) -> None:
+def list_sessions(
+    shared: Shared, *, all_pages: bool, limit: int, group: str | None, **filters: Any
+) -> None:
     """List the sessions, the latest first.
 
     A terminal shows the end of a session's id, which every command accepts for SESSION.
@@ -85,7 +93,7 @@ def list_sessions(shared: Shared, *, all_pages: bool, limit: int, **filters: Any
             found = _all_pages(client, filters)
         else:
             found = ask_long(client, "session/list", **filters, limit=limit)
-    answer(shared, found, lambda page: _show(page, is_filtered=is_filtered))
+    answer(shared, found, lambda page: _show(page, group, is_filtered=is_filtered))
 
 
 def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
@@ -99,8 +107,10 @@ def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
     return msgspec.json.encode(whole)
 
 
-def _show(page: dict[str, Any], *, is_filtered: bool) -> None:
-    if page["sessions"]:
+def _show(page: dict[str, Any], group: str | None, *, is_filtered: bool) -> None:
+    if page["sessions"] and group is not None:
+        session_blocks(page["sessions"], has_more=page["next_cursor"] is not None)
+    elif page["sessions"]:
         session_table(page["sessions"])
     elif is_filtered:
         note(

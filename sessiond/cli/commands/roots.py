@@ -95,6 +95,8 @@ def _count(sessions: int | None) -> str:
 def _indexed(root: dict[str, Any]) -> str:
     """Return how many characters a search finds, in thousands and millions."""
     count = root["indexed_chars"]
+    if not count and not root["index_full"]:
+        return ""
     short = next((f"{count / one:.1f}{name}" for one, name in _LARGE if count >= one), str(count))
     return f"{short} (full)" if root["index_full"] else short
 

@@ -4,6 +4,7 @@ output.py    JSON, text or tables on standard output
 failure.py   the failure that ends a command
 failures.py  exceptions as failures with the next step and an exit status
 render.py    sessions and entries for people
+session_list.py  lists of sessions for people
 pager.py     output longer than the terminal
 progress.py  progress of long work
 confirm.py   a question to answer with yes

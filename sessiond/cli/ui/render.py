@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sessiond.cli.ui.output import columns, is_terminal, note, say, table, terminal_width
-from sessiond.cli.ui.text import cells, counted, fitted, one_line
+from sessiond.cli.ui.output import columns, is_terminal, note, say
+from sessiond.cli.ui.text import cells, counted, one_line
 
 __all__ = [
     "copy_made",
@@ -24,7 +24,6 @@ __all__ = [
     "entry_of",
     "facts",
     "folder",
-    "session_table",
     "short_session_ids",
     "usage_facts",
     "when",
@@ -32,12 +31,8 @@ __all__ = [
 
 Json = Mapping[str, Any]
 
-_TITLE_WIDTH: Final = 48
 _FOLDER_WIDTH: Final = 32
 _SHORT_CHARS: Final = 8
-# Columns of a terminal that has room for counts, and for models and tokens too.
-_WIDE: Final = 100
-_WIDEST: Final = 130
 _RANDOM: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Widths of seq, id and role.
 _ENTRY_WIDTHS: Final = (4, 8, 9)
@@ -102,75 +97,6 @@ def copy_planned(result: Json) -> None:
         )
     )
     note("nothing was stored: run it without --dry-run to store it")
-
-
-def session_table(sessions: Sequence[Json]) -> None:
-    """Print one row per session, subagents below their parents.
-
-    A terminal shows the agents where there are several, and on more columns the models and tokens.
-    """
-    headings = _headings(sessions)
-    ids = short_session_ids(session["id"] for session in sessions)
-    rows = [_session_row(one, ids[one["id"]]) for one in _below_parents(sessions)]
-    table(headings, [[row[name] for name in headings] for row in rows], cut=("TITLE", "FOLDER"))
-
-
-def _headings(sessions: Sequence[Json]) -> tuple[str, ...]:
-    if not is_terminal() or len({session["agent_program"] for session in sessions}) == 1:
-        return ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", "TITLE", "FOLDER")
-    width = terminal_width()
-    counts = ("TURNS", "MESSAGES") if width >= _WIDE else ()
-    used = ("MODEL", "TOKENS") if width >= _WIDEST else ()
-    return ("ID", "UPDATED", "AGENT", "STATUS", *counts, *used, "TITLE", "FOLDER")
-
-
-def _below_parents(sessions: Sequence[Json]) -> Iterator[Json]:
-    """Yield the sessions in order, those that were started for a task behind the session's own."""
-    there = {session["id"] for session in sessions}
-    tasks: dict[str, list[Json]] = {}
-    firsts: list[Json] = []
-    for session in sessions:
-        parent = str(session["lineage"].get("parent_id")) if _is_task(session) else ""
-        (tasks.setdefault(parent, []) if parent in there else firsts).append(session)
-    for session in firsts:
-        yield session
-        yield from tasks.get(session["id"], ())
-
-
-def _is_task(session: Json) -> bool:
-    return bool(session["lineage"].get("subagent"))
-
-
-def _session_row(session: Json, shown_id: str) -> Mapping[str, str]:
-    words = session.get("title") or session.get("first_message") or ""
-    if session.get("archived"):
-        words = f"[archived] {words}"
-    if is_terminal():
-        words = fitted(one_line(f"└ {words}" if _is_task(session) else words), _TITLE_WIDTH)
-    usage = session.get("usage")
-    return {
-        "ID": shown_id,
-        "UPDATED": when(session.get("updated_at")),
-        "AGENT": session["agent_program"],
-        "STATUS": one_line(_status(session)),
-        "TURNS": _figure(session, session["turn_count"]),
-        "MESSAGES": _figure(session, session["message_count"]),
-        "MODEL": one_line(session.get("model") or ""),
-        "TOKENS": _figure(session, usage["total_tokens"]) if usage else "",
-        "TITLE": words,
-        "FOLDER": folder(session.get("cwd") or ""),
-    }
-
-
-def _status(session: Json) -> str:
-    """Return how a session stands: for people, whether its program runs, before how its last turn ended."""
-    running = session.get("running") if is_terminal() else None
-    return running or session.get("status") or ""
-
-
-def _figure(session: Json, count: int) -> str:
-    """Return a figure; a list that read only a part of the file has seen at least so many."""
-    return f"{count}+" if session.get("partial") and is_terminal() else str(count)
 
 
 def short_session_ids(ids: Iterable[str]) -> Mapping[str, str]:

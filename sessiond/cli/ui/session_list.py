@@ -1,0 +1,115 @@
+"""Lists of sessions as people see them: rows below headings, a block for each agent if asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sessiond.cli.ui.output import is_terminal, say, table, terminal_width
+from sessiond.cli.ui.render import folder, short_session_ids, when
+from sessiond.cli.ui.text import counted, fitted, one_line
+
+__all__ = ["session_blocks", "session_table"]
+
+Json = Mapping[str, Any]
+
+_TITLE_WIDTH: Final = 48
+# Columns of a terminal that has room for counts, and for models and tokens too.
+_WIDE: Final = 100
+_WIDEST: Final = 130
+_CUT: Final = ("TITLE", "FOLDER")
+_ALONE: Final = ("ID", "UPDATED", "STATUS", "TURNS", "MESSAGES", *_CUT)
+
+
+def session_table(sessions: Sequence[Json]) -> None:
+    """Print one row per session, subagents below their parents.
+
+    A terminal shows the agents where there are several, and on more columns the models and tokens.
+    """
+    if not is_terminal() or len({session["agent_program"] for session in sessions}) == 1:
+        headings: tuple[str, ...] = _ALONE
+    else:
+        headings = _headings("AGENT")
+    ids = short_session_ids(session["id"] for session in sessions)
+    _print(headings, sessions, ids)
+
+
+def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
+    """Print the sessions of each agent as a table of their own, below the agent and their number.
+
+    `has_more` tells that a list has further pages. Programs get the rows alone.
+    """
+    ids = short_session_ids(session["id"] for session in sessions)
+    blocks: dict[str, list[Json]] = {}
+    for session in sessions:
+        blocks.setdefault(session["agent_program"], []).append(session)
+    for at, (agent, block) in enumerate(blocks.items()):
+        if not is_terminal():
+            _print(_ALONE, block, ids)
+            continue
+        if at:
+            say("")
+        count = f"{len(block)}+ sessions" if has_more else counted(len(block), "session")
+        say(f"{agent}: {count}")
+        _print(_headings(), block, ids)
+
+
+def _print(headings: Sequence[str], sessions: Sequence[Json], ids: Mapping[str, str]) -> None:
+    rows = [_session_row(one, ids[one["id"]]) for one in _below_parents(sessions)]
+    table(headings, [[row[name] for name in headings] for row in rows], cut=_CUT)
+
+
+def _headings(*more: str) -> tuple[str, ...]:
+    width = terminal_width()
+    counts = ("TURNS", "MESSAGES") if width >= _WIDE else ()
+    used = ("MODEL", "TOKENS") if width >= _WIDEST else ()
+    return ("ID", "UPDATED", *more, "STATUS", *counts, *used, *_CUT)
+
+
+def _below_parents(sessions: Sequence[Json]) -> Iterator[Json]:
+    """Yield the sessions in order, those that were started for a task behind the session's own."""
+    there = {session["id"] for session in sessions}
+    tasks: dict[str, list[Json]] = {}
+    firsts: list[Json] = []
+    for session in sessions:
+        parent = str(session["lineage"].get("parent_id")) if _is_task(session) else ""
+        (tasks.setdefault(parent, []) if parent in there else firsts).append(session)
+    for session in firsts:
+        yield session
+        yield from tasks.get(session["id"], ())
+
+
+def _is_task(session: Json) -> bool:
+    return bool(session["lineage"].get("subagent"))
+
+
+def _session_row(session: Json, shown_id: str) -> Mapping[str, str]:
+    words = session.get("title") or session.get("first_message") or ""
+    if session.get("archived"):
+        words = f"[archived] {words}"
+    if is_terminal():
+        words = fitted(one_line(f"└ {words}" if _is_task(session) else words), _TITLE_WIDTH)
+    usage = session.get("usage")
+    return {
+        "ID": shown_id,
+        "UPDATED": when(session.get("updated_at")),
+        "AGENT": session["agent_program"],
+        "STATUS": one_line(_status(session)),
+        "TURNS": _figure(session, session["turn_count"]),
+        "MESSAGES": _figure(session, session["message_count"]),
+        "MODEL": one_line(session.get("model") or ""),
+        "TOKENS": _figure(session, usage["total_tokens"]) if usage else "",
+        "TITLE": words,
+        "FOLDER": folder(session.get("cwd") or ""),
+    }
+
+
+def _status(session: Json) -> str:
+    """Return how a session stands: for people, whether its program runs, before how its last turn ended."""
+    running = session.get("running") if is_terminal() else None
+    return running or session.get("status") or ""
+
+
+def _figure(session: Json, count: int) -> str:
+    """Return a figure; a list that read only a part of the file has seen at least so many."""
+    return f"{count}+" if session.get("partial") and is_terminal() else str(count)
