@@ -366,6 +366,16 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "agents-beside",
+        "registries, outputs and gigabytes that lie beside the files of other agents",
+        (
+            "tests/service/test_running_agents.py",
+            "tests/service/test_agent_outputs.py",
+            "tests/service/test_search_rooms.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
         "agents-agree",
         "files of other agents from a seed, and a second reader of each",
         ("tests/unit/test_agents_agree.py", "-m", "not slow"),
