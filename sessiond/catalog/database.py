@@ -19,9 +19,13 @@ from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
 
 __all__ = [
+    "DAMAGES",
+    "FAILURES",
     "MEMORY",
     "connect",
     "copy_rows",
+    "error_code",
+    "has_tables_of",
     "open_database",
     "open_stand_in",
     "refused",
@@ -29,6 +33,13 @@ __all__ = [
 ]
 
 MEMORY: Final = Path(":memory:")
+
+_TABLES: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
+# SQLite repeats damaged names in its words for the damage, and the words are no UTF-8 then.
+FAILURES: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""The errors that a damaged file causes; a wrong statement causes the first one too."""
+DAMAGES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
+"""The codes that an OperationalError of a damaged file has; a wrong statement has the second, too."""
 
 
 def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connection:
@@ -38,7 +49,7 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
     """
     try:
         return _begun_anew_if_bad(path, wait)
-    except (sqlite3.DatabaseError, OtherVersion, OSError) as error:
+    except (*FAILURES, OtherVersion, OSError) as error:
         then = "" if path.is_file() else ": move it away, a new one is made"
         raise refused(error, path, f"cannot open {path}: {error}{then}") from error
 
@@ -52,7 +63,7 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as file:
                 copy_rows(file, memory)
         prepare(memory)
-    except (sqlite3.DatabaseError, OtherVersion, OSError):
+    except (*FAILURES, OtherVersion, OSError):
         memory.close()
         return connect(MEMORY)
     return memory
@@ -71,24 +82,38 @@ def _go_on(status: int, _remaining: int, _total: int) -> None:
 
 def refused(error: Exception, path: Path, text: str) -> StorageError:
     """Return the StorageError for an error of SQLite or of the operating system."""
-    name = "ENOSPC" if _code(error) == sqlite3.SQLITE_FULL else "EIO"
+    name = "ENOSPC" if error_code(error) == sqlite3.SQLITE_FULL else "EIO"
     if isinstance(error, OSError):
         name = errno.errorcode.get(error.errno or errno.EIO, "EIO")
     again = name not in StorageError.for_good
     return StorageError(text, errno=name, path=str(path), retryable=again)
 
 
-def _code(error: Exception) -> int:
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF
+def error_code(error: Exception) -> int:
+    """Return SQLite's code for an error; SQLITE_MISUSE for an error of the statement itself."""
+    found: int | None = getattr(error, "sqlite_errorcode", None)
+    if found is not None:
+        return found & 0xFF
+    # The module has no code where a text is no UTF-8, in a row or in the words of SQLite.
+    is_damage = isinstance(error, UnicodeDecodeError | sqlite3.OperationalError)
+    return sqlite3.SQLITE_CORRUPT if is_damage else sqlite3.SQLITE_MISUSE
+
+
+def has_tables_of(fresh: sqlite3.Connection, connection: sqlite3.Connection) -> bool:
+    """Return whether a database has the tables of a fresh one, which is closed."""
+    with closing(fresh):
+        try:
+            return connection.execute(_TABLES).fetchall() == fresh.execute(_TABLES).fetchall()
+        except FAILURES:
+            return False
 
 
 def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:
     try:
         return connect(path, wait=wait)
-    except sqlite3.OperationalError:
-        raise
-    except (sqlite3.DatabaseError, OtherVersion):
+    except (*FAILURES, OtherVersion) as error:
+        if isinstance(error, sqlite3.OperationalError) and error_code(error) not in DAMAGES:
+            raise
         remove_database(path)
         return connect(path, wait=wait)
 

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sessiond.catalog.database import (
+    FAILURES,
     MEMORY,
     connect,
     copy_rows,
+    error_code,
+    has_tables_of,
     open_database,
     open_stand_in,
     remove_database,
@@ -46,7 +49,6 @@ _UNUSABLE: Final = frozenset(
     }
 )
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-_TABLES: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
 
 
 class CatalogFile:
@@ -98,7 +100,7 @@ class CatalogFile:
                 try:
                     with self._connection:
                         return work(self._connection)
-                except sqlite3.DatabaseError as error:
+                except FAILURES as error:
                     # The second failure may be one of the copy in memory.
                     self._do_without(error)
             with self._connection:
@@ -115,14 +117,14 @@ class CatalogFile:
     def _require_untouched(self) -> None:
         try:
             version = _version(self._connection)
-        except sqlite3.DatabaseError as error:
+        except FAILURES as error:
             self._do_without(error)
         else:
             if version != self._version:
                 self._discard("another process wrote to it")
 
-    def _do_without(self, error: sqlite3.DatabaseError) -> None:
-        code = _code(error)
+    def _do_without(self, error: Exception) -> None:
+        code = error_code(error)
         if code in _UNUSABLE and not self.stands_in:
             self._stand_in(str(error))
         elif code in _DAMAGED or not self._has_our_tables():
@@ -138,14 +140,7 @@ class CatalogFile:
 
     def _has_our_tables(self) -> bool:
         """Return whether all tables are intact; if so, the failed statement itself was wrong."""
-        fresh = connect(MEMORY)
-        try:
-            ours = fresh.execute(_TABLES).fetchall()
-            return self._connection.execute(_TABLES).fetchall() == ours
-        except sqlite3.DatabaseError:
-            return False
-        finally:
-            fresh.close()
+        return has_tables_of(connect(MEMORY), self._connection)
 
     def _begin_anew(self, why: str) -> None:
         self._on_trouble(f"the catalog is made again: {why}")
@@ -167,7 +162,7 @@ class CatalogFile:
         memory = connect(MEMORY)
         try:
             _copy(self._connection, memory)
-        except sqlite3.DatabaseError:
+        except FAILURES:
             memory.close()
             memory = connect(MEMORY)
             self.generation += 1
@@ -185,7 +180,7 @@ class CatalogFile:
             _copy(self._connection, database)
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(f"PRAGMA busy_timeout = {int(LOCKED_SECONDS * 1000)}")
-        except sqlite3.DatabaseError:
+        except FAILURES:
             database.close()
             return
         self._connection.close()
@@ -196,11 +191,6 @@ class CatalogFile:
         self._connection = database
         self._identity = _identity(self._path)
         self._version = _version(database)
-
-
-def _code(error: sqlite3.DatabaseError) -> int:
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
-    return code & 0xFF
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -16,7 +16,15 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from sessiond.catalog.database import connect, refused, remove_database
+from sessiond.catalog.database import (
+    DAMAGES,
+    MEMORY,
+    connect,
+    error_code,
+    has_tables_of,
+    refused,
+    remove_database,
+)
 from sessiond.catalog.snippets import SNIPPET_SQL, clipped
 from sessiond.errors import StorageError
 
@@ -222,17 +230,32 @@ class TextIndex:
             with connection:
                 return work(connection)
         except (sqlite3.OperationalError, OSError) as error:
-            raise _refused(error, self._path) from error
-        except sqlite3.DatabaseError as error:
-            self._on_trouble(f"the search index is made again: {error}")
-            self._close()
-            remove_database(self._path)
+            if not self._is_damaged(error):
+                raise _refused(error, self._path) from error
+            self._make_anew(error)
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+            # Rows that make no sense are a damage, too.
+            self._make_anew(error)
         try:
             connection = self._connection = _open(self._path)
             with connection:
                 return work(connection)
         except (sqlite3.DatabaseError, OSError) as error:
             raise _refused(error, self._path) from error
+
+    def _is_damaged(self, error: Exception) -> bool:
+        if error_code(error) not in DAMAGES:
+            return False
+        connection = self._connection
+        if connection is None or error_code(error) == sqlite3.SQLITE_CORRUPT:
+            return True
+        # With all tables there, the statement itself was wrong.
+        return not has_tables_of(connect(MEMORY, _prepare), connection)
+
+    def _make_anew(self, why: Exception) -> None:
+        self._on_trouble(f"the search index is made again: {why}")
+        self._close()
+        remove_database(self._path)
 
 
 def _open(path: Path) -> sqlite3.Connection:

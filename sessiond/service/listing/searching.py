@@ -124,9 +124,7 @@ class Search:
         return indexed.seq == known.mark.seen_seq
 
     def _leave_out(self, known: Known, chars: int) -> None:
-        mark = Indexed(
-            known.mark.epoch, known.mark.seen_seq, _end_of(known), chars, left_out=True
-        )
+        mark = Indexed(known.mark.epoch, known.mark.seen_seq, _end_of(known), chars, left_out=True)
         self._index.put(known.session_id, mark, (), anew=True)
 
     def _add(self, known: Known, places: RootRooms) -> int:
