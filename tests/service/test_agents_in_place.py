@@ -440,6 +440,47 @@ async def test_a_fork_of_any_part_is_legal_for_each_provider(
             assert troubles(shown["messages"]) == []
 
 
+PICKS: dict[str, Callable[[int], list[int]]] = {
+    "all": lambda count: list(range(count)),
+    "backwards": lambda count: list(range(count))[::-1],
+    "every second one": lambda count: list(range(0, count, 2)),
+    "the others": lambda count: list(range(1, count, 2)),
+}
+
+
+@pytest.mark.parametrize("squashed", [False, True], ids=["chosen", "squashed"])
+@pytest.mark.parametrize("pick", PICKS)
+@pytest.mark.parametrize("session_id", CONTEXTS)
+async def test_a_rebase_of_any_messages_is_a_native_session(
+    real_house: House, tmp_path: Path, session_id: str, pick: str, squashed: bool
+) -> None:
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_all(wire, tmp_path.resolve())
+        await ids(wire)
+        count = (await session_info(wire, session_id))["message_count"]
+        squash = {"squash": {"summary": "in short"}} if squashed else {}
+        picked = PICKS[pick](count)
+        made = await wire.call("session/rebase", session_id=session_id, indices=picked, **squash)
+        rebased = made["session"]
+        assert (rebased["problems"], rebased["dialect"]) == (0, "native")
+        assert rebased["lineage"]["rebased_from"] == session_id
+        exported = (await wire.call("session/export", session_id=rebased["id"]))["content"]
+        assert '"responseId"' not in exported
+        assert '"tool_result"' not in exported
+        found = await context(wire, rebased["id"])
+        if squashed:
+            assert [words for _, words in found] == ["in short"]
+        if squashed or pick == "all":
+            # Calls that are chosen without their results stay without, as in any rebase.
+            say = {"role": "user", "content": "go on"}
+            await wire.call("append", session_id=rebased["id"], message=say)
+            for shape, troubles in SHAPES.items():
+                shown = await wire.call(
+                    "session/build_context", session_id=rebased["id"], shape=shape
+                )
+                assert troubles(shown["messages"]) == []
+
+
 async def test_a_fork_at_an_entry_names_the_entry_and_what_was_left_out(
     real_house: House, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from sessiond.service.copying.copying import Copying, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.merging import spoken
 from sessiond.service.copying.source import Source, annotation_seqs, label_seqs, out_of_range
+from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
+from sessiond.service.files.agents.writing import Step
 from sessiond.service.log.session_info import Lineage
 
 __all__ = ["by_ids", "by_indices", "rebase"]
@@ -64,6 +66,15 @@ def rebase(
     summary is the answer of a new trunk instead.
     """
     lineage = lineage_of_copy(source, birth, rebased_from=source.info.id)
+    agent = agent_of(source.opened)
+    if agent is not None:
+        deps, last = birth.deps, None
+        if squashed is not None:
+            last = Step(deps.new_id(), None, deps.now, [squashed])
+        header = header_of(source, birth, lineage, state=False, whole=False)
+        taken = JoinedPart(source.upto, seqs, last=last)
+        lines, _ = joined_lines(source.opened, agent, header, taken, deps.progress)
+        return iter([lines])
     if squashed is not None and source.session.rules.strict_kept:
         return _in_a_new_trunk(source, seqs, f"{squashed.summary}", lineage, birth)
     summed = [] if squashed is None else [_stored_form(source, squashed, birth.deps.now)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.agents.view import AgentDialect
@@ -25,7 +25,7 @@ from sessiond.service.files.agents.copied import Joined
 from sessiond.service.files.agents.found import left_out
 from sessiond.service.files.agents.inlining import inline, outputs_beside
 from sessiond.service.files.agents.source import Report
-from sessiond.service.files.agents.writing import lines_below
+from sessiond.service.files.agents.writing import Step, lines_below
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import as_stored
@@ -38,12 +38,13 @@ class JoinedPart(Struct, frozen=True):
     """The lines that a copy takes, up to a line of the session.
 
     Each entry of the chain stands below the one before. Without a chain the copy has all entries in
-    their places. `new_id` gives every entry a new id.
+    their places. `new_id` gives every entry a new id; `last` comes behind all of them.
     """
 
     upto: int
     chain: Sequence[int] | None = None
     new_id: Callable[[], str] | None = None
+    last: Step | None = None
 
 
 def agent_of(opened: OpenSession) -> AgentFormatName | None:
@@ -77,6 +78,9 @@ def joined_lines(
         progress.report(done, len(seqs), "lines")
     origin = Origin(agent, opened.session_id, opened.header.cwd, opened.created_at)
     talk = joined.conversation(origin)
+    if taken.last is not None:
+        talk.steps.append(structs.replace(taken.last, parent=talk.leaf))
+        talk.leaf = taken.last.key
     log = opened.journal
     inline(talk, report, outputs_beside(log.path, log.files) if isinstance(log, Mirror) else None)
     lines = lines_below(header, talk, taken.new_id)
@@ -89,12 +93,11 @@ def _with_records(opened: OpenSession, taken: JoinedPart) -> list[int]:
     every = [seq for seq in range(1, taken.upto + 1) if kinds[seq] != Kind.NONE]
     if taken.chain is None:
         return every
-    there = set(taken.chain)
-    return [
-        seq
-        for seq in every
-        if seq in there or (kinds[seq] == Kind.OPAQUE and parents[seq] in there)
-    ]
+    about: dict[int, list[int]] = {seq: [] for seq in taken.chain}
+    for seq in every:
+        if kinds[seq] == Kind.OPAQUE and parents[seq] in about and seq not in about:
+            about[parents[seq]].append(seq)
+    return [one for seq in taken.chain for one in (seq, *about[seq])]
 
 
 def _read(opened: OpenSession, seqs: Sequence[int]) -> Iterator[tuple[int, bytes]]:
