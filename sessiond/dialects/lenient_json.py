@@ -76,6 +76,8 @@ def fields(line: bytes | Raw) -> dict[str, Raw]:
 
 def lenient(line: bytes | Raw) -> dict[str, Raw]:
     """Return the members of an object; no members for any other value."""
+    if not len(line):
+        return {}
     try:
         return fields(line)
     except BadLine:
@@ -107,6 +109,8 @@ def require_readable(line: bytes) -> None:
 
 def items(raw: bytes | Raw) -> list[Raw] | None:
     """Return the items of an array, byte for byte; None for any other value."""
+    if not len(raw):
+        return None
     try:
         return _items.decode(raw)
     except (msgspec.DecodeError, RecursionError):
@@ -166,6 +170,9 @@ def _reason(error: Exception) -> str:
 
 def _mask(line: bytes) -> _Masked | None:
     """Return the line with stand-ins; None if the line has no lone surrogates."""
+    if b"\\u" not in line:
+        # The usual value here is no object or no array, rather than one with odd escapes.
+        return None
     spellings: dict[bytes, bytes] = {}
     marker = next(
         (found for code in _PRIVATE_USE if (found := chr(code).encode()) not in line), None

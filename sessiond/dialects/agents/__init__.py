@@ -45,6 +45,7 @@ __all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines"]
 
 LINES_TRIED: Final = 50
 """Number of lines that tell an agent: some before the first message tell nothing, or are damaged."""
+_FEW_LINES: Final = 4
 
 
 class Agent(Struct, frozen=True):
@@ -71,7 +72,13 @@ AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
 def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     """Return the agent whose file begins with these lines; None for any other file."""
     first: list[SourceLine] = []
-    for number, line in enumerate(islice(lines, LINES_TRIED), 1):
-        with suppress(BadLine):
-            first.append(source_line(number, line))
-    return next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)
+    numbered = enumerate(islice(lines, LINES_TRIED), 1)
+    # The first lines of most files tell, and a list asks for every file.
+    for count in (_FEW_LINES, LINES_TRIED):
+        for number, line in islice(numbered, count):
+            with suppress(BadLine):
+                first.append(source_line(number, line))
+        found = next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)
+        if found is not None:
+            return found
+    return None

@@ -55,7 +55,10 @@ def source_line(number: int, line: bytes) -> SourceLine:
 def member(members: dict[str, Raw], *path: str) -> dict[str, Raw]:
     """Return the object at a path of members; no members where there is no object."""
     for name in path:
-        members = lenient(members.get(name, b""))
+        found = members.get(name)
+        if found is None:
+            return {}
+        members = lenient(found)
     return members
 
 

@@ -7,7 +7,7 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -28,7 +28,7 @@ from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import long_line
 from sessiond.journal.store import Replaced
-from sessiond.limits import LINE_BYTES_MAX
+from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_PART_BYTES, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
@@ -37,7 +37,13 @@ from sessiond.service.files.agents.opencode.places import stored_place
 from sessiond.service.files.agents.opencode.rows import StoredSession
 from sessiond.service.files.agents.opencode.source import StoreSource, first_line_of, title_of
 from sessiond.service.files.agents.source import BASE_IS_MISSING
-from sessiond.service.files.agents.sources import open_fork, open_sample, open_source
+from sessiond.service.files.agents.sources import (
+    Span,
+    open_beginning,
+    open_fork,
+    open_sample,
+    open_source,
+)
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.verifying import Verification, verified
 from sessiond.service.log.session_info import Lineage
@@ -73,12 +79,15 @@ class AgentFiles:
         stored = self._stored(path)
         if stored is not None:
             return stored
+        lines: list[bytes] = []
         with _telling("read", path):
-            source, _ = open_sample(self._files, path)
+            source = open_beginning(self._files, path, lambda: len(lines) >= LINES_TRIED)
             try:
-                lines = source.more()[:LINES_TRIED]
+                while more := source.more():
+                    lines += more
             finally:
                 source.close()
+        del lines[LINES_TRIED:]
         first = next((line for line in lines if line.strip()), b"")
         if not first or sniff(first) is not None:
             return None
@@ -112,10 +121,14 @@ class AgentFiles:
         """Return the lines of a session's own file. Raises OSError, StorageError."""
         return self._of_store(path, is_sample=False) or open_source(self._files, path)
 
-    def _sample(self, path: Path) -> tuple[LineSource, bool]:
+    def _sample(
+        self, found: AgentFile, has_enough: Callable[[], bool]
+    ) -> tuple[LineSource, bool]:
         """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
-        stored = self._of_store(path, is_sample=True)
-        return open_sample(self._files, path) if stored is None else (stored, stored.is_part)
+        stored = self._of_store(found.path, is_sample=True)
+        if stored is not None:
+            return stored, stored.is_part
+        return open_sample(self._files, found.path, found.name, has_enough)
 
     def _of_store(self, path: Path, *, is_sample: bool) -> StoreSource | None:
         place = stored_place(path)
@@ -146,16 +159,36 @@ class AgentFiles:
         """Return the log of a file, and its index. Raises StorageError."""
         with _telling("open", found.path):
             source = self._source(found.path)
-        return self._read(found, source, self._folder, session_id)
+        indexer = Indexer(found.path, session_id=session_id)
+        source, is_whole = self._whole(found, source)
+        log = self._index(found, source, self._folder, indexer)
+        _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
+        return log, indexer
 
     def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
         """Return what a list needs of a file, and whether that is only a part of a large file.
 
         Raises StorageError.
         """
+        indexer = Indexer(found.path, session_id=session_id)
+
+        def has_enough() -> bool:
+            return indexer.session.first_message is not None
+
         with _telling("open", found.path):
-            source, is_part = self._sample(found.path)
-        return *self._read(found, source, None, session_id), is_part
+            source, is_part = self._sample(found, has_enough)
+        try:
+            before = spans_before(found.path, found.first, self._files)
+        except BaseException:
+            source.close()
+            raise
+        if sum(span.end for span in before or ()) > AGENT_LIST_BYTES_MAX:
+            # The first words of the session stand in the first rollout.
+            first = (before or ())[0]
+            before, is_part = [Span(first.path, min(first.end, AGENT_LIST_PART_BYTES))], True
+        log = self._index(found, open_fork(self._files, source, before or ()), None, indexer)
+        _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
+        return log, indexer, is_part
 
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
@@ -185,10 +218,10 @@ class AgentFiles:
         before = spans_before(found.path, found.first, self._files)
         return open_fork(self._files, own, before or ()), before is not None
 
-    def _read(
-        self, found: AgentFile, source: LineSource, folder: Path | None, session_id: str
-    ) -> tuple[Mirror, Indexer]:
-        source, is_whole = self._whole(found, source)
+    def _index(
+        self, found: AgentFile, source: LineSource, folder: Path | None, indexer: Indexer
+    ) -> Mirror:
+        """Return the log of a source, which the log owns, and index all of its lines."""
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
         translate = _Translation(AGENTS[found.name].reading())
@@ -199,15 +232,13 @@ class AgentFiles:
             source.close()
             raise
         try:
-            indexer = Indexer(found.path, session_id=session_id)
             indexer.begin_as(found.dialect, found.header)
             with _telling("read", found.path):
                 log.index(indexer.visit_lines)
-            _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         except BaseException:
             log.close()
             raise
-        return log, indexer
+        return log
 
 
 def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:

@@ -120,7 +120,7 @@ def _rollout(path: Path, rollout_id: str, files: Files) -> Path | None:
     homes = list(path.parents)[:_LEVELS_UP]
     far = [home / name for home in homes for name in ("sessions", "archived_sessions")]
     for folders, levels in ((near, 1), (far, _LEVELS_UP)):
-        for found in chain.from_iterable(_below(one, files, levels) for one in folders):
+        for found in chain.from_iterable(_below(one, files, levels, rollout_id) for one in folders):
             named = re.fullmatch(_ROLLOUT, found.name)
             if named is not None and named[1] == rollout_id:
                 return found
@@ -141,16 +141,17 @@ def _days_of(path: Path, rollout_id: str) -> list[Path]:
     return [above / f"{day:%Y/%m/%d}" for day in days]
 
 
-def _below(folder: Path, files: Files, levels: int) -> Iterator[Path]:
+def _below(folder: Path, files: Files, levels: int, named: str) -> Iterator[Path]:
+    """Yield the rollouts in a folder, and in the folders of years, months and days below, by their names."""
     try:
         names = sorted(files.listdir(folder))
     except OSError:
         return
     for name in names:
-        if name.endswith((".jsonl", ".jsonl.zst")):
+        if named in name and name.endswith((".jsonl", ".jsonl.zst")):
             yield folder / name
         elif levels > 1 and name.isdigit():
-            yield from _below(folder / name, files, levels - 1)
+            yield from _below(folder / name, files, levels - 1, named)
 
 
 def _content(path: Path, files: Files, end: int | None = None) -> bytes | None:

@@ -25,13 +25,13 @@ from sessiond.journal.splitter import Splitter, without_end
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
     AGENT_LIST_BYTES_MAX,
-    AGENT_LIST_PART_BYTES,
     IMPORT_BYTES_MAX,
-    LINE_BYTES_MAX,
 )
+from sessiond.model.formats import AgentFormatName
 from sessiond.service.files.agents.compressed import COMPRESSED, unpacked
+from sessiond.service.files.agents.sampling import beginning, both_ends, never
 
-__all__ = ["Span", "first_line", "open_fork", "open_sample", "open_source"]
+__all__ = ["Span", "first_line", "open_beginning", "open_fork", "open_sample", "open_source"]
 
 _NO_LIMIT: Final = 2**60
 
@@ -52,10 +52,16 @@ def open_source(files: Files, path: Path) -> LineSource:
     return FileSource(files, path) if read is None else _ReadOnce(files, path, read)
 
 
-def open_sample(files: Files, path: Path) -> tuple[LineSource, bool]:
+def open_sample(
+    files: Files,
+    path: Path,
+    agent: AgentFormatName | None = None,
+    has_enough: Callable[[], bool] = never,
+) -> tuple[LineSource, bool]:
     """Return the lines that a list reads of a file, and whether these are only a part of the file.
 
-    The first and the last line are in a part, up to the limit of a line. Raises OSError.
+    The first and the last line are in a part, up to the limit of a line; `sampling.both_ends` describes
+    the part. Raises OSError.
     """
     if files.stat(path).st_size <= AGENT_LIST_BYTES_MAX:
         return open_source(files, path), False
@@ -64,7 +70,26 @@ def open_sample(files: Files, path: Path) -> tuple[LineSource, bool]:
         return _ReadOnce(files, path, _document), False
     if whole is _packed:
         return _ReadOnce(files, path, _beginning), True
-    return _ReadOnce(files, path, _both_ends, may_grow=True), True
+
+    def read(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
+        return both_ends(files, fd, size, agent, has_enough)
+
+    return _ReadOnce(files, path, read, may_grow=True), True
+
+
+def open_beginning(files: Files, path: Path, has_enough: Callable[[], bool]) -> LineSource:
+    """Return the lines that tell whose a file is: the first ones, until there are enough.
+
+    Raises OSError.
+    """
+    whole = _reading_of(files, path)
+
+    def read(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
+        return beginning(files, fd, size, has_enough)
+
+    if whole is _packed:
+        return _ReadOnce(files, path, _beginning)
+    return _ReadOnce(files, path, whole or read, may_grow=True)
 
 
 def first_line(files: Files, path: Path) -> bytes:
@@ -160,37 +185,6 @@ def _beginning(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
 def _document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
     if size <= IMPORT_BYTES_MAX:
         yield document_lines(b"".join(chunks_of(files, fd, 0, size))) or []
-
-
-def _both_ends(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    ends = array("q", [0])
-    splitter = Splitter(ends)
-    lines: list[bytes] = []
-    at = 0
-    while at < size and not (lines or splitter.has_no_header):
-        chunk = files.pread(fd, AGENT_LIST_PART_BYTES, at)
-        if not chunk:
-            return
-        at += len(chunk)
-        lines = [without_end(line) for line in splitter.feed(chunk)]
-    if lines:
-        yield lines
-        yield _tail(files, fd, ends[-1], size)
-
-
-def _tail(files: Files, fd: int, start: int, size: int) -> list[bytes]:
-    """Return the whole lines at the end, behind an offset, one at least if there is one."""
-    part = AGENT_LIST_PART_BYTES
-    while True:
-        at = max(start, size - part)
-        lines = files.pread(fd, size - at, at).split(b"\n")
-        lines.pop()
-        if at > start:
-            # The first piece is the end of a line that begins before.
-            del lines[:1]
-        if lines or at == start or part > LINE_BYTES_MAX:
-            return [without_end(line + b"\n") for line in lines]
-        part = min(4 * part, LINE_BYTES_MAX + 1)
 
 
 class _Fork:
