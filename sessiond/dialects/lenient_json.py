@@ -30,6 +30,7 @@ __all__ = [
     "one_line",
     "reference",
     "require_readable",
+    "require_text",
     "text",
     "with_field",
 ]
@@ -99,6 +100,11 @@ def require_readable(line: bytes) -> None:
     """Raise BadLine for a line that cannot be sent to clients: not UTF-8, or nested too deeply."""
     if len(line) > SHALLOW_BYTES and nests_too_deeply(line):
         raise BadLine(_TOO_DEEP)
+    require_text(line)
+
+
+def require_text(line: bytes) -> None:
+    """Raise BadLine for a line that is not UTF-8."""
     if line.isascii():
         return
     try:

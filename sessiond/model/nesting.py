@@ -15,7 +15,7 @@ SHALLOW_BYTES: Final = 2 * NESTING_MAX
 # To copy a body of this size is faster than to look for each of its brackets.
 _COPIED_BYTES: Final = 64 * 1024
 
-# Two kinds of brackets, so that twice as many are still allowed.
+# Two kinds of brackets, so that twice as many are still allowed, also within some levels.
 _FEW: Final = 16
 
 # A bracket as a step: 1 for an opening bracket, -1 as a signed byte for a closing bracket.
@@ -24,8 +24,10 @@ _DOWN_UP: Final = b"\x01\xff"
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def nests_too_deeply(body: bytes) -> bool:
+def nests_too_deeply(body: bytes, within: int = 0) -> bool:
     """Return whether arrays and objects nest more than NESTING_MAX levels deep.
+
+    `within` counts the levels in which the body is to stand.
 
     The decoder's own bound depends on the stack and on the version of the interpreter. With
     that bound alone, one thread could store a line that another thread could not read, and
@@ -35,9 +37,10 @@ def nests_too_deeply(body: bytes) -> bool:
         return False
     # `bytes.count` compares byte by byte, `bytes.replace` jumps from bracket to bracket. Of each
     # bracket, one more than may nest is as good as all.
-    rest = len(body.replace(b"[", b"", NESTING_MAX + 1))
-    rest += len(body.replace(b"{", b"", NESTING_MAX + 1))
-    if 2 * len(body) - rest <= NESTING_MAX:
+    most = NESTING_MAX - within
+    rest = len(body.replace(b"[", b"", most + 1))
+    rest += len(body.replace(b"{", b"", most + 1))
+    if 2 * len(body) - rest <= most:
         return False
     outside = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2]
     steps = b"".join(outside).translate(_AS_STEPS, _NO_BRACKETS)
@@ -47,7 +50,7 @@ def nests_too_deeply(body: bytes) -> bool:
     while len(fewer := steps.replace(_DOWN_UP, b"")) * 2 < len(steps):
         steps = fewer
         levels += 1
-    return levels + max(accumulate(memoryview(steps).cast("b")), default=0) > NESTING_MAX
+    return levels + max(accumulate(memoryview(steps).cast("b")), default=0) > most
 
 
 def _has_few(body: bytes, bracket: bytes) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field, structs
+from msgspec import UNSET, Raw, structs
 
+from sessiond.dialects.agents.claude_answers import Answers
 from sessiond.dialects.agents.claude_messages import (
     BOUNDARY,
     boundary_in,
@@ -27,7 +28,7 @@ from sessiond.dialects.agents.claude_messages import (
 from sessiond.dialects.agents.claude_tree import ClaudeTree, Kept, Place, TreeLine
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of
 from sessiond.dialects.agents.reading import Origin
-from sessiond.dialects.agents.replies import OpenCalls, StatedUsage, one_message
+from sessiond.dialects.agents.replies import OpenCalls, one_message
 from sessiond.dialects.agents.source_line import SourceLine, member, source_line, truth
 from sessiond.dialects.lenient_json import is_null, lenient, text
 from sessiond.model.entries import (
@@ -62,13 +63,6 @@ def is_claude_code(first: Sequence[SourceLine]) -> bool:
     return False
 
 
-class _Answer(Struct):
-    """An answer so far: its group in the tree, and the usage that its lines stated."""
-
-    group: int
-    stated: StatedUsage = field(default_factory=StatedUsage)
-
-
 class ClaudeCodeReading:
     """The reading of one session of Claude Code; `Reading` describes the methods."""
 
@@ -77,8 +71,8 @@ class ClaudeCodeReading:
         self._number = 0
         self._times = Times()
         self._tree = ClaudeTree()
-        self._ids = EntryIds(self._tree.positions)
-        self._answers: dict[str, _Answer] = {}
+        self._ids = EntryIds(self._tree)
+        self._answers = Answers()
         self._calls = OpenCalls()
         self._is_subagent: bool | None = None
         self._has_made_title = False
@@ -95,7 +89,7 @@ class ClaudeCodeReading:
         self._note_origin(source)
         uuid, time = source.word("uuid") or None, source.time()
         entry_id = self._ids.free(uuid, self._number)
-        above = self._tree.ids[self._tree.head] or None
+        above = self._tree.id_of(self._tree.head) or None
         if uuid is None:
             found = self._fact(source)
         else:
@@ -149,7 +143,7 @@ class ClaudeCodeReading:
         if to == tree.head or (not to and (uuid is not None or not is_explicit)):
             return None
         tree.head = to
-        return Leaf(target_id=tree.ids[to] or None, reason="rewind" if is_explicit else UNSET)
+        return Leaf(target_id=tree.id_of(to) or None, reason="rewind" if is_explicit else UNSET)
 
     # -- lines of the tree -----------------------------------------------------------------------
 
@@ -188,8 +182,8 @@ class ClaudeCodeReading:
         else:
             place, message = self._user(line, message, is_late=is_queued(source))
         self._tree.add_node(line, place)
-        answer = self._answers.get(response_id or "")
-        said = one_message(message, response_id, 0 if answer is None else answer.stated.total)
+        answer = self._answers.find(response_id or "")
+        said = one_message(message, response_id, self._answers.total(answer))
         if message.is_result:
             said = with_output_file(source, said)
         kind = custom_type(source, message)
@@ -206,27 +200,28 @@ class ClaudeCodeReading:
     def _parent_id(self, place: Place) -> str | None:
         """Return the id of the entry above a place, or the uuid of the line that is missing there."""
         if place.missing is None or self._ids.is_ours(place.missing):
-            return self._tree.ids[place.above] or None
+            return self._tree.id_of(place.above) or None
         return place.missing
 
     def _answer(
         self, line: TreeLine, message: ParsedMessage, response_id: str | None
     ) -> tuple[Place, ParsedMessage]:
         """Return the place of a line of an answer, and the message with its own part of the usage."""
-        tree, place = self._tree, self._tree.below(line.parent)
-        answer = self._answers.get(response_id or "")
-        if answer is not None and tree.goes_on(answer.group, place):
-            above = place.above or tree.in_group(answer.group).above
-            place = Place(above, None, answer.group)
+        tree, place, answers = self._tree, self._tree.below(line.parent), self._answers
+        answer = answers.find(response_id or "")
+        group = answers.group(answer)
+        if answer and tree.goes_on(group, place):
+            place = Place(place.above or tree.in_group(group).above, None, group)
         else:
             place = structs.replace(place, group=tree.new_group())
-            if answer is None:
-                answer = _Answer(place.group)
-                if response_id is not None:
-                    self._answers[response_id] = answer
-            answer.group = place.group
+            if response_id is not None:
+                answer = answer or answers.add(response_id)
+                answers.set_group(answer, place.group)
         self._calls.ask(place.group, message)
-        return place, structs.replace(message, usage=answer.stated.take(message.usage))
+        stated = answers.stated(answer)
+        usage = stated.take(message.usage)
+        answers.keep(answer, stated)
+        return place, structs.replace(message, usage=usage)
 
     def _user(
         self, line: TreeLine, message: ParsedMessage, *, is_late: bool
@@ -248,11 +243,11 @@ class ClaudeCodeReading:
         tree = self._tree
         otherwise = tree.below(line.parent)
         kept, boundary = tree.add_summary(line, tree.boundary_of(line.parent), otherwise)
-        above = tree.ids[tree.above(tree.head)] or None
+        above = tree.id_of(tree.above(tree.head)) or None
         entry = Compaction(
             parent_id=above if above or boundary else self._parent_id(otherwise),
             summary=message.text,
-            first_kept_entry_id=tree.ids[kept.first] or None,
+            first_kept_entry_id=tree.id_of(kept.first) or None,
         )
         if boundary is not None:
             entry.tokens_before = _stated(boundary.tokens_before)
@@ -265,7 +260,7 @@ class ClaudeCodeReading:
         """Return the entries that a compaction keeps if it keeps only some, and the missing ones."""
         details: dict[str, object] = {}
         if kept.nodes is not None:
-            details["kept"] = [self._tree.ids[node] for node in kept.nodes]
+            details["kept"] = [self._tree.id_of(node) for node in kept.nodes]
         if kept.missing:
             details["missing"] = kept.missing
         return Raw(msgspec.json.encode(details))

@@ -17,6 +17,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sessiond.dialects.agents.id_table import IdTable
+
 __all__ = ["Boundary", "ClaudeTree", "Kept", "Place", "TreeLine"]
 
 _MISSING: Final = -1
@@ -67,10 +69,8 @@ class ClaudeTree:
     """Places of the lines so far; a few numbers for each line, and its id."""
 
     def __init__(self) -> None:
-        self.positions: dict[str, int] = {}
-        """The last position of each uuid."""
-        self.ids: list[str] = [""]
-        """The id of the entry at each position."""
+        # The last position of each uuid, and the id of the entry at each position.
+        self._ids = IdTable()
         self.head = 0
         """The node at which the agent would go on; 0 before the first."""
         # What a copy of a line has in common with the line.
@@ -90,6 +90,14 @@ class ClaudeTree:
         self._moved: dict[int, int] = {}
         self._summaries: set[int] = set()
 
+    def __contains__(self, uuid: object) -> bool:
+        """Return whether a line has this uuid."""
+        return uuid in self._ids
+
+    def id_of(self, at: int) -> str:
+        """Return the id of the entry at a position; "" for 0."""
+        return self._ids.name_of(at)
+
     # -- lines -------------------------------------------------------------------------------
 
     def is_copy(self, line: TreeLine) -> bool:
@@ -97,8 +105,8 @@ class ClaudeTree:
 
         A second compaction writes kept lines again, some of them below its summary.
         """
-        known = self.positions.get(line.uuid)
-        if known is None or self._marks[known] != line.mark:
+        known = self._ids.last(line.uuid)
+        if not known or self._marks[known] != line.mark:
             return False
         named = self._position(line.parent)
         if self._named[known] in {named, _MISSING}:
@@ -140,15 +148,14 @@ class ClaudeTree:
 
     def _add(self, line: TreeLine) -> int:
         self._named.append(self._position(line.parent))
-        at = self.positions[line.uuid] = len(self.ids)
-        self.ids.append(line.entry_id)
+        at = self._ids.add(line.uuid, line.entry_id)
         self._marks.append(line.mark)
         for column in (self._stands, self._above, self._groups):
             column.append(0)
         return at
 
     def _position(self, uuid: str | None) -> int:
-        return 0 if uuid is None else self.positions.get(uuid, _MISSING)
+        return 0 if uuid is None else self._ids.last(uuid) or _MISSING
 
     # -- places ------------------------------------------------------------------------------
 
@@ -241,7 +248,7 @@ class ClaudeTree:
     def _kept_by(self, found: Boundary) -> Kept:
         is_segment = found.kept is None
         uuids = [uuid for uuid in found.kept or found.segment if uuid is not None]
-        missing = tuple(uuid for uuid in uuids if uuid not in self.positions)
+        missing = tuple(uuid for uuid in uuids if uuid not in self)
         nodes = [node for uuid in uuids if (node := self._node_of(uuid))]
         if not nodes or (is_segment and not self._node_of(found.segment[1] or "")):
             return Kept(missing=missing)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import fields, lenient, require_readable, text
+from sessiond.dialects.lenient_json import fields, lenient, require_text, text
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 from sessiond.model.times import rfc3339
 
@@ -44,11 +44,9 @@ def source_line(number: int, line: bytes) -> SourceLine:
 
     Raises BadLine for a line that is no object, or nests too deeply for a native entry around it.
     """
-    if len(line) + 2 * _LEVELS > SHALLOW_BYTES and nests_too_deeply(
-        b"%b%b%b" % (b"[" * _LEVELS, line, b"]" * _LEVELS)
-    ):
+    if len(line) + 2 * _LEVELS > SHALLOW_BYTES and nests_too_deeply(line, _LEVELS):
         raise BadLine("is nested too deeply")
-    require_readable(line)
+    require_text(line)
     return SourceLine(number, fields(line))
 
 

@@ -1,0 +1,121 @@
+"""Numbers for ids, as small as they can be: a session has as many ids as lines.
+
+Law: an id counts by 16 bytes: those of a UUID in its usual spelling, else those of a digest. So two
+ids are one here only if their digests are, which no file has.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import blake2b
+from typing import Final
+
+__all__ = ["IdTable"]
+
+_KEY_BYTES: Final = 16
+_UUID_CHARS: Final = 36
+_SLOTS: Final = 64
+_RECENT_MAX: Final = 512
+
+
+class IdTable:
+    """Ids with the numbers 1, 2, 3 … in the order in which they were added, some 25 bytes for each."""
+
+    def __init__(self, *, keeps_names: bool = True) -> None:
+        """Make an empty table. Unless `keeps_names`, `name_of` knows no ids but UUIDs."""
+        self._count = 0
+        self._keys = bytearray(_KEY_BYTES)
+        # The last number of each key, where the hash of the key says or behind; 0 is free.
+        self._slots = array("i", bytes(_SLOTS * array("i").itemsize))
+        self._keeps_names = keeps_names
+        # The ids of numbers whose key does not tell the id.
+        self._names: dict[int, str] = {0: ""}
+        # Lines name the lines before them, mostly the last one.
+        self._recent: dict[str, int] = {}
+        # The id that was asked for last, which the next line mostly has. The key, and its slot.
+        self._asked: str | None = None
+        self._asked_key = b""
+        self._asked_slot = 0
+        self._is_uuid = False
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether an id was added."""
+        return isinstance(name, str) and self.last(name) > 0
+
+    def last(self, name: str) -> int:
+        """Return the last number of an id; 0 if the id was never added."""
+        found = self._recent.get(name)
+        if found is not None:
+            return found
+        if name != self._asked:
+            self._ask(name)
+        return self._slots[self._asked_slot]
+
+    def add(self, name: str, told: str | None = None) -> int:
+        """Give an id the next number, and return the number. `told` is what `name_of` says instead."""
+        if name != self._asked:
+            self._ask(name)
+        self._count = number = self._count + 1
+        self._keys += self._asked_key
+        if told is not None and told != name:
+            self._names[number] = told
+        elif self._keeps_names and not self._is_uuid:
+            self._names[number] = name
+        if len(self._recent) >= _RECENT_MAX:
+            self._recent.clear()
+        self._recent[name] = number
+        self._slots[self._asked_slot] = number
+        self._asked = None
+        if 2 * number > len(self._slots):
+            self._grow()
+        return number
+
+    def name_of(self, number: int) -> str:
+        """Return the id that has a number; "" for 0."""
+        found = self._names.get(number)
+        if found is not None:
+            return found
+        start = number * _KEY_BYTES
+        return _spelled(bytes(self._keys[start : start + _KEY_BYTES]))
+
+    def _ask(self, name: str) -> None:
+        self._asked_key, self._is_uuid = _key(name)
+        self._asked_slot = self._slot(self._asked_key)
+        self._asked = name
+
+    def _slot(self, key: bytes) -> int:
+        """Return the slot of a key, or the free slot where the key belongs."""
+        slots, keys = self._slots, self._keys
+        last = len(slots) - 1
+        at = hash(key) & last
+        while number := slots[at]:
+            start = number * _KEY_BYTES
+            if keys[start : start + _KEY_BYTES] == key:
+                break
+            at = (at + 1) & last
+        return at
+
+    def _grow(self) -> None:
+        self._slots = array("i", bytes(2 * len(self._slots) * self._slots.itemsize))
+        keys = bytes(self._keys)
+        for number in range(1, self._count + 1):
+            start = number * _KEY_BYTES
+            self._slots[self._slot(keys[start : start + _KEY_BYTES])] = number
+
+
+def _key(name: str) -> tuple[bytes, bool]:
+    """Return the key of an id, and whether the key tells the id."""
+    if len(name) == _UUID_CHARS:
+        try:
+            key = bytes.fromhex(name.replace("-", ""))
+        except ValueError:
+            key = b""
+        if len(key) == _KEY_BYTES and _spelled(key) == name:
+            return key, True
+    data = name.encode(errors="surrogatepass")
+    return blake2b(data, digest_size=_KEY_BYTES).digest(), False
+
+
+def _spelled(key: bytes) -> str:
+    digits = key.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
