@@ -15,16 +15,35 @@ import anyio
 from sessiond.limits import PROGRESS_SECONDS
 from sessiond.model.events import Figures, ProgressTold, ProgressValue
 from sessiond.service.log.events import notification
-from sessiond.service.ports import Ticket
+from sessiond.service.ports import Progress, Ticket
 
-__all__ = ["ProgressTeller"]
+__all__ = ["LatestProgress", "ProgressTeller"]
+
+
+class LatestProgress:
+    """Progress of work that several requests wait for: the latest report. From any thread."""
+
+    token: str | int | None = None
+
+    def __init__(self) -> None:
+        self.latest: Figures | None = None
+        self.followers: tuple[Progress, ...] = ()
+        """Progress of requests, which gets each report too."""
+
+    def report(self, done: int, total: int | None, unit: str) -> None:
+        """Report `done` of `total` (None: unknown) in `unit`, a plural like "lines"."""
+        self.latest = (done, total, unit)
+        for follower in self.followers:
+            follower.report(done, total, unit)
 
 
 class ProgressTeller:
     """Sender of progress to a client that waits for a ticket's answer and gave a token."""
 
-    def __init__(self, ticket: Ticket) -> None:
-        self._progress = ticket.progress
+    def __init__(self, ticket: Ticket, progress: Progress | None = None) -> None:
+        """Tell of the ticket's own progress, or of `progress` under the ticket's token."""
+        self._progress = ticket.progress if progress is None else progress
+        self._token = ticket.progress.token
         self._listener = ticket.client.listener
         self._telling = anyio.CancelScope()
         self._told: Figures | None = None
@@ -74,8 +93,8 @@ class ProgressTeller:
         return bool(self._listener.offer(self._frame(kind, figures)))
 
     def _frame(self, kind: Literal["begin", "report", "end"], figures: Figures) -> bytes:
-        assert self._progress.token is not None, "started for a token only"
+        assert self._token is not None, "started for a token only"
         value = ProgressValue(kind, *figures)
-        told = ProgressTold(self._progress.token, value)
+        told = ProgressTold(self._token, value)
         framed: bytes = self._listener.encode(notification("$/progress", told))
         return framed

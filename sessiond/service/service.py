@@ -185,9 +185,12 @@ class Service:
         """Answer a request from a task that ends with the asker's connection."""
         run_in_background(ticket, job, self.environment)
 
-    async def info(self, session_id: str) -> SessionInfo:
-        """Return the description of a session, once it is open and summed up."""
-        return await _info(self.actor(session_id))
+    async def info(self, session_id: str, progress: Progress | None = None) -> SessionInfo:
+        """Return the description of a session, once it is open and summed up.
+
+        `progress` is told how far the opening is.
+        """
+        return await _info(self.actor(session_id), progress)
 
     async def opened_actor(self, session_id: str) -> SessionActor:
         """Return the open actor of a session. Raise the errors of opening."""
@@ -276,11 +279,11 @@ class Service:
         )
 
 
-async def _info(actor: SessionActor) -> SessionInfo:
+async def _info(actor: SessionActor, progress: Progress | None = None) -> SessionInfo:
     """Return the description of a session once it is open."""
     release = actor.retain()
     try:
-        opened = await actor.ready()
+        opened = await actor.ready(progress)
         return opened.whole()
     finally:
         release()

@@ -74,7 +74,11 @@ def test_all_of_many_ids_are_found_in_some_thirty_bytes_each() -> None:
     finally:
         tracemalloc.stop()
     assert [table.last(name) for name in names] == list(range(1, 20_001))
-    assert [table.name_of(number) for number in (1, 777, 20_000)] == [names[0], names[776], names[-1]]
+    assert [table.name_of(number) for number in (1, 777, 20_000)] == [
+        names[0],
+        names[776],
+        names[-1],
+    ]
     assert table.last(uuid_text(20_001)) == 0
     assert used / len(names) < 45
     assert sys.getsizeof(names[0]) > 2 * 40

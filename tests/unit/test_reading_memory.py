@@ -15,7 +15,10 @@ LINES = 6000
 def lines(start: int) -> Iterator[bytes]:
     """Yield prompts, answers of two lines, and results, each below the line before."""
     for number in range(start, start + LINES):
-        uuid, above = (str(UUID(int=n * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128)) for n in (number, number - 1))
+        uuid, above = (
+            str(UUID(int=n * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
+            for n in (number, number - 1)
+        )
         said: dict[str, object] = {"role": "user", "content": "please"}
         kind = "user"
         if number % 4 in {1, 2}:

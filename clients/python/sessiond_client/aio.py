@@ -232,6 +232,7 @@ class Client(AsyncMethods):
             deadline=self._deadline(options),
             new_id=_NEW_ENTRY_ID,
             on_progress=options.get("on_progress"),
+            patience=options.get("timeout", self._timeout) or 0.0,
         )
         await self._waiter.run(self._driver.drive(call))
         return call.outcome()

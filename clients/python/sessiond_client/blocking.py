@@ -243,6 +243,7 @@ class BlockingClient(BlockingMethods):
             deadline=self._deadline(options),
             new_id=_NEW_ENTRY_ID,
             on_progress=options.get("on_progress"),
+            patience=options.get("timeout", self._timeout) or 0.0,
         )
         self._waiter.run(self._driver.drive(call))
         return call.outcome()

@@ -57,7 +57,7 @@ _SUBSCRIBING: Final = frozenset(
 class Call:
     """One request and its outcome."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a caller may say of a call
         self,
         method: str,
         params: Mapping[str, Any],
@@ -65,6 +65,7 @@ class Call:
         deadline: float,
         new_id: Callable[[], str],
         on_progress: OnProgress | None = None,
+        patience: float = 0.0,
     ) -> None:
         """Give an append ids, if it has neither ids nor key. Raises ValueError for a subscription."""
         name = ALIASES.get(method, method)
@@ -78,6 +79,8 @@ class Call:
         self.resend = _resend_of(name, params)
         self.deadline = deadline
         self.on_progress = on_progress
+        self.patience = patience
+        """Seconds that a report of progress gives the call at least."""
         self.result: Raw | None = None
         self.error: SessiondClientError | None = None
         self.wake: Callable[[], None] | None = None

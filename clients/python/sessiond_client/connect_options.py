@@ -17,6 +17,7 @@ class Timed(TypedDict, total=False):
     """Options of every call."""
 
     timeout: float | None
+    """Seconds until the answer; with `on_progress` counted anew from each report."""
     on_progress: OnProgress | None
     """Long work is told to it while the call waits, if the daemon has something to tell."""
 

@@ -151,6 +151,9 @@ class Exchange(Conversation):
         told = wire.read(ProgressTold, params)
         call = self.calls.get(told.token)
         if call is not None and call.on_progress is not None:
+            # The daemon works on it: the time for the answer begins anew.
+            call.deadline = max(call.deadline, self._now + call.patience)
+            self._set_timer(call.deadline, call)
             call.on_progress(told.value.done, told.value.total, told.value.unit)
 
     def _lost(self) -> None:

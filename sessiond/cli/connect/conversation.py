@@ -80,8 +80,15 @@ def _start(place: DaemonPlace) -> str:
 
 
 def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:
-    """Return the result as received bytes; parameters that are None are left out."""
-    return client.call_raw(method, **_given(params))
+    """Return the result as received bytes; parameters that are None are left out.
+
+    The time limit counts from the daemon's last report, as while it opens a large file.
+    """
+    steps = Steps(method.partition("/")[2])
+    try:
+        return client.call_raw(method, **_given(params), on_progress=steps.report)
+    finally:
+        steps.end()
 
 
 def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:

@@ -90,7 +90,7 @@ async def _find_and_open(client: Client, params: OpenParams, call: Call[Client])
         if found is None:
             raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found
-    info = await service.info(session_id)
+    info = await service.info(session_id, call.progress)
     leave(client, params.switch_from, session_id)
     return SessionResult(info)
 

@@ -38,7 +38,7 @@ async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
     )
     if not found and is_session_id(ref) and await client.service.is_known(ref):
         # A file outside the profile that was only read is in no list; its id still finds it.
-        return raw((b'{"session":', encode(await client.service.info(ref)), b"}"))
+        return raw((b'{"session":', encode(await client.service.info(ref, call.progress)), b"}"))
     if not found:
         raise SessionNotFound("no session has this text as id, part of an id, or title", ref=ref)
     if len(found) > 1:

@@ -33,7 +33,8 @@ from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import changed, is_rewritten
-from sessiond.service.ports import Ticket
+from sessiond.service.ports import Progress, Ticket
+from sessiond.service.progress import LatestProgress
 from sessiond.service.pubsub.hub import Hub
 from sessiond.session.tree import ChildIndex
 
@@ -97,12 +98,17 @@ class SessionActor:
     """The children of each entry."""
 
     def __init__(
-        self, session_id: str, load: Callable[[], OpenSession], keeper: RegistryCallbacks
+        self,
+        session_id: str,
+        load: Callable[[], OpenSession],
+        keeper: RegistryCallbacks,
+        progress: LatestProgress,
     ) -> None:
+        """Open the session by `load`, which reports to `progress` how far it is."""
         self.session_id = session_id
         self.environment = keeper.deps.environment
         self._keeper = keeper
-        self._opening = Opening(load)
+        self._opening = Opening(load, progress)
         self._inbox = Inbox()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._loop = Loop(
@@ -214,6 +220,8 @@ class SessionActor:
     def submit(self, command: Command) -> Any:
         """Put a command into the inbox; return DEFERRED. Raises Overloaded."""
         self.last_used = self.environment.monotonic()
+        if not self.is_open and command.ticket.progress.token is not None:
+            command.tell(self._opening.progress)
         # The line is served as a whole, so only its first command has to be announced.
         if self._inbox.put(command):
             live, chunk = self._loop.live, self._keeper.chunk
@@ -268,12 +276,13 @@ class SessionActor:
         """
         return self._opening.create_instead(load, self._inbox.commands)
 
-    async def ready(self) -> OpenSession:
+    async def ready(self, progress: Progress | None = None) -> OpenSession:
         """Wait for the opening and return the open session. Raises the error of a failed opening.
 
+        `progress` is told how far the opening is.
         Another program may have replaced the file since: the answer is the session of the new file.
         """
-        await self._opening.outcome()
+        await self._opening.outcome(progress)
         return self.opened
 
     # -- its life ------------------------------------------------------------------

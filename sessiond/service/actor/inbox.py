@@ -21,7 +21,8 @@ from sessiond.limits import (
     RETRY_AFTER_MS,
 )
 from sessiond.model.deferred import DEFERRED
-from sessiond.service.ports import Ticket
+from sessiond.service.ports import Progress, Ticket
+from sessiond.service.progress import ProgressTeller
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.later import later, refused_later
@@ -66,6 +67,8 @@ class Command(Struct, eq=False):
     """The inbox of the command, also after the command has left it."""
     number: int = 0
     """The place in the line of all commands that ever came."""
+    teller: ProgressTeller | None = None
+    """Tells a client that waits for the session's opening how far the opening is."""
     offset: int = -1
     """Index of the command's row in the draft, if the command was staged in a run."""
 
@@ -106,6 +109,7 @@ class Command(Struct, eq=False):
         report_bug: Callable[[str, BaseException], str],
     ) -> None:
         """Answer; `error` is what storing the batch came to."""
+        self.end_telling()
         if error is not None and (self.rests_on_batch or self.act is not None):
             self.fail(error)
             return
@@ -126,8 +130,20 @@ class Command(Struct, eq=False):
 
     def fail(self, error: SessiondError) -> None:
         """Answer with an error."""
+        self.end_telling()
         self.settled = True
         self.ticket.fail(error)
+
+    def tell(self, progress: Progress) -> None:
+        """Tell the client of progress under its token, until the answer."""
+        self.teller = ProgressTeller(self.ticket, progress)
+        self.teller.start()
+
+    def end_telling(self) -> None:
+        """Tell the client of the last progress, if it was told of any: the answer comes next."""
+        if self.teller is not None:
+            self.teller.end()
+            self.teller = None
 
     def give_up(self) -> None:
         """Cancel a command that still waits; what the writer has taken completes and answers."""

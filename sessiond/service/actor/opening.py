@@ -14,6 +14,8 @@ from anyio import to_thread
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.service.actor.inbox import Command
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.ports import Progress
+from sessiond.service.progress import LatestProgress
 
 __all__ = ["Opening"]
 
@@ -21,7 +23,9 @@ __all__ = ["Opening"]
 class Opening:
     """The opening of one session, and its outcome."""
 
-    def __init__(self, load: Callable[[], OpenSession]) -> None:
+    def __init__(self, load: Callable[[], OpenSession], progress: LatestProgress) -> None:
+        """Open by `load`, which reports to `progress` how far it is."""
+        self.progress = progress
         self._load = load
         self._instead: Callable[[], OpenSession] | None = None
         self._too_early: tuple[Command, ...] = ()
@@ -61,8 +65,13 @@ class Opening:
             self._failure = error
         self._settled.set()
 
-    async def outcome(self) -> OpenSession:
-        """Wait for the open session and return it. Raises the error of a failed opening."""
+    async def outcome(self, progress: Progress | None = None) -> OpenSession:
+        """Wait for the open session and return it. Raises the error of a failed opening.
+
+        `progress` is told how far the opening is.
+        """
+        if progress is not None and not self._settled.is_set():
+            self.progress.followers += (progress,)
         await self._settled.wait()
         if self._failure is not None:
             raise self._failure

@@ -30,6 +30,7 @@ def settle(
     for command in batch.commands:
         if command.offset >= 0 and error is None:
             command.settled = True
+            command.end_telling()
             listener = command.ticket.client.listener
             tickets, results = waiting.setdefault(listener, ([], []))
             tickets.append(command.ticket)

@@ -45,6 +45,7 @@ from sessiond.service.files.rows import Rows
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 from sessiond.state import codec
 from sessiond.state.document import Document
@@ -230,9 +231,12 @@ class Store:
 
     # -- open ----------------------------------------------------------------------
 
-    def open(self, session_id: str) -> OpenSession:
-        """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked."""
-        return self._open(self.session_files.require(session_id), session_id)
+    def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
+        """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked.
+
+        `progress` is told of the bytes of another agent's file, which may be large.
+        """
+        return self._open(self.session_files.require(session_id), session_id, progress)
 
     def reopen(self, opened: OpenSession) -> OpenSession:
         """Open the session again after another file took the place of the open one.
@@ -276,12 +280,12 @@ class Store:
             self.records.place(session_id, path)
         return session_id
 
-    def _open(self, path: Path, session_id: str) -> OpenSession:
+    def _open(self, path: Path, session_id: str, progress: Progress | None = None) -> OpenSession:
         self.session_files.settle_names(path)
         if path.parent not in self.layout.folders:
             found = self.agents.recognise(path)
             if found is not None:
-                return self._open_in_place(found, session_id)
+                return self._open_in_place(found, session_id, progress)
         indexer = Indexer(path, in_place=True, session_id=session_id)
         journal = open_unchanged(
             self.files,
@@ -305,9 +309,11 @@ class Store:
             raise
         return opened
 
-    def _open_in_place(self, found: AgentFile, session_id: str) -> OpenSession:
+    def _open_in_place(
+        self, found: AgentFile, session_id: str, progress: Progress | None
+    ) -> OpenSession:
         """Open the session of another agent's file, which is only read."""
-        log, indexer = self.agents.open(found, session_id)
+        log, indexer = self.agents.open(found, session_id, progress)
         try:
             known = self.records.known(session_id)
             opened = self._assembly.opened(found.path, session_id, known, log, indexer)

@@ -40,6 +40,7 @@ from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.progress import LatestProgress
 from sessiond.service.registry.creation_times import CreationTimes
 from sessiond.service.registry.eviction import EvictionPolicy
 
@@ -116,7 +117,8 @@ class SessionRegistry:
         found = self.by_id.get(session_id)
         if found is not None:
             return found
-        return self._start(session_id, lambda: self._store.open(session_id))
+        progress = LatestProgress()
+        return self._start(session_id, lambda: self._store.open(session_id, progress), progress)
 
     def find(self, session_id: str) -> SessionActor | None:
         """Return the actor of a session if the session is open or about to be."""
@@ -151,15 +153,17 @@ class SessionRegistry:
     ) -> bool:
         """Create a session by `make`, which raises SessionExists where the session exists."""
 
+        progress = LatestProgress()
+
         def load() -> OpenSession:
             try:
                 return make()
             except SessionExists:
-                return self._store.open(session_id)
+                return self._store.open(session_id, progress)
 
         actor = self.by_id.get(session_id)
         if actor is None:
-            actor = self._start(session_id, load, in_memory=in_memory)
+            actor = self._start(session_id, load, progress, in_memory=in_memory)
         return actor.create_instead(load)
 
     def retire(
@@ -185,11 +189,16 @@ class SessionRegistry:
         return retirement
 
     def _start(
-        self, session_id: str, load: Callable[[], OpenSession], *, in_memory: bool = False
+        self,
+        session_id: str,
+        load: Callable[[], OpenSession],
+        progress: LatestProgress,
+        *,
+        in_memory: bool = False,
     ) -> SessionActor:
         self._require_running()
         awaited = self.eviction.make(in_memory=in_memory)
-        actor = SessionActor(session_id, load, self._keeper)
+        actor = SessionActor(session_id, load, self._keeper, progress)
         actor.meant_for_memory = in_memory
         self.by_id[session_id] = actor
         if session_id in self._leaving:

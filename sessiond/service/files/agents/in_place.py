@@ -47,6 +47,7 @@ from sessiond.service.files.agents.sources import (
 from sessiond.service.files.indexer import Indexer
 from sessiond.service.files.verifying import Verification, verified
 from sessiond.service.log.session_info import Lineage
+from sessiond.service.ports import Progress
 
 __all__ = ["AgentFile", "AgentFiles"]
 
@@ -155,13 +156,18 @@ class AgentFiles:
             lineage=_lineage(path, origin),
         )
 
-    def open(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer]:
-        """Return the log of a file, and its index. Raises StorageError."""
+    def open(
+        self, found: AgentFile, session_id: str, progress: Progress | None = None
+    ) -> tuple[Mirror, Indexer]:
+        """Return the log of a file, and its index. Raises StorageError.
+
+        `progress` is told of the bytes of the file.
+        """
         with _telling("open", found.path):
             source = self._source(found.path)
         indexer = Indexer(found.path, session_id=session_id)
         source, is_whole = self._whole(found, source)
-        log = self._index(found, source, self._folder, indexer)
+        log = self._index(found, source, self._folder, indexer, progress)
         _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
         return log, indexer
 
@@ -182,9 +188,9 @@ class AgentFiles:
         except BaseException:
             source.close()
             raise
-        if sum(span.end for span in before or ()) > AGENT_LIST_BYTES_MAX:
+        if before and sum(span.end for span in before) > AGENT_LIST_BYTES_MAX:
             # The first words of the session stand in the first rollout.
-            first = (before or ())[0]
+            first = before[0]
             before, is_part = [Span(first.path, min(first.end, AGENT_LIST_PART_BYTES))], True
         log = self._index(found, open_fork(self._files, source, before or ()), None, indexer)
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
@@ -219,9 +225,21 @@ class AgentFiles:
         return open_fork(self._files, own, before or ()), before is not None
 
     def _index(
-        self, found: AgentFile, source: LineSource, folder: Path | None, indexer: Indexer
+        self,
+        found: AgentFile,
+        source: LineSource,
+        folder: Path | None,
+        indexer: Indexer,
+        progress: Progress | None = None,
     ) -> Mirror:
         """Return the log of a source, which the log owns, and index all of its lines."""
+
+        def visit(first: int, lines: list[bytes]) -> None:
+            indexer.visit_lines(first, lines)
+            if progress is not None:
+                read = source.read_bytes
+                progress.report(read, read + source.behind_bytes, "bytes")
+
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
         translate = _Translation(AGENTS[found.name].reading())
@@ -234,7 +252,7 @@ class AgentFiles:
         try:
             indexer.begin_as(found.dialect, found.header)
             with _telling("read", found.path):
-                log.index(indexer.visit_lines)
+                log.index(visit)
         except BaseException:
             log.close()
             raise
