@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["sha256_hex"]
+__all__ = ["sha256_hex", "short_digest"]
+
+
+_SHORT_BYTES: Final = 16
 
 
 class _Hash(Protocol):
+    def digest(self) -> bytes: ...
+
     def hexdigest(self) -> str: ...
 
 
 def sha256_hex(data: bytes) -> str:
     """Return the digest as 64 hex digits."""
     return _sha256()(data).hexdigest()
+
+
+def short_digest(data: bytes) -> bytes:
+    """Return the first 16 bytes of the digest."""
+    return _sha256()(data).digest()[:_SHORT_BYTES]
 
 
 @cache

@@ -7,8 +7,9 @@ ids are one here only if their digests are, which no file has.
 from __future__ import annotations
 
 from array import array
-from hashlib import blake2b
 from typing import Final
+
+from sessiond.model.digests import short_digest
 
 __all__ = ["IdTable"]
 
@@ -113,7 +114,7 @@ def _key(name: str) -> tuple[bytes, bool]:
         if len(key) == _KEY_BYTES and _spelled(key) == name:
             return key, True
     data = name.encode(errors="surrogatepass")
-    return blake2b(data, digest_size=_KEY_BYTES).digest(), False
+    return short_digest(data), False
 
 
 def _spelled(key: bytes) -> str:
