@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from sessiond.dialects.agents.id_table import IdTable
+from sessiond.dialects.agents.tables.ids import IdTable
 
 UUID_TEXT = "5e55a1d0-0000-4000-8000-00000000000a"
 

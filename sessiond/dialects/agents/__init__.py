@@ -5,10 +5,9 @@ reading.py      the port of a reading, and what all readings share
 view.py         the dialect of such a session: native lines, and contexts with each answer in one piece
 claude_code.py  the reading of a session of Claude Code
 claude_tree.py  the places of its lines
-claude_answers.py   its answers, of which each line is a part
 claude_messages.py  what one of its lines says
 source_line.py  one line of a file as an object
-id_table.py     numbers for the ids of lines
+tables/         ids and answers of all lines, as numbers
 own_entries.py  ids, times and records of a reading's entries
 replies.py      answers in parts: one message for each line, and usage that counts once
 codex.py        rollouts of Codex: a list of items

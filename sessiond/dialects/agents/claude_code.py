@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, structs
 
-from sessiond.dialects.agents.claude_answers import Answers
 from sessiond.dialects.agents.claude_messages import (
     BOUNDARY,
     boundary_in,
@@ -30,6 +29,7 @@ from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of
 from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.agents.replies import OpenCalls, one_message
 from sessiond.dialects.agents.source_line import SourceLine, member, source_line, truth
+from sessiond.dialects.agents.tables.answers import Answers
 from sessiond.dialects.lenient_json import is_null, lenient, text
 from sessiond.model.entries import (
     Compaction,

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.dialects.agents.id_table import IdTable
+from sessiond.dialects.agents.tables.ids import IdTable
 
 __all__ = ["Boundary", "ClaudeTree", "Kept", "Place", "TreeLine"]
 

@@ -7,6 +7,7 @@ claude_code.py  sessions of Claude Code: a tree of lines
 copied.py       a copy made of the entries of a reading
 joining.py      native lines of an open session
 inlining.py     outputs that a copy takes into its messages
+sampling.py     what a list reads of a large file
 compressed.py   files that Codex has compressed
 codex.py        rollouts of Codex: a list of items
 gemini_cli.py   sessions of Gemini CLI: a log of operations on a list

@@ -1,6 +1,6 @@
 """Samples of large files of other agents: the lines that a list reads of the two ends.
 
-A sample costs the same for a file of any size. From the beginning come lines until the caller has
+The cost of a sample does not grow with the file. From the beginning come lines until the caller has
 enough, from the end the last lines as far as an answer. Of the lines between these last lines and the
 limit come only short ones that state a title or a tag.
 """

@@ -127,8 +127,8 @@ class StoreSource:
 
     @property
     def behind_bytes(self) -> int:
-        """Number of messages that the last read left to the next one, of a byte at least."""
-        return len(self._waiting)
+        """Number of bytes that the last read left to the next one, by the size of a message so far."""
+        return len(self._waiting) * max(1, self.read_bytes // max(1, len(self._taken)))
 
     # -- changes -----------------------------------------------------------------------------
 

@@ -90,8 +90,7 @@ class IdTable:
         last = len(slots) - 1
         at = hash(key) & last
         while number := slots[at]:
-            start = number * _KEY_BYTES
-            if keys[start : start + _KEY_BYTES] == key:
+            if keys.startswith(key, number * _KEY_BYTES):
                 break
             at = (at + 1) & last
         return at

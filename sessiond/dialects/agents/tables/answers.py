@@ -9,8 +9,8 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from sessiond.dialects.agents.id_table import IdTable
 from sessiond.dialects.agents.replies import StatedUsage
+from sessiond.dialects.agents.tables.ids import IdTable
 from sessiond.model.usage import Usage
 
 __all__ = ["Answers"]
