@@ -66,14 +66,16 @@ class SummarizerCommand:
 async def _run(command: Sequence[str], prompt: bytes, purpose: Purpose) -> tuple[bytes, int]:
     """Return the command's output, cut above the limit, and its exit status. Raise NoSummary."""
     try:
-        process = await anyio.open_process(
-            command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env={**os.environ, PURPOSE_VARIABLE: purpose},
-            start_new_session=True,
-        )
+        # A cancelled start would end the program alone, not what the program has started by then.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env={**os.environ, PURPOSE_VARIABLE: purpose},
+                start_new_session=True,
+            )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise NoSummary(f"not started: {reason}") from None
