@@ -161,7 +161,7 @@ def test_a_list_does_not_read_the_whole_rollout_that_a_fork_begins_with(
     session, is_part = summed_up(fork, Files(), tmp_path)
     assert is_part
     assert session.first_message == "name a colour"
-    assert len(lines_read) < 1500 < len(many) // len(note)
+    assert len(lines_read) < 500 < len(many) // len(note)
 
 
 def test_a_fork_costs_a_list_few_calls(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import long_line
 from sessiond.journal.store import Replaced
-from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_PART_BYTES, LINE_BYTES_MAX
+from sessiond.limits import AGENT_LIST_BYTES_MAX, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
@@ -38,7 +38,6 @@ from sessiond.service.files.agents.opencode.rows import StoredSession
 from sessiond.service.files.agents.opencode.source import StoreSource, first_line_of, title_of
 from sessiond.service.files.agents.source import BASE_IS_MISSING
 from sessiond.service.files.agents.sources import (
-    Span,
     open_beginning,
     open_fork,
     open_sample,
@@ -122,9 +121,7 @@ class AgentFiles:
         """Return the lines of a session's own file. Raises OSError, StorageError."""
         return self._of_store(path, is_sample=False) or open_source(self._files, path)
 
-    def _sample(
-        self, found: AgentFile, has_enough: Callable[[], bool]
-    ) -> tuple[LineSource, bool]:
+    def _sample(self, found: AgentFile, has_enough: Callable[[], bool]) -> tuple[LineSource, bool]:
         """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
         stored = self._of_store(found.path, is_sample=True)
         if stored is not None:
@@ -188,11 +185,15 @@ class AgentFiles:
         except BaseException:
             source.close()
             raise
-        if before and sum(span.end for span in before) > AGENT_LIST_BYTES_MAX:
-            # The first words of the session stand in the first rollout.
-            first = before[0]
-            before, is_part = [Span(first.path, min(first.end, AGENT_LIST_PART_BYTES))], True
-        log = self._index(found, open_fork(self._files, source, before or ()), None, indexer)
+        is_part = is_part or sum(span.end for span in before or ()) > AGENT_LIST_BYTES_MAX
+        # The first words of a fork stand in the first rollout.
+        source = open_fork(
+            self._files,
+            source,
+            (before or ())[:1] if is_part else before or (),
+            has_enough if is_part else None,
+        )
+        log = self._index(found, source, None, indexer)
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
         return log, indexer, is_part
 

@@ -106,9 +106,17 @@ def first_line(files: Files, path: Path) -> bytes:
         source.close()
 
 
-def open_fork(files: Files, own: LineSource, before: Sequence[Span]) -> LineSource:
-    """Return the lines of a fork whose own lines are `own` and follow the spans, the oldest first."""
-    return _Fork(files, own, before) if before else own
+def open_fork(
+    files: Files,
+    own: LineSource,
+    before: Sequence[Span],
+    has_enough: Callable[[], bool] | None = None,
+) -> LineSource:
+    """Return the lines of a fork whose own lines are `own` and follow the spans, the oldest first.
+
+    With `has_enough`, only the beginning of each span is read, until there are enough lines.
+    """
+    return _Fork(files, own, before, has_enough) if before else own
 
 
 def _reading_of(files: Files, path: Path) -> _Read | None:
@@ -190,8 +198,15 @@ def _document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
 class _Fork:
     """A `LineSource` of a fork: the own first line, the lines of other rollouts, the other own lines."""
 
-    def __init__(self, files: Files, own: LineSource, before: Sequence[Span]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        own: LineSource,
+        before: Sequence[Span],
+        has_enough: Callable[[], bool] | None = None,
+    ) -> None:
         self._files = files
+        self._has_enough = has_enough
         self._own = own
         self._before = before
         self._next: Iterator[list[bytes]] | None = None
@@ -226,7 +241,11 @@ class _Fork:
         return chain([own[:1]], *map(self._lines_of, self._before), [own[1:]])
 
     def _lines_of(self, span: Span) -> Iterator[list[bytes]]:
-        source = open_source(self._files, span.path)
+        enough = self._has_enough
+        if enough is None:
+            source = open_source(self._files, span.path)
+        else:
+            source = open_beginning(self._files, span.path, enough)
         try:
             at, is_first = 0, True
             while at < span.end and (lines := source.more()):
