@@ -66,16 +66,7 @@ class SummarizerCommand:
 async def _run(command: Sequence[str], prompt: bytes, purpose: Purpose) -> tuple[bytes, int]:
     """Return the command's output, cut above the limit, and its exit status. Raise NoSummary."""
     try:
-        # A cancelled start would end the program alone, not what the program has started by then.
-        with anyio.CancelScope(shield=True):
-            process = await anyio.open_process(
-                command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                env={**os.environ, PURPOSE_VARIABLE: purpose},
-                start_new_session=True,
-            )
+        process = await _started(command, purpose)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise NoSummary(f"not started: {reason}") from None
@@ -97,6 +88,23 @@ async def _run(command: Sequence[str], prompt: bytes, purpose: Purpose) -> tuple
                 os.killpg(process.pid, signal.SIGKILL)
         with anyio.CancelScope(shield=True):
             await process.aclose()
+
+
+async def _started(command: Sequence[str], purpose: Purpose) -> Process:
+    """Start the command. Raises OSError, ValueError.
+
+    A cancelled start would end the program alone, not what the program has started by then.
+    """
+    with anyio.CancelScope(shield=True):
+        return await anyio.open_process(
+            command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env={**os.environ, PURPOSE_VARIABLE: purpose},
+            start_new_session=True,
+        )
+    raise AssertionError("a shielded start is not cancelled")
 
 
 async def _feed(process: Process, prompt: bytes) -> None:
