@@ -23,7 +23,7 @@ async def test_a_start_that_is_cancelled_leaves_no_child_of_the_command(
 ) -> None:
     begun = tmp_path / "begun"
     os.mkfifo(begun)
-    command = ["sh", "-c", f"exec >>{begun}; echo begun; sleep 60"]
+    command = ("sh", "-c", f"exec >>{begun}; echo begun; sleep 60")
     open_process = anyio.open_process
     scope = anyio.CancelScope()
 
