@@ -1,0 +1,180 @@
+"""Generated sessions of opencode, read by sessiond and by the second reader, and what both must find alike.
+
+Sessiond follows each session from the beginning, and looks between the transactions of a move, too. It
+is compared where a move is whole, because an answer that grows is held back. `tests.kit.agreement` says
+where readers may differ; here the question of a compaction has the id of the summary in sessiond.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sessiond.dialects.agents import AGENTS
+from sessiond.journal.disk.files import Files
+from sessiond.journal.store import Replaced
+from sessiond.model.usage import Usage
+from sessiond.service.files.agents.opencode_source import StoreSource, title_of
+from sessiond.service.files.agents.opencode_store import found_store
+from tests.kit.agent_files.dice import Sizes
+from tests.kit.agent_files.opencode import OpencodeScript, Talk, connected, make_database, play
+from tests.kit.agent_files.opencode_moves import MOVES, opencode_script
+from tests.kit.agent_files.opencode_rows import MOVES as ROW_MOVES
+from tests.kit.agent_files.opencode_rows import opencode_rows_script
+from tests.kit.agent_files.said import Reading
+from tests.kit.agent_files.second_opencode import ASKED, read_opencode
+from tests.kit.agreement import SURROGATES, contexts, tokens
+from tests.kit.readings import ReadSession
+
+STORE_KITS: Final[dict[str, Callable[[int | str, Sizes], OpencodeScript]]] = {
+    "opencode": opencode_script,
+    "opencode-rows": opencode_rows_script,
+}
+STORE_MOVES: Final = {"opencode": MOVES, "opencode-rows": ROW_MOVES}
+# One of so many transactions has a look of sessiond behind it.
+LOOKS: Final = 4
+
+
+class ScriptFiles(Files):
+    """Files whose clock is that of a script."""
+
+    def __init__(self, script: OpencodeScript) -> None:
+        super().__init__()
+        self._script = script
+
+    def now(self) -> float:
+        """Return the time of the script."""
+        return self._script.dice.now_ms / 1000
+
+
+@dataclass(frozen=True)
+class Place:
+    """A session of a database, and the files by which sessiond reads the database."""
+
+    path: Path
+    session_id: str
+    files: Files
+
+
+class Followed:
+    """A session of a database as sessiond reads it, again from the start whenever it is another log."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.replaced = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        place = self._place
+        store = found_store(place.path, place.files)
+        assert store is not None
+        self.source = StoreSource(
+            store, place.session_id, place.path / place.session_id, place.files
+        )
+        self.found = ReadSession(AGENTS["opencode"].reading())
+        self.replaced += 1
+
+    def follow(self) -> Followed:
+        """Read all that sessiond can read now."""
+        while True:
+            try:
+                while lines := self.source.more():
+                    self.found.take_all(lines)
+            except Replaced:
+                self._begin()
+            else:
+                return self
+
+    @property
+    def title(self) -> str | None:
+        """Title of the session."""
+        return title_of(self.source._contents.session)
+
+
+def hold(followed: Followed, place: Place) -> None:
+    """Fail unless sessiond and the second reader found the same, also when sessiond begins only now."""
+    second = read_opencode(place.path, place.session_id)
+    now = followed.follow().found
+    hold_context(now.messages(), second)
+    assert now.problems() == []
+    assert tokens(now.usage) == tokens(usage_of(second))
+    assert followed.title == second.title
+    assert now.origin.cwd == second.cwd
+    assert not followed.source.is_rewritten()
+    cold = Followed(place).follow().found
+    assert cold.lines == now.lines
+
+
+def hold_context(found: list[tuple[str, dict[str, object]]], second: Reading) -> None:
+    """Fail unless both found the same messages, of the same rows."""
+    mine, theirs = contexts(found, second, "opencode")
+    assert [said for _, said in mine] == [said for _, said in theirs]
+    for (source, said), (one, _) in zip(mine, theirs, strict=True):
+        # An entry has the number of its line behind an id that another entry has.
+        assert source.partition(".")[0] in one.ids or said.text == ASKED, (source, one)
+
+
+def usage_of(second: Reading) -> Usage:
+    """Return the tokens that the second reader counted, in sessiond's terms: reasoning is output."""
+    found = second.usage
+    got = found["output"] + found["reasoning"]
+    return Usage(found["input"], got, found["cache_read"], found["cache_write"])
+
+
+def hold_store(folder: Path, name: str, seed: int | str, sizes: Sizes) -> Counter[str]:
+    """Fail unless both readers agree behind each move of a script; return the moves that were made."""
+    made: Counter[str] = Counter()
+    for move, _ in held_moves(folder, name, seed, sizes):
+        made[move] += 1
+    return made
+
+
+def held_moves(
+    folder: Path, name: str, seed: int | str, sizes: Sizes
+) -> Iterator[tuple[str, dict[str, Followed]]]:
+    """Yield each move of a script and the sessions behind it, once both readers agree."""
+    script, chance = STORE_KITS[name](seed, sizes), random.Random(f"looks {seed}")
+    path = make_database(folder / f"{seed}.db", is_newer=script.is_newer)
+    files, followed = ScriptFiles(script), dict[str, Followed]()
+    sizes_before: dict[str, object] = {}
+    with closing(connected(path)) as connection:
+        for move, transactions in script.steps():
+            for one in transactions:
+                play(connection, [one])
+                if followed and chance.randrange(LOOKS) == 0:
+                    chance.choice(list(followed.values())).follow()
+            for talk in script.talks:
+                if sizes_before.get(talk.id) == _size(talk):
+                    continue
+                place = Place(path, talk.id, files)
+                if talk.id not in followed:
+                    followed[talk.id] = Followed(place)
+                hold(followed[talk.id], place)
+                sizes_before[talk.id] = _size(talk)
+            yield move, followed
+        for session_id, one in followed.items():
+            hold(one, Place(path, session_id, files))
+
+
+def _size(talk: Talk) -> object:
+    return talk.columns["time_updated"], len(talk.messages), talk.messages[-1:]
+
+
+__all__ = [
+    "STORE_KITS",
+    "STORE_MOVES",
+    "SURROGATES",
+    "Followed",
+    "Place",
+    "ScriptFiles",
+    "held_moves",
+    "hold",
+    "hold_context",
+    "hold_store",
+    "usage_of",
+]

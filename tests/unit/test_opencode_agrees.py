@@ -1,0 +1,44 @@
+"""Sessiond's reading of opencode held against the second reader, on generated databases."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.kit.agent_files.dice import Sizes
+from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, held_moves, hold_store
+
+pytestmark = pytest.mark.files
+
+SEEDS = range(3)
+SIZES = Sizes(turns=45)
+RANDOM_SEEDS = 4
+
+
+@pytest.fixture(params=STORE_KITS)
+def kit(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_each_move_is_made_by_some_seed() -> None:
+    for name, make in STORE_KITS.items():
+        made = {move for seed in SEEDS for move, _ in make(seed, SIZES).steps()}
+        assert made - {"head"} == STORE_MOVES[name].keys(), name
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_path: Path) -> None:
+    hold_store(tmp_path, kit, seed, SIZES)
+
+
+@pytest.mark.slow
+def test_both_readers_find_the_same_for_any_seed(kit: str, tmp_path: Path) -> None:
+    for _ in range(RANDOM_SEEDS):
+        seed = random.SystemRandom().randrange(10**12)
+        try:
+            hold_store(tmp_path, kit, seed, Sizes(turns=120))
+        except Exception as error:
+            raise AssertionError(f"the readers differ for the seed {seed}") from error
