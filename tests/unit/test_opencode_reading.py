@@ -259,6 +259,22 @@ def test_a_compaction_keeps_the_messages_from_the_named_one_on() -> None:
     assert read(*lines).texts() == [*told, "user: three"]
 
 
+def test_a_tail_may_begin_before_an_earlier_compaction() -> None:
+    ended: dict[str, Any] = {"summary": True, "parentID": "r"}
+    found = read(
+        *compacted(),
+        user("r", {"type": "compaction", "auto": True, "tail_start_id": "u2"}),
+        user("u4", text("meanwhile")),
+        assistant("t", text("again short"), **ended),
+        assistant("t", text("again short"), kind="compaction", **ended),
+        user("u5", text("five")),
+    )
+    earlier = ["user: two", f"user: {ASKED}", "assistant: short", "user: three"]
+    later = ["user: meanwhile", "user: five"]
+    assert found.texts() == [f"user: {ASKED}", "assistant: again short", *earlier, *later]
+    assert found.problems() == []
+
+
 def test_a_compaction_may_begin_at_a_message_that_is_not_sent() -> None:
     lines = compacted()
     lines[2] = assistant("a1", text("first"), error={"name": "APIError"})

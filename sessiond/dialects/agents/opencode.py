@@ -1,8 +1,9 @@
 """Sessions of opencode: rows of a database, as the lines of `opencode_lines`, as native entries.
 
-A compaction of version 1 is a question of the user and an answer that is the summary. Both stay as a
-branch; the compaction beside them has the summary, and keeps the messages from the named one on. A
-compaction of version 2 is one row. A revert hides messages until the next prompt: a move of the head.
+A compaction of version 1 is a question of the user and an answer that is the summary. The compaction
+below them has the summary, and keeps the messages from the named one on apart from these two: later
+compactions may keep all of them. A compaction of version 2 is one row. A revert hides messages until
+the next prompt: a move of the head.
 
     {"type":"session","id":"ses_…","directory":"/my/project","title":"…","time_created":1793880000000}
     {"type":"message","id":"msg_…","time_created":…,"data":{"role":"user",…},"parts":[…]}
@@ -125,7 +126,7 @@ class OpencodeReading:
             case "message" | "step":
                 return self._say(kind, ids, (data, parts), whole)
             case "compaction":
-                return self._compact(data, parts)
+                return self._compact(ids[0], data, parts)
             case "row":
                 return self._row(line.word("kind") or "", ids, data, whole)
             case "usage":
@@ -210,34 +211,50 @@ class OpencodeReading:
             return None
         return self._stated.setdefault(message_id, StatedUsage()).take(usage)
 
-    def _compact(self, data: dict[str, Raw], parts: Parts) -> Entry | str:
+    def _compact(self, message_id: str, data: dict[str, Raw], parts: Parts) -> Entry | str:
         """Return the compaction that a summary is; the summary itself is the line before."""
         asked = text(data.get("parentID")) or ""
         said = message_of(data, parts)
         is_done = not is_null(data.get("finish")) and is_null(data.get("error"))
         if said is None or not is_done or asked not in self._asked:
             return "compaction"
-        above = self._said[asked].above
-        kept = self._kept(self._said.get(self._asked[asked] or ""), above)
+        question = self._said[asked]
+        found = self._path_from(self._said.get(self._asked[asked] or ""))
+        if not found:
+            found = self._path_from(question)
+        beside = {question.first, *self._entries_of(self._said.get(message_id))}
+        kept = [one for one in found if one not in beside]
         return Compaction(
-            parent_id=above,
             summary=said.text,
-            first_kept_entry_id=UNSET if kept is None else kept,
-            details=Raw(msgspec.json.encode({"asked": ASKED})),
+            first_kept_entry_id=kept[0] if kept else UNSET,
+            details=Raw(msgspec.json.encode({"asked": ASKED, "kept": kept})),
         )
 
-    def _kept(self, said: _Said | None, entry_id: str | None) -> str | None:
-        """Return the first entry that is kept with a message, on the path to an entry.
+    def _path_from(self, said: _Said | None) -> list[str]:
+        """Return the entries from a message on, down to the leaf; none for a message of another branch.
 
-        For a message that only is a record, this is the entry below its place.
+        For a message that only is a record, they are those below its place.
         """
         if said is None:
-            return None
-        below: str | None = None
+            return []
+        found: list[str] = []
+        entry_id = self._leaf
         while entry_id is not None and entry_id != said.above:
-            below, entry_id = entry_id, self._above[entry_id]
-        is_there = entry_id == said.above and (said.last is None or below == said.first)
-        return below if is_there else None
+            found.append(entry_id)
+            entry_id = self._above[entry_id]
+        is_there = entry_id == said.above and (said.last is None or said.first in found[-1:])
+        return found[::-1] if is_there else []
+
+    def _entries_of(self, said: _Said | None) -> list[str]:
+        """Return the entries of a message, last to first; none for one that is not there."""
+        if said is None:
+            return []
+        found: list[str] = []
+        entry_id = said.last
+        while entry_id is not None and entry_id != said.above:
+            found.append(entry_id)
+            entry_id = self._above[entry_id]
+        return found
 
     # -- rows of version 2 -------------------------------------------------------------------
 

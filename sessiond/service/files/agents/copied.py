@@ -203,23 +203,13 @@ class Joined:
             return
         if asked is not None:
             said = exchange(asked, entry.summary or "")
-            steps = self._kept_above(node, entry)
         else:
             summary = Block("text", text=entry.summary or "")
             said = NATIVE.compose(ParsedMessage("user", (summary,)), "")
-            steps = [self._step_of[one] for one in kept or () if one in self._step_of]
+        steps = [self._step_of[one] for one in kept or () if one in self._step_of]
         for key in dict.fromkeys(steps):
             said += [_said(one) for one in self._nodes[key].step.entries if _is_said(one)]
         entry.messages, entry.summary, entry.first_kept_entry_id = said, UNSET, UNSET
-
-    def _kept_above(self, node: _Node, entry: Compaction) -> list[str]:
-        """Return the steps from the first kept one down to a compaction."""
-        found: list[str] = []
-        above = node.step.parent
-        while above is not None and above != entry.first_kept_entry_id:
-            found.append(above)
-            above = self._nodes[above].step.parent
-        return [] if above is None else [above, *reversed(found)]
 
 
 def _message(said: bytes) -> Message:
