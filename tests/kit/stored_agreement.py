@@ -2,33 +2,42 @@
 
 Sessiond follows each session from the beginning, and looks between the transactions of a move, too. It
 is compared where a move is whole, because an answer that grows is held back. `tests.kit.agreement` says
-where readers may differ; here the question of a compaction has the id of the summary in sessiond.
+where readers may differ. Here the question of a compaction has the id of the summary in sessiond, and
+the summary is only its words: what the model thought before is left out.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from sessiond.dialects.agents import AGENTS
 from sessiond.journal.disk.files import Files
 from sessiond.journal.store import Replaced
+from sessiond.limits import OPENCODE_ANSWER_SECONDS
 from sessiond.model.usage import Usage
 from sessiond.service.files.agents.opencode_source import StoreSource, title_of
 from sessiond.service.files.agents.opencode_store import found_store
 from tests.kit.agent_files.dice import Sizes
-from tests.kit.agent_files.opencode import OpencodeScript, Talk, connected, make_database, play
+from tests.kit.agent_files.opencode import (
+    Message,
+    OpencodeScript,
+    Talk,
+    connected,
+    make_database,
+    play,
+)
 from tests.kit.agent_files.opencode_moves import MOVES, opencode_script
 from tests.kit.agent_files.opencode_rows import MOVES as ROW_MOVES
 from tests.kit.agent_files.opencode_rows import opencode_rows_script
 from tests.kit.agent_files.said import Reading
 from tests.kit.agent_files.second_opencode import ASKED, read_opencode
-from tests.kit.agreement import SURROGATES, contexts, tokens
+from tests.kit.agreement import Spoken, contexts, tokens
 from tests.kit.readings import ReadSession
 
 STORE_KITS: Final[dict[str, Callable[[int | str, Sizes], OpencodeScript]]] = {
@@ -46,10 +55,11 @@ class ScriptFiles(Files):
     def __init__(self, script: OpencodeScript) -> None:
         super().__init__()
         self._script = script
+        self.seconds_later = 0.0
 
     def now(self) -> float:
-        """Return the time of the script."""
-        return self._script.dice.now_ms / 1000
+        """Return the time of the script, or a time later."""
+        return self._script.dice.now_ms / 1000 + self.seconds_later
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Place:
 
     path: Path
     session_id: str
-    files: Files
+    files: ScriptFiles
 
 
 class Followed:
@@ -113,10 +123,19 @@ def hold(followed: Followed, place: Place) -> None:
 def hold_context(found: list[tuple[str, dict[str, object]]], second: Reading) -> None:
     """Fail unless both found the same messages, of the same rows."""
     mine, theirs = contexts(found, second, "opencode")
-    assert [said for _, said in mine] == [said for _, said in theirs]
+    assert _said(one for _, one in mine) == _said(one for _, one in theirs)
     for (source, said), (one, _) in zip(mine, theirs, strict=True):
         # An entry has the number of its line behind an id that another entry has.
         assert source.partition(".")[0] in one.ids or said.text == ASKED, (source, one)
+
+
+def _said(messages: Iterable[Spoken]) -> list[Spoken]:
+    """Return what messages say; the answer behind a question for a summary is only its words."""
+    said: list[Spoken] = []
+    for one in messages:
+        is_summary = bool(said) and said[-1].text == ASKED
+        said.append(replace(one, thinking="") if is_summary else one)
+    return said
 
 
 def usage_of(second: Reading) -> Usage:
@@ -132,6 +151,19 @@ def hold_store(folder: Path, name: str, seed: int | str, sizes: Sizes) -> Counte
     for move, _ in held_moves(folder, name, seed, sizes):
         made[move] += 1
     return made
+
+
+def _hold_talk(followed: Followed, place: Place, talk: Talk) -> None:
+    # A revert may leave an answer last that never ended: sessiond waits for a while.
+    is_stuck = any(_never_ended(one) for one in talk.messages)
+    place.files.seconds_later = OPENCODE_ANSWER_SECONDS if is_stuck else 0.0
+    hold(followed, place)
+    place.files.seconds_later = 0.0
+
+
+def _never_ended(message: Message) -> bool:
+    is_answer = "assistant" in (message.kind, message.data.get("role"))
+    return is_answer and "completed" not in message.data["time"]
 
 
 def held_moves(
@@ -154,11 +186,11 @@ def held_moves(
                 place = Place(path, talk.id, files)
                 if talk.id not in followed:
                     followed[talk.id] = Followed(place)
-                hold(followed[talk.id], place)
+                _hold_talk(followed[talk.id], place, talk)
                 sizes_before[talk.id] = _size(talk)
             yield move, followed
-        for session_id, one in followed.items():
-            hold(one, Place(path, session_id, files))
+        for talk in script.talks:
+            _hold_talk(followed[talk.id], Place(path, talk.id, files), talk)
 
 
 def _size(talk: Talk) -> object:
@@ -168,7 +200,6 @@ def _size(talk: Talk) -> object:
 __all__ = [
     "STORE_KITS",
     "STORE_MOVES",
-    "SURROGATES",
     "Followed",
     "Place",
     "ScriptFiles",

@@ -255,8 +255,7 @@ def _compact(script: OpencodeScript, *, is_failed: bool = False) -> None:
     """Ask for a summary, and get one: all before is cut, apart from a tail that may be kept."""
     dice, talk = script.dice, script.main
     script.clean_up(talk)
-    last = talk.messages[-dice.number(1, 6) :]
-    tails = [one for one in last if one.is_user or dice.chance(0.3)]
+    tails = [one for one in _visible(talk)[-dice.number(1, 9) :] if one.is_user or dice.chance(0.3)]
     tail: Json = {"tail_start_id": dice.pick(tails).id} if tails and dice.chance(0.7) else {}
     auto = dice.chance(0.5)
     part: Json = {"type": "compaction", "auto": auto}
@@ -278,6 +277,19 @@ def _compact(script: OpencodeScript, *, is_failed: bool = False) -> None:
         answer(script, prompt(script, talk, words(script, synthetic=True)))
     elif dice.chance(0.5):
         turn(script, talk, 1)
+
+
+def _visible(talk: Talk) -> list[Message]:
+    """Return the messages that the model gets, apart from those of a compaction."""
+    place = {one.id: at for at, one in enumerate(talk.messages)}
+    start, hidden = 0, set[str]()
+    for answer in talk.messages:
+        data = answer.data
+        if data.get("summary") is True and "finish" in data and "error" not in data:
+            asked = data["parentID"]
+            tail = talk.messages[place[asked]].parts[0].data.get("tail_start_id", asked)
+            start, hidden = place[tail], hidden | {asked, answer.id}
+    return [one for one in talk.messages[start:] if one.id not in hidden]
 
 
 def _compact_failed(script: OpencodeScript) -> None:
@@ -311,7 +323,7 @@ def revert(script: OpencodeScript) -> None:
 def _revert_part(script: OpencodeScript) -> None:
     """Take back the talk from a part of an answer on."""
     talk = script.main
-    found = [one for one in talk.messages[-9:] if len(one.parts) > 1 and not one.is_user]
+    found = [one for one in _visible(talk)[-9:] if len(one.parts) > 1 and not one.is_user]
     if found:
         message = script.dice.pick(found)
         part = script.dice.pick(message.ordered()[1:])
