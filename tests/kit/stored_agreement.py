@@ -123,13 +123,13 @@ def hold(followed: Followed, place: Place) -> None:
 def hold_context(found: list[tuple[str, dict[str, object]]], second: Reading) -> None:
     """Fail unless both found the same messages, of the same rows."""
     mine, theirs = contexts(found, second, "opencode")
-    assert _said(one for _, one in mine) == _said(one for _, one in theirs)
+    assert said_by(one for _, one in mine) == said_by(one for _, one in theirs)
     for (source, said), (one, _) in zip(mine, theirs, strict=True):
         # An entry has the number of its line behind an id that another entry has.
         assert source.partition(".")[0] in one.ids or said.text == ASKED, (source, one)
 
 
-def _said(messages: Iterable[Spoken]) -> list[Spoken]:
+def said_by(messages: Iterable[Spoken]) -> list[Spoken]:
     """Return what messages say; the answer behind a question for a summary is only its words."""
     said: list[Spoken] = []
     for one in messages:
@@ -207,5 +207,6 @@ __all__ = [
     "hold",
     "hold_context",
     "hold_store",
+    "said_by",
     "usage_of",
 ]

@@ -355,6 +355,18 @@ def play(connection: sqlite3.Connection, transactions: Iterable[Transaction]) ->
         connection.execute("COMMIT")
 
 
+def bytes_in(transactions: Iterable[Transaction]) -> int:
+    """Return about how many bytes a database grows by: what rows first have, and what replaces that."""
+    longest: dict[Any, int] = {}
+    for statements in transactions:
+        for _, values in statements:
+            # An update names its row last, an insertion first.
+            key = values[0] if len(values) > 3 else values[-1]
+            size = sum(len(one) for one in values if isinstance(one, str))
+            longest[key] = max(longest.get(key, 0), size)
+    return sum(longest.values())
+
+
 def _insert(table: str, row: Mapping[str, Any]) -> Statement:
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     return f"INSERT INTO {table}({names}) VALUES({marks})", tuple(row.values())

@@ -1,4 +1,4 @@
-"""Folders laid out as the programs lay them out: homes of Claude Code, Codex and Gemini CLI.
+"""Folders laid out as the programs lay them out: homes of Claude Code, Codex, Gemini CLI and opencode.
 
 No file is sparse: a hole would read as zero bytes, which no program writes. A big file gets its size from
 outputs of tools that repeat one block, so that hundreds of megabytes are written at the speed of the disk.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -23,6 +24,11 @@ from tests.kit.agent_files.codex_moves import codex_child, codex_copy, codex_scr
 from tests.kit.agent_files.dice import START_MS, Sizes, spelled, stamp
 from tests.kit.agent_files.gemini_moves import PLAIN as PLAIN_GEMINI
 from tests.kit.agent_files.gemini_moves import gemini_script, gemini_subagent
+from tests.kit.agent_files.opencode import bytes_in, connected, make_database, play
+from tests.kit.agent_files.opencode_moves import PLAIN as PLAIN_OPENCODE
+from tests.kit.agent_files.opencode_moves import opencode_script
+from tests.kit.agent_files.opencode_rows import PLAIN as PLAIN_ROWS
+from tests.kit.agent_files.opencode_rows import opencode_rows_script
 from tests.kit.agent_files.writing import write_fast
 
 Kind = Literal["main", "subagent", "fork", "segment", "copy", "big"]
@@ -32,7 +38,7 @@ RESULT_BYTES: Final = 1 << 20
 
 
 class Script(Protocol):
-    """Script of any of the three agents."""
+    """Script of any agent that writes lines."""
 
     def steps(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield each move and its lines."""
@@ -259,4 +265,44 @@ def make_gemini_root(home: Path, plan: Plan) -> list[Made]:
         projects[cwd] = slug
     home.mkdir(parents=True, exist_ok=True)
     (home / "projects.json").write_text(json.dumps({"projects": projects}, indent=2))
+    return found
+
+
+# opencode.
+
+
+def make_opencode_root(home: Path, plan: Plan, *, is_newer: bool = False) -> list[Made]:
+    """Make `opencode.db` with all sessions, those of subagents and forks included, and files beside it.
+
+    The path of a session is a row of the database. A big session has long outputs.
+    """
+    path = make_database(home / "opencode.db", is_newer=is_newer)
+    make = opencode_rows_script if is_newer else opencode_script
+    plain = PLAIN_ROWS if is_newer else PLAIN_OPENCODE
+    found: list[Made] = []
+    with closing(connected(path)) as connection:
+        for number in range(plan.files + plan.big_files):
+            name, start_ms = f"{plan.seed} root {number}", plan.start_ms(number)
+            big = number >= plan.files
+            script = (
+                make(name, plan.big_sizes, moves=plain, start_ms=start_ms)
+                if big
+                else make(name, plan.sizes, start_ms=start_ms)
+            )
+            written = 0
+            for _, transactions in script.steps():
+                play(connection, transactions)
+                written += bytes_in(transactions) if big else 0
+                if big and written >= plan.big_bytes:
+                    break
+            for talk in script.talks:
+                forked = talk.columns.get("fork_session_id") is not None
+                below: Kind = "subagent" if talk.columns.get("parent_id") else "main"
+                kind: Kind = "fork" if forked else "big" if big else below
+                found.append(Made(path / talk.id, talk.id, kind))
+    _dated(path, plan.start_ms(plan.files + plan.big_files))
+    for name in ("log", "snapshot"):
+        (home / name).mkdir(exist_ok=True)
+    write_fast(home / "log" / "dev.log", [b"INFO  service=default version=1.18.33"])
+    write_fast(home / "auth.json", [b"{}"])
     return found
