@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from sessiond.service.external.watcher import PollingWatcher
@@ -71,7 +72,7 @@ async def test_a_daemon_follows_the_moves_of_the_program(
             for _, transactions in moves:
                 for one in transactions:
                     play(connection, [one])
-                    await anyio.sleep(0)
+                    await anyio.lowlevel.checkpoint()
                 await wait_for_second(wire, path, main)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await ids(wire)

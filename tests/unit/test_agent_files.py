@@ -29,11 +29,13 @@ from tests.kit.agent_files.roots import (
     make_claude_root,
     make_codex_root,
     make_gemini_root,
+    make_opencode_root,
 )
 from tests.kit.agent_files.said import Json, Reading, Role, parsed, whole_lines
 from tests.kit.agent_files.second_claude import read_claude
 from tests.kit.agent_files.second_codex import USAGE_NAMES, read_codex
 from tests.kit.agent_files.second_gemini import read_gemini
+from tests.kit.agent_files.second_opencode import read_opencode
 from tests.kit.agent_files.shapes import claude_faults, codex_faults, gemini_faults
 from tests.kit.agent_files.writing import torn, write_fast, write_torn
 from tests.kit.agents import SAMPLES
@@ -618,6 +620,26 @@ def test_a_gemini_root_is_laid_out_as_the_program_does(tmp_path: Path) -> None:
         assert one.path.name.endswith(f"-{one.session_id[:8]}.jsonl")
         root = (one.path.parent.parent / ".project_root").read_text()
         assert projects[root] == one.path.parent.parent.name
+
+
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_an_opencode_root_has_all_sessions_in_one_database(
+    tmp_path: Path, *, is_newer: bool
+) -> None:
+    plan = Plan(files=4, sizes=Sizes(turns=40), big_files=1, big_bytes=3_000_000)
+    made = make_opencode_root(tmp_path / "a", plan, is_newer=is_newer)
+    again = make_opencode_root(tmp_path / "b", plan, is_newer=is_newer)
+    path = tmp_path / "a" / "opencode.db"
+    assert [one.session_id for one in made] == [one.session_id for one in again]
+    assert {one.kind for one in made} == {"main", "subagent", "big"} | (
+        set() if is_newer else {"fork"}
+    )
+    assert path.stat().st_size > 3_000_000
+    for one, other in zip(made, again, strict=True):
+        assert one.path == path / one.session_id
+        reading = read_opencode(path, one.session_id)
+        assert reading == read_opencode(other.path.parent, one.session_id)
+        assert reading.prompts
 
 
 def test_a_subagents_chat_reads_as_any_chat() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.kit.agent_files.dice import Sizes
-from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, held_moves, hold_store
+from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 
 pytestmark = pytest.mark.files
 

@@ -286,8 +286,8 @@ def _visible(talk: Talk) -> list[Message]:
     for answer in talk.messages:
         data = answer.data
         if data.get("summary") is True and "finish" in data and "error" not in data:
-            asked = data["parentID"]
-            tail = talk.messages[place[asked]].parts[0].data.get("tail_start_id", asked)
+            asked = str(data["parentID"])
+            tail = str(talk.messages[place[asked]].parts[0].data.get("tail_start_id", asked))
             start, hidden = place[tail], hidden | {asked, answer.id}
     return [one for one in talk.messages[start:] if one.id not in hidden]
 
