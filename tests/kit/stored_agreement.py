@@ -21,13 +21,14 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.store import Replaced
 from sessiond.limits import OPENCODE_ANSWER_SECONDS
 from sessiond.model.usage import Usage
-from sessiond.service.files.agents.opencode_source import StoreSource, title_of
-from sessiond.service.files.agents.opencode_store import found_store
+from sessiond.service.files.agents.opencode.source import StoreSource, title_of
+from sessiond.service.files.agents.opencode.store import found_store
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.opencode import (
     Message,
     OpencodeScript,
     Talk,
+    Transaction,
     connected,
     make_database,
     play,
@@ -45,21 +46,31 @@ STORE_KITS: Final[dict[str, Callable[[int | str, Sizes], OpencodeScript]]] = {
     "opencode-rows": opencode_rows_script,
 }
 STORE_MOVES: Final = {"opencode": MOVES, "opencode-rows": ROW_MOVES}
+QUIET: Final = frozenset(
+    {"plain", "tools", "parallel", "steps", "unseen", "model", "abort", "fail", "crash", "diffs"}
+    | {"image", "told", "shell", "switch"}
+)
+"""Moves that only add to a session: what was read stays as it was."""
 # One of so many transactions has a look of sessiond behind it.
 LOOKS: Final = 4
 
 
 class ScriptFiles(Files):
-    """Files whose clock is that of a script."""
+    """Files whose clock is that of the last transaction."""
 
-    def __init__(self, script: OpencodeScript) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._script = script
+        self.now_ms = 0
         self.seconds_later = 0.0
 
     def now(self) -> float:
-        """Return the time of the script, or a time later."""
-        return self._script.dice.now_ms / 1000 + self.seconds_later
+        """Return the time of the last transaction, or a time later."""
+        return self.now_ms / 1000 + self.seconds_later
+
+    def pass_by(self, transaction: Transaction) -> None:
+        """Let time pass up to a transaction."""
+        values = (value for _, values in transaction for value in values)
+        self.now_ms = max([self.now_ms, *(one for one in values if isinstance(one, int))])
 
 
 @dataclass(frozen=True)
@@ -148,8 +159,10 @@ def usage_of(second: Reading) -> Usage:
 def hold_store(folder: Path, name: str, seed: int | str, sizes: Sizes) -> Counter[str]:
     """Fail unless both readers agree behind each move of a script; return the moves that were made."""
     made: Counter[str] = Counter()
-    for move, _ in held_moves(folder, name, seed, sizes):
-        made[move] += 1
+    replaced = 0
+    for move, logs, is_reverted in held_moves(folder, name, seed, sizes):
+        assert is_reverted or move not in QUIET or logs == replaced, move
+        made[move], replaced = made[move] + 1, logs
     return made
 
 
@@ -168,16 +181,22 @@ def _never_ended(message: Message) -> bool:
 
 def held_moves(
     folder: Path, name: str, seed: int | str, sizes: Sizes
-) -> Iterator[tuple[str, dict[str, Followed]]]:
-    """Yield each move of a script and the sessions behind it, once both readers agree."""
+) -> Iterator[tuple[str, int, bool]]:
+    """Yield each move once both readers agree, with the number of times that sessions became other logs.
+
+    The last value tells whether the move began with a revert.
+    """
     script, chance = STORE_KITS[name](seed, sizes), random.Random(f"looks {seed}")
     path = make_database(folder / f"{seed}.db", is_newer=script.is_newer)
-    files, followed = ScriptFiles(script), dict[str, Followed]()
+    files, followed = ScriptFiles(), dict[str, Followed]()
     sizes_before: dict[str, object] = {}
     with closing(connected(path)) as connection:
+        # Stale rows of version 1 count until there is a row of version 2.
+        is_reverted = True
         for move, transactions in script.steps():
             for one in transactions:
                 play(connection, [one])
+                files.pass_by(one)
                 if followed and chance.randrange(LOOKS) == 0:
                     chance.choice(list(followed.values())).follow()
             for talk in script.talks:
@@ -188,7 +207,8 @@ def held_moves(
                     followed[talk.id] = Followed(place)
                 _hold_talk(followed[talk.id], place, talk)
                 sizes_before[talk.id] = _size(talk)
-            yield move, followed
+            yield move, sum(one.replaced for one in followed.values()), is_reverted
+            is_reverted = script.main.revert is not None or not script.main.messages
         for talk in script.talks:
             _hold_talk(followed[talk.id], Place(path, talk.id, files), talk)
 

@@ -377,8 +377,8 @@ ATTACKERS: Final = (
     ),
     Attacker(
         "agents-agree",
-        "files of other agents from a seed, and a second reader of each",
-        ("tests/unit/test_agents_agree.py", "-m", "not slow"),
+        "files and databases of other agents from a seed, and a second reader of each",
+        ("tests/unit/test_agents_agree.py", "tests/unit/test_opencode_agrees.py", "-m", "not slow"),
     ),
     Attacker(
         "two-daemons",

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit.agent_files.dice import Sizes
+from tests.kit.agent_files.said import Reading
+from tests.kit.agent_files.second_opencode import ASKED, read_opencode
+from tests.kit.opencode import FOOTER, RENAME, database
 from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 
 pytestmark = pytest.mark.files
@@ -41,3 +44,31 @@ def test_both_readers_find_the_same_for_any_seed(kit: str, tmp_path: Path) -> No
             hold_store(tmp_path, kit, seed, Sizes(turns=120))
         except Exception as error:
             raise AssertionError(f"the readers differ for the seed {seed}") from error
+
+
+# -- the second reader, as the page on the samples expects -------------------------------------------
+
+
+def words(reading: Reading) -> list[tuple[str, str]]:
+    return [(one.role, " ".join(one.texts)) for one in reading.context]
+
+
+def test_the_second_reader_finds_what_the_samples_say(tmp_path: Path) -> None:
+    older = read_opencode(database(tmp_path / "1.db"), FOOTER)
+    assert words(older) == [
+        ("user", ASKED),
+        ("assistant", "Summary: a footer was added."),
+        ("user", "make it grey"),
+        ("assistant", "Grey now."),
+        ("user", "deploy"),
+    ]
+    assert list(older.usage.values()) == [1480, 122, 10, 1100, 960]
+    assert older.title == "Add a footer"
+    newer = read_opencode(database(tmp_path / "2.db", "v2"), RENAME)
+    assert words(newer) == [
+        ("summary", "The page was renamed to b.\n\nUser: rename the page"),
+        ("user", "undo that"),
+        ("assistant", "Undone."),
+    ]
+    assert list(newer.usage.values()) == [330, 58, 0, 600, 400]
+    assert (newer.title, newer.cwd) == ("Rename page", "/home/ann/site")

@@ -345,6 +345,14 @@ def unrevert(script: OpencodeScript) -> None:
     script.count("unrevert")
 
 
+def remove(script: OpencodeScript) -> None:
+    """Remove one of the last messages, as the program's interface lets a client do."""
+    script.clean_up(script.main)
+    if len(script.main.messages) > 1:
+        script.remove(script.dice.pick(script.main.messages[-1:] * 2 + script.main.messages[-3:]))
+        script.count("removed_message")
+
+
 def title(script: OpencodeScript) -> None:
     """Name the session."""
     script.change_talk(script.main, title=script.dice.text(20))
@@ -433,6 +441,7 @@ MOVES: Final[Mapping[str, Move]] = {
     "revert": revert,
     "revert_part": _revert_part,
     "unrevert": unrevert,
+    "remove": remove,
     "title": title,
     "diffs": _diffs,
     "subagent": _subagent,

@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from tests.kit.agent_files.dice import PIXEL, START_MS, Sizes
 from tests.kit.agent_files.opencode import MODELS, TOOLS, Message, OpencodeScript, Talk
-from tests.kit.agent_files.opencode_moves import STAGES, Move, Stage, revert, title, unrevert
+from tests.kit.agent_files.opencode_moves import (
+    STAGES,
+    Move,
+    Stage,
+    remove,
+    revert,
+    title,
+    unrevert,
+)
 from tests.kit.agent_files.said import Json
 
 
@@ -283,6 +291,7 @@ MOVES: Final[Mapping[str, Move]] = {
     "compact_by_provider": _compact_by_provider,
     "revert": revert,
     "unrevert": unrevert,
+    "remove": remove,
     "title": title,
     "subagent": _subagent,
     "unknown": _unknown,
