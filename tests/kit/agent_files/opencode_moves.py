@@ -285,10 +285,12 @@ def _visible(talk: Talk) -> list[Message]:
     start, hidden = 0, set[str]()
     for answer in talk.messages:
         data = answer.data
-        if data.get("summary") is True and "finish" in data and "error" not in data:
-            asked = str(data["parentID"])
+        asked = str(data.get("parentID"))
+        is_done = data.get("summary") is True and "finish" in data and "error" not in data
+        # What a summary speaks of may be removed.
+        if is_done and asked in place:
             tail = str(talk.messages[place[asked]].parts[0].data.get("tail_start_id", asked))
-            start, hidden = place[tail], hidden | {asked, answer.id}
+            start, hidden = place.get(tail, place[asked]), hidden | {asked, answer.id}
     return [one for one in talk.messages[start:] if one.id not in hidden]
 
 
