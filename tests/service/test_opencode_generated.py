@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from sessiond.service.external.watcher import PollingWatcher
-from sessiond.service.files.paths import Paths
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.testing.wire import Wire
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.opencode import OpencodeScript, connected, make_database, play
@@ -39,7 +39,7 @@ async def wait_for_second(wire: Wire, path: Path, session_id: str) -> None:
     """Wait until the daemon's context of a session is that of the second reader."""
     second = read_opencode(path, session_id)
     _, theirs = contexts([], second, "opencode")
-    wanted = said_by(said for _, said in theirs)
+    wanted = second.title, said_by(said for _, said in theirs)
     found: object = None
     with anyio.move_on_after(SECONDS):
         while found != wanted:
@@ -47,9 +47,9 @@ async def wait_for_second(wire: Wire, path: Path, session_id: str) -> None:
                 await wire.next_notification()
             built = await wire.call("session/build_context", session_id=session_id)
             spoken = map(spoken_by, built["messages"])
-            found = said_by(one for one in spoken if not one.is_silent)
+            title = (await session_info(wire, session_id)).get("title")
+            found = title, said_by(one for one in spoken if not one.is_silent)
     assert found == wanted
-    assert (await session_info(wire, session_id)).get("title") == second.title
 
 
 @pytest.mark.parametrize("version", MADE)
