@@ -31,6 +31,7 @@ from sessiond.catalog.statements import (
     find_roots,
     find_settled_drafts,
     find_shown,
+    find_titles,
     insert,
     place,
     tables_in_use,
@@ -83,6 +84,11 @@ class Catalog:
     def shown(self, session_id: str) -> Shown | None:
         """Return what lists show of a session; None if it is not listed."""
         return self.file.use(lambda connection: find_shown(connection, session_id))
+
+    def titles(self, session_ids: Iterable[str]) -> dict[str, str | None]:
+        """Return the titles of those of these sessions that are listed."""
+        wanted = tuple(session_ids)
+        return self.file.use(lambda connection: find_titles(connection, wanted))
 
     # -- many ------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ __all__ = [
     "find_roots",
     "find_settled_drafts",
     "find_shown",
+    "find_titles",
     "insert",
     "place",
     "tables_in_use",
@@ -90,6 +91,15 @@ def below(connection: sqlite3.Connection, folder: str) -> list[Known]:
         (f"{folder}/", f"{folder}0"),
     )
     return [_known(row) for row in rows]
+
+
+def find_titles(
+    connection: sqlite3.Connection, session_ids: Iterable[str]
+) -> dict[str, str | None]:
+    """Return the titles of those of these sessions that are listed."""
+    ask = "SELECT title FROM sessions WHERE session_id = ? AND listed = 1"
+    found = ((one, connection.execute(ask, (one,)).fetchone()) for one in session_ids)
+    return {session_id: row[0] for session_id, row in found if row is not None}
 
 
 def find_roots(connection: sqlite3.Connection) -> set[str]:

@@ -885,3 +885,34 @@ def test_a_file_without_a_line_has_no_sample(tmp_path: Path) -> None:
     source.close()
     assert sum(reads) <= LINE_BYTES_MAX + 2**20
     assert max(reads) <= 2**20
+
+
+async def test_a_name_that_codex_gives_later_is_the_title(
+    real_house: House, tmp_path: Path
+) -> None:
+    root = codex_root(tmp_path.resolve())
+    index, thread = root.parent / "session_index.jsonl", CODEX.format("02")
+
+    def name(said: str) -> None:
+        with index.open("a") as file:
+            file.write(json.dumps({"id": thread, "thread_name": said, "updated_at": "x"}) + "\n")
+
+    async def title() -> str | None:
+        real_house.seconds += SCAN_SECONDS
+        rows = (await wire.call("session/list"))["sessions"]
+        found: str | None = next(row["title"] for row in rows if row["id"] == thread)
+        return found
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        assert await title() is None
+        name("Colours")
+        assert await title() == "Colours"
+        name("Colours and cities")
+        assert await title() == "Colours and cities"
+    name("Cities")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        assert await title() == "Cities"
+        epoch = (await session_info(wire, thread))["epoch"]
+        name("Towns")
+        assert (await session_info(wire, thread))["epoch"] == epoch

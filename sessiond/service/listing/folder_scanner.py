@@ -109,6 +109,8 @@ class FolderScanner:
         self._folders = MtimeCache(self._files)
         self._next_full = float("-inf")
         self._expected: set[str] = set()
+        # Sessions whose agents gave them names in other files, until they are read.
+        self._renamed: set[str] = set()
         # Files outside the profile that were opened by their paths.
         self._elsewhere: dict[str, str] = {}
 
@@ -229,6 +231,7 @@ class FolderScanner:
                 self._elsewhere[path] = session_id
         self._known_at = {}
         if full:
+            touched |= dict.fromkeys(self._look_for_names(roots))
             touched |= dict.fromkeys(self._look_elsewhere())
             self._next_full = self._monotonic() + SCAN_SECONDS
         return sorted(touched | dict.fromkeys(self._missing(known or {})))
@@ -346,6 +349,15 @@ class FolderScanner:
         real = Path(os.path.realpath(path))
         folders = (self._claims.folders, self.root_folders.folders)
         return any(real.parent in each for each in folders) or self._roots.holds(real)
+
+    def _look_for_names(self, roots: tuple[Root, ...]) -> Iterable[str]:
+        """Yield the sessions whose agent has given them a name outside their files."""
+        folders = (Path(root.path) for root in roots if root.kind == "codex")
+        names = self._store.agents.renamed(folders)
+        titles = self._catalog.titles(names).items()
+        self._renamed |= {session_id for session_id, title in titles if title != names[session_id]}
+        # A session that is open gets its new row once it is closed.
+        return set(self._renamed)
 
     def _look_elsewhere(self) -> Iterable[str]:
         # `meet` may add files meanwhile.
@@ -504,7 +516,8 @@ class FolderScanner:
     def _read(self, session_id: str, path: Path, known: Known | None) -> Stored | None:
         found = fingerprint_of(self._paths.stat(path))
         row: Stored | None = None
-        if known is not None and known.listed and known.fingerprint == found:
+        is_same = known is not None and known.fingerprint == found
+        if known is not None and known.listed and is_same and session_id not in self._renamed:
             if known.path != str(path):
                 row = self._store.rows.moved(known, path, found)
         else:
@@ -519,6 +532,7 @@ class FolderScanner:
             if not settled:
                 found = NOTHING
         self._seen[str(path)] = found
+        self._renamed.discard(session_id)
         self._unreadable.pop(str(path), None)
         return row
 

@@ -7,7 +7,7 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -73,6 +73,10 @@ class AgentFiles:
         self._files = files
         self._folder = folder
         self._names = ThreadNames(files)
+
+    def renamed(self, folders: Iterable[Path]) -> dict[str, str]:
+        """Return the new names of sessions of Codex that have their rollouts in these folders."""
+        return self._names.changes(folders)
 
     def recognise(self, path: Path) -> AgentFile | None:
         """Return the file as another agent's; None for any other file. Raises StorageError."""

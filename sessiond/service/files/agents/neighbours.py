@@ -7,7 +7,7 @@ or locked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -60,22 +60,39 @@ class ThreadNames:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._read: dict[Path, tuple[tuple[int, int], dict[str, str]]] = {}
+        self._told: dict[Path, dict[str, str]] = {}
 
     def of(self, rollout: Path, thread_id: str | None) -> str | None:
         """Return the newest name of a thread; None if there is none to read."""
         is_rollout = thread_id and re.fullmatch(_ROLLOUT, rollout.name)
         for home in list(rollout.parents)[:_LEVELS_UP] if is_rollout else ():
-            try:
-                found = self._files.stat(home / _NAMES)
-            except OSError:
-                continue
-            state = found.st_size, found.st_mtime_ns
-            known = self._read.get(home)
-            if known is None or known[0] != state:
-                names = _names_in(_content(home / _NAMES, self._files) or b"")
-                self._read[home] = known = state, names
-            return known[1].get(thread_id or "")
+            names = self._at(home)
+            if names is not None:
+                return names.get(thread_id or "")
         return None
+
+    def changes(self, folders: Iterable[Path]) -> dict[str, str]:
+        """Return the names that changed since the last call, of the homes that have these folders."""
+        changed: dict[str, str] = {}
+        for home in {folder.parent for folder in folders}:
+            names, told = self._at(home) or {}, self._told.get(home, {})
+            if names is not told:
+                changed |= {one: name for one, name in names.items() if told.get(one) != name}
+                self._told[home] = names
+        return changed
+
+    def _at(self, home: Path) -> dict[str, str] | None:
+        """Return the names of the threads of a home; None where there is no index of names."""
+        try:
+            found = self._files.stat(home / _NAMES)
+        except OSError:
+            return None
+        state = found.st_size, found.st_mtime_ns
+        known = self._read.get(home)
+        if known is None or known[0] != state:
+            names = _names_in(_content(home / _NAMES, self._files) or b"")
+            self._read[home] = known = state, names
+        return known[1]
 
 
 def _names_in(index: bytes) -> dict[str, str]:
