@@ -374,6 +374,18 @@ async def test_a_session_is_opened_by_its_place_without_a_root(
             assert refused.data["errno"] == "ENOENT"
 
 
+async def test_a_database_may_be_a_root_itself(real_house: House, tmp_path: Path) -> None:
+    path = database(tmp_path.resolve() / "opencode.db")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        added = await add_root(wire, path)
+        assert (added["kind"], added["sessions"]) == ("opencode", 1)
+        assert added["bytes"] == path.stat().st_size
+        assert await ids(wire) == [FOOTER]
+        assert (await wire.call("session/search", query="deploy"))["hits"]
+        await wire.call("catalog/roots", action="remove", path=str(path))
+        assert await ids(wire) == []
+
+
 async def test_a_tree_is_followed(real_house: House, tmp_path: Path, watcher: Watcher) -> None:
     root = tmp_path.resolve() / "opencode"
     shutil.copytree(TREE, root)

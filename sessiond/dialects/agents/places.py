@@ -133,7 +133,10 @@ def _is_gemini_session(parts: Parts) -> bool:
 
 
 def _opencode_homes(environ: Environ, home: str) -> Sequence[str]:
-    return [f"{environ.get('XDG_DATA_HOME') or f'{home}/.local/share'}/opencode"]
+    data = f"{environ.get('XDG_DATA_HOME') or f'{home}/.local/share'}/opencode"
+    folder, _, name = environ.get("OPENCODE_DB", "").rpartition("/")
+    # A relative path starts in the usual folder.
+    return [data, folder] if folder.startswith("/") and name.endswith(DATABASE_SUFFIX) else [data]
 
 
 def _is_opencode_folder(parts: Parts) -> bool:
