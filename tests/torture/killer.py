@@ -60,8 +60,9 @@ class Killer:
 
     def kill_daemon(self) -> None:
         """kill -9, and another one."""
-        self._note("daemon", "kill")
         self._owner.end(signal.SIGKILL)
+        # Before its end, the daemon may still answer what is asked behind the signal.
+        self._note("daemon", "kill")
         self._return()
 
     def end_daemon(self) -> None:

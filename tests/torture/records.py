@@ -187,7 +187,10 @@ class Trouble(_Moment, frozen=True):
 
 
 class Killed(_Moment, frozen=True):
-    """Something was done to `who` (daemon, or the name of an actor): kill, term, stop."""
+    """Something was done to `who` (daemon, or the name of an actor): kill, term, stop.
+
+    A kill of the daemon is noted once the daemon has ended, all else before it is done.
+    """
 
     who: str
     how: str
