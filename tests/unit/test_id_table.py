@@ -80,8 +80,8 @@ def test_all_of_many_ids_are_found_in_some_thirty_bytes_each() -> None:
         names[-1],
     ]
     assert table.last(uuid_text(20_001)) == 0
-    assert used / len(names) < 45
-    assert sys.getsizeof(names[0]) > 2 * 40
+    # The text of an id alone takes more, in any version of Python.
+    assert used / len(names) < 45 < sys.getsizeof(names[0])
 
 
 def test_a_table_without_names_knows_numbers_alone() -> None:
