@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
@@ -429,6 +431,48 @@ async def test_a_list_reads_both_ends_of_a_long_session(real_house: House, tmp_p
         (hit,) = (await wire.call("session/search", query="prompt 150"))["hits"]
         assert hit["session_id"] == FOOTER
         assert (await wire.call("session/verify", session_id=FOOTER))["ok"] is True
+
+
+async def test_a_database_that_is_locked_keeps_its_sessions_in_lists(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, OPENCODE_BUSY_SECONDS=0.05)
+    journal = ("PRAGMA journal_mode = DELETE", ())
+    path = database(tmp_path / "opencode.db", sql=[journal])
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, tmp_path)
+        assert await ids(wire) == [FOOTER]
+        with writing(path) as writer:
+            writer.touch()
+            writer.run("BEGIN EXCLUSIVE")
+            real_house.seconds += SCAN_SECONDS
+            assert await ids(wire) == [FOOTER]
+            writer.run("ROLLBACK")
+
+
+class Closed(Files):
+    """A disk on which one database belongs to somebody else."""
+
+    def open_read(self, path: Path) -> int:
+        """Open a file, but not that database."""
+        if path.name == "opencode.db":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return super().open_read(path)
+
+
+async def test_a_database_that_cannot_be_opened_hides_no_other_session(
+    home: Path, tmp_path: Path
+) -> None:
+    root = tmp_path.resolve() / "opencode"
+    root.mkdir()
+    path = database(root / "opencode.db")
+    database(root / "opencode-beta.db", "v2")
+    async with House(home, Closed()).daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root, "opencode")
+        listed = await wire.call("session/list")
+        assert [one["id"] for one in listed["sessions"]] == [RENAME]
+        (told,) = listed["unreadable"]
+        assert told == {"path": str(path), "reason": "cannot be read: Permission denied"}
 
 
 @pytest.mark.parametrize("seed", range(12))

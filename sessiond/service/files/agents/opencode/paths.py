@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond.dialects.agents.places import DATABASE_SUFFIX
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.service.files.agents.opencode.database import Database, is_database
@@ -116,9 +116,15 @@ class Paths:
 
     def _as_folder(self, path: Path, found: FileStat) -> FileStat:
         """Return a database as a folder, whose time is that of its newest change."""
-        if not (stat.S_ISREG(found.st_mode) and is_database(path, self._files)):
+        try:
+            if not (stat.S_ISREG(found.st_mode) and is_database(path, self._files)):
+                return found
+            newest = Database(path, self._files).state("").mtime_ns
+        except FileNotFoundError:
             return found
-        newest = Database(path, self._files).state("").mtime_ns
+        except OSError:
+            # A look at the sessions says what is wrong with this one, and hides no other.
+            newest = found.st_mtime_ns
         mode = stat.S_IFDIR | stat.S_IMODE(found.st_mode)
         return _stat_of(found, st_mode=mode, st_mtime_ns=newest, st_ctime_ns=newest)
 
@@ -160,6 +166,9 @@ class Paths:
             changes = store.changes()
             sessions: Sequence[StoredSession] = store.sessions()
         except SessiondError as error:
+            if read is not None and isinstance(error, StorageError):
+                # Another program holds the database: its sessions are still there.
+                return dict(read.found)
             raise _unreadable(error) from error
         found = {
             one.id: _session(file, one, *changes[one.id]) for one in sessions if one.id in changes
