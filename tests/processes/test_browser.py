@@ -141,15 +141,17 @@ def test_branches_fold_and_unfold(browser: Browser, site: Site) -> None:
     assert page.locator("#branch-1 > summary").is_visible()
     assert not page.locator("#branch-2 > summary").is_visible()
     page.click("#branch-1 > summary", position={"x": 5, "y": 10})
-    # The browser lays a page out in its own time.
+    # The browser tells a page of what was unfolded, and lays the page out, in its own time.
     expect(page.locator("#entry-b1")).to_be_visible()
     expect(page.locator("#branch-2 > summary")).to_be_visible()
+    expect(page.locator("#fold")).to_have_text("Unfold branches")
     page.click("#fold")
+    expect(page.locator("#fold")).to_have_text("Fold branches")
     assert open_branches(page) == ["branch-0", "branch-1", "branch-2"]
-    assert page.inner_text("#fold") == "Fold branches"
     page.click("#fold")
+    expect(page.locator("#fold")).to_have_text("Unfold branches")
     assert open_branches(page) == ["branch-0"]
-    assert not page.locator("#branch-2 > summary").is_visible()
+    expect(page.locator("#branch-2 > summary")).not_to_be_visible()
 
 
 def test_a_link_opens_what_it_points_to(browser: Browser, site: Site) -> None:
