@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.opencode import database
 from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
@@ -185,6 +186,26 @@ def test_a_damaged_index_of_words_is_named(shell: Shell) -> None:
     assert (wrong["check"], "rm " in wrong["next"]) == ("search", True)
     path.unlink()
     assert complaints(shell) == []
+
+
+@pytest.mark.parametrize("name", ["catalog", "search"])
+def test_a_damage_whose_words_are_no_text_is_named(shell: Shell, name: str) -> None:
+    shell.run("sessiond search something; sessiond stop")
+    path = root_of(shell) / f"{name}.sqlite"
+    # A name in a damaged statement, which SQLite repeats.
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xff\xfe\xfd\xfc "))
+    (wrong,) = complaints(shell)
+    assert (wrong["check"], "rm " in wrong["next"]) == (name, True)
+    path.unlink()
+    assert complaints(shell) == []
+
+
+def test_a_session_of_a_database_is_not_missing(shell: Shell, tmp_path: Path) -> None:
+    database(tmp_path / "opencode.db")
+    shell.run(f"sessiond roots add {tmp_path}; sessiond list; sessiond stop")
+    assert not any("missing" in one["what"] for one in told(shell, "catalog"))
+    (tmp_path / "opencode.db").unlink()
+    assert any("1 listed file missing" in one["what"] for one in told(shell, "catalog"))
 
 
 def test_a_header_of_another_session_is_told_and_hinders_nobody(shell: Shell) -> None:

@@ -191,7 +191,8 @@ def _database(check: str, path: Path) -> Finding:
             )
         what = f"{path} could not be checked: {error}"
         return Finding(check, ok=False, what=what, next=f"look at {path} and its permissions")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite repeats a damaged name in its words, which are no UTF-8 then.
         return Finding(check, ok=False, what=f"{path}: {error}", next=then)
     well = said == "ok"
     return Finding(check, ok=well, what=f"{path}: {said}", next=None if well else then)

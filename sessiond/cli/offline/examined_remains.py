@@ -22,6 +22,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import holders, may_live
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.scanning import scan
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.indexer import Indexer
 
 __all__ = ["examine_remains"]
@@ -95,11 +96,12 @@ def _catalog(layout: Layout, files: Files) -> Iterator[Finding]:
     try:
         with closing(sqlite3.connect(f"{layout.catalog.as_uri()}?mode=ro", uri=True)) as database:
             rows = database.execute("SELECT path FROM sessions WHERE listed = 1").fetchall()
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return  # the check of the database reports it
     listed = {path for (path,) in rows}
     there = {str(path) for path in layout.scan(files, drafts=True)}
-    gone = sum(not Path(path).exists() for path in listed)
+    paths = Paths(files)
+    gone = sum(not paths.exists(path) for path in listed)
     new = len(there - listed)
     if gone or new:
         what = f"{counted(gone, 'listed file')} missing, {counted(new, 'file')} not listed yet"
