@@ -193,7 +193,7 @@ def test_a_damage_whose_words_are_no_text_is_named(shell: Shell, name: str) -> N
     shell.run("sessiond search something; sessiond stop")
     path = root_of(shell) / f"{name}.sqlite"
     # A name in a damaged statement, which SQLite repeats.
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xff\xfe\xfd\xfc "))
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xff\xfe\xfd\xfc\xfb "))
     (wrong,) = complaints(shell)
     assert (wrong["check"], "rm " in wrong["next"]) == (name, True)
     path.unlink()

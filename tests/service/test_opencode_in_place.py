@@ -19,6 +19,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
+from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.agents.opencode.places import watched_path
 from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
@@ -146,8 +147,6 @@ class Followed:
 @pytest.fixture(params=["told", "polled"])
 def watcher(request: pytest.FixtureRequest, real_house: House) -> Watcher:
     # The polling looks at the state of a session as a list does.
-    from sessiond.service.files.agents.opencode.paths import Paths
-
     polling = PollingWatcher(Paths(real_house.files), 0.01)
     if request.param == "polled":
         return polling
@@ -370,10 +369,26 @@ async def test_a_session_is_opened_by_its_place_without_a_root(
             assert opened["path"] == str(place)
             assert opened["agent_program"] == "opencode"
             assert len(await context(wire, opened["id"])) >= count
-        for missing in (path / "ses_none", path / RENAME, path.with_name("no.db") / FOOTER):
+        for missing in (
+            *(path / "ses_none", path / RENAME, path.with_name("no.db") / FOOTER),
+            old.with_name("ses_none.json"),
+        ):
             refused = await wire.refusal("session/open", path=str(missing))
             assert refused.data["kind"] == "storage_error", missing
             assert refused.data["errno"] == "ENOENT"
+
+
+def test_a_path_of_no_session_does_not_exist(tmp_path: Path) -> None:
+    path, paths = database(tmp_path / "opencode.db"), Paths(Files())
+    assert paths.exists(path / FOOTER)
+    shutil.copytree(TREE, tmp_path / "old")
+    (old,) = (tmp_path / "old" / "storage" / "session").rglob("ses_*.json")
+    assert paths.exists(old)
+    for missing in (
+        *(path / "ses_none", path.with_name("no.db") / FOOTER, path / FOOTER / "more"),
+        old.with_name("ses_none.json"),
+    ):
+        assert not paths.exists(missing)
 
 
 async def test_a_database_may_be_a_root_itself(real_house: House, tmp_path: Path) -> None:

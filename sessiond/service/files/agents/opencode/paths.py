@@ -81,9 +81,10 @@ class Paths:
         if self._files.exists(path):
             return True
         try:
-            return stored_place(Path(path)) is not None and bool(self._row(Path(path)))
+            self._row(Path(path))
         except FileNotFoundError:
             return False
+        return True
 
     def listdir(self, folder: Path) -> list[str]:
         """Return the names in a folder, in no order. Raises OSError."""
@@ -131,13 +132,15 @@ class Paths:
     def _row(self, path: Path) -> FileStat:
         """Return one session as a file. Raises FileNotFoundError, OSError."""
         place = stored_place(path)
-        found = None if place is None else self._found(place)
+        is_row = place is not None and place.store.suffix == DATABASE_SUFFIX
+        found = self._found(place) if place is not None and is_row else None
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return found
 
     def _found(self, place: StoredPlace) -> FileStat | None:
-        read = self._read.get(place.store)
+        # Without the database there is no session, which is no error.
+        file, read = self._files.stat(place.store), self._read.get(place.store)
         store = Database(place.store, self._files)
         if read is not None and read.state == store.state(""):
             found = read.found.get(place.session_id)
@@ -151,7 +154,7 @@ class Paths:
             return None
         times = [mark.changed_at for mark in contents.marks]
         count = sum(1 + mark.parts for mark in contents.marks)
-        return _session(self._files.stat(place.store), contents.session, count, max(times))
+        return _session(file, contents.session, count, max(times))
 
     def _rows(self, path: Path) -> dict[str, FileStat]:
         """Return all sessions of a database as files. Raises NotADirectoryError, OSError."""
