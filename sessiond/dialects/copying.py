@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from sessiond.dialects.base import CopyPlace
-from sessiond.dialects.lenient_json import fields, items, join, reference
+from sessiond.dialects.lenient_json import array, fields, items, join, reference
 
 __all__ = ["Names", "placed"]
 
@@ -38,7 +38,7 @@ def placed(line: bytes, place: CopyPlace, names: Names) -> bytes:
         _refer(made, name, _renamed(made, name, place) if to is UNSET else to)
     if place.messages is not None:
         replacement = items(made.get("messages", b"[]")) or []
-        made["messages"] = Raw(b"[" + b",".join(map(bytes, replacement[: place.messages])) + b"]")
+        made["messages"] = array(replacement[: place.messages])
     return line if made == found else join(made)
 
 

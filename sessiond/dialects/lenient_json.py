@@ -10,7 +10,7 @@ every slice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ from sessiond.model.escapes import ESCAPES, whole_characters
 from sessiond.model.nesting import SHALLOW_BYTES, nests_too_deeply
 
 __all__ = [
+    "array",
     "fields",
     "is_null",
     "items",
@@ -89,6 +90,11 @@ def join(members: Mapping[str, Raw]) -> bytes:
     """Return an object with these members, in their order."""
     parts = (msgspec.json.encode(name) + b":" + bytes(value) for name, value in members.items())
     return b"{" + b",".join(parts) + b"}"
+
+
+def array(parts: Iterable[Raw]) -> Raw:
+    """Return an array of these values, in their order."""
+    return Raw(b"[" + b",".join(map(bytes, parts)) + b"]")
 
 
 def with_field(line: bytes, name: str, value: bytes) -> bytes:

@@ -10,7 +10,7 @@ from msgspec import Raw, structs
 
 from sessiond.dialects.agents.claude_tree import Boundary
 from sessiond.dialects.agents.source_line import SourceLine, decoded, member, truth
-from sessiond.dialects.lenient_json import items, join, lenient, text
+from sessiond.dialects.lenient_json import array, items, join, lenient, text
 from sessiond.dialects.payload import read_message
 from sessiond.model.parsed_message import ParsedMessage
 
@@ -121,8 +121,7 @@ def with_output_file(line: SourceLine, said: Raw) -> Raw:
         return said
     (at,) = places
     blocks[at] = Raw(join(lenient(blocks[at]) | {OUTPUT_FILE: name}))
-    content = Raw(b"[" + b",".join(map(bytes, blocks)) + b"]")
-    return Raw(join(members | {"content": content}))
+    return Raw(join(members | {"content": array(blocks)}))
 
 
 def boundary_in(line: SourceLine) -> Boundary:

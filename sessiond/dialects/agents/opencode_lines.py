@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from sessiond.dialects.agents.source_line import member, truth
-from sessiond.dialects.lenient_json import is_null, join, lenient, text
+from sessiond.dialects.lenient_json import array, is_null, join, lenient, text
 
 __all__ = [
     "StoredMessage",
@@ -213,7 +213,7 @@ def _line(kind: str, message: StoredMessage, data: dict[str, Raw], more: dict[st
 def _parts(parts: _Parts) -> dict[str, Raw]:
     # The name of a file or the key of a row is the id, whatever the content says.
     spelled = (_flat(join(members | {"id": _encoded(part_id)})) for part_id, members in parts)
-    return {"parts": Raw(b"[" + b",".join(map(bytes, spelled)) + b"]")}
+    return {"parts": array(spelled)}
 
 
 def _flat(encoded: bytes) -> Raw:

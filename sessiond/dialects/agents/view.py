@@ -28,7 +28,7 @@ from sessiond.dialects.agents.replies import REQUEST_TOKENS
 from sessiond.dialects.agents.source_line import count_in, decoded, member
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.compose import tagged_usage
-from sessiond.dialects.lenient_json import fields, items, join, lenient, text
+from sessiond.dialects.lenient_json import array, fields, items, join, lenient, text
 from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.dialects.usage import usage_in
 from sessiond.model.formats import AgentFormatName
@@ -214,7 +214,7 @@ def _split(message: ContextMessage) -> list[_Piece | ContextMessage]:
     ]
     if not rest:
         return said
-    found["content"] = _array(rest)
+    found["content"] = array(rest)
     beside = _Piece(message.source, found, None, response_id, is_all)
     return [beside, *said] if role == "assistant" else [*said, beside]
 
@@ -241,7 +241,7 @@ def _joined(parts: Sequence[_Piece]) -> dict[str, Raw]:
         usage = usage.plus(stated) if usage and stated else usage or stated
         content = [*([] if part.is_all else content), *_items(part.members.get("content"))]
         members = part.members | members
-    members["content"] = _array(content)
+    members["content"] = array(content)
     members.pop(REQUEST_TOKENS, None)
     if usage is not None:
         members["usage"] = Raw(msgspec.json.encode(tagged_usage(usage)))
@@ -257,7 +257,3 @@ def _items(content: Raw | None) -> list[Raw]:
     if said is not None:
         return said
     return [Raw(b'{"type":"text","text":%b}' % bytes(content))]
-
-
-def _array(parts: Iterable[Raw]) -> Raw:
-    return Raw(b"[" + b",".join(map(bytes, parts)) + b"]")

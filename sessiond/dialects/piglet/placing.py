@@ -13,7 +13,16 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import CopyPlace
-from sessiond.dialects.lenient_json import fields, is_null, items, join, lenient, reference, text
+from sessiond.dialects.lenient_json import (
+    array,
+    fields,
+    is_null,
+    items,
+    join,
+    lenient,
+    reference,
+    text,
+)
 from sessiond.dialects.piglet.header import META, copied, link_of
 from sessiond.dialects.piglet.meta import OWN_ID
 from sessiond.dialects.piglet.spelling import escaped, is_object
@@ -43,7 +52,7 @@ def placed(line: bytes, place: CopyPlace) -> bytes:
         made["data"] = _referring(data, name, place)
     if word == "compact" and place.messages is not None and data is not None:
         kept = (items(data) or [])[: place.messages]
-        made["data"] = Raw(b"[" + b",".join(map(bytes, kept)) + b"]")
+        made["data"] = array(kept)
     return line if made == found else join(made)
 
 

@@ -23,7 +23,16 @@ from typing import Any, Final
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.base import BadHeader
-from sessiond.dialects.lenient_json import fields, is_null, items, join, lenient, one_line, text
+from sessiond.dialects.lenient_json import (
+    array,
+    fields,
+    is_null,
+    items,
+    join,
+    lenient,
+    one_line,
+    text,
+)
 from sessiond.dialects.native.header import header_fields, header_version
 from sessiond.dialects.sharur.values import go_json, go_time
 from sessiond.dialects.times import raw_rfc3339, raw_time
@@ -107,7 +116,7 @@ def copied(line: bytes, session_id: str, cwd: str | None) -> bytes:
         lineage["header_id"] = found["id"]
     else:
         named = [*(items(lineage.get("header_ids", b"")) or ()), found["id"]]
-        lineage["header_ids"] = Raw(b"[" + b",".join(map(bytes, named)) + b"]")
+        lineage["header_ids"] = array(named)
     found["id"] = go_json(session_id)
     if cwd is not None:
         found["folder"] = go_json(cwd)

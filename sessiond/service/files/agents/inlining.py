@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import codecs
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.dialects.agents.claude_messages import OUTPUT_FILE
-from sessiond.dialects.lenient_json import items, join, lenient, text
+from sessiond.dialects.lenient_json import array, items, join, lenient, text
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files
@@ -112,7 +112,7 @@ class _Inlining(Struct):
         name = text(members.pop(OUTPUT_FILE, None))
         blocks = items(members.get("content", b""))
         if blocks is not None:
-            members["content"] = _array(map(self._without_large_image, blocks))
+            members["content"] = array(map(self._without_large_image, blocks))
         if name is not None:
             self._take_output(members, name)
         return Raw(join(members))
@@ -166,8 +166,8 @@ def _with_output(content: Raw, output: str) -> Raw:
         shown = _shown_in(text(members.get("text")) or "", output)
         if shown is not None:
             blocks[at] = Raw(join(members | {"text": _encoded(shown)}))
-            return _array(blocks)
-    return _array([*blocks, _encoded({"type": "text", "text": output})])
+            return array(blocks)
+    return array([*blocks, _encoded({"type": "text", "text": output})])
 
 
 def _shown_in(said: str, output: str) -> str | None:
@@ -179,10 +179,6 @@ def _shown_in(said: str, output: str) -> str | None:
 
 def _below(said: str | None, output: str) -> str:
     return f"{said}\n{output}" if said else output
-
-
-def _array(parts: Iterable[Raw]) -> Raw:
-    return Raw(b"[" + b",".join(map(bytes, parts)) + b"]")
 
 
 def _encoded(value: object) -> Raw:

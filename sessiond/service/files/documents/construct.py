@@ -17,7 +17,15 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from sessiond.dialects.base import BadLine
-from sessiond.dialects.lenient_json import fields, items, join, lenient, require_readable, text
+from sessiond.dialects.lenient_json import (
+    array,
+    fields,
+    items,
+    join,
+    lenient,
+    require_readable,
+    text,
+)
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Header, Message, SessionInfoEntry
@@ -181,7 +189,7 @@ def _message(role: str, blocks: list[Raw] | None) -> Message:
     ]
     message = Message(message=Raw(_encode({"role": role, "content": "\n".join(said)})))
     if blocks is not None:
-        message.blocks = Raw(b"[" + b",".join(map(bytes, blocks)) + b"]")
+        message.blocks = array(blocks)
     return message
 
 
