@@ -13,7 +13,6 @@ from sessiond.dialects.agents.opencode import OpencodeReading
 from sessiond.dialects.agents.opencode_lines import (
     StoredMessage,
     StoredPart,
-    row_lines,
     session_lines,
 )
 from sessiond.errors import SessionCorrupt
@@ -24,7 +23,7 @@ from tests.kit.readings import Copy, check_reading, variants
 SEEDS = 100
 
 
-def stored(number: int, data: Any, parts: list[Any], kind: str = "") -> StoredMessage:
+def stored(number: int, data: Any, parts: list[Any], kind: str | None = None) -> StoredMessage:
     """Return a message as a store has it."""
     spelled = [
         StoredPart(f"prt_{number}_{at}", json.dumps(part).encode()) for at, part in enumerate(parts)
@@ -104,7 +103,7 @@ def version_2(chance: random.Random) -> list[bytes]:
             ]
         )
         rows.append(stored(number, said, [], kind))
-    return list(row_lines({"id": "ses_1", "title": "t", "time_created": BEGAN}, rows))
+    return list(session_lines({"id": "ses_1", "title": "t", "time_created": BEGAN}, rows))
 
 
 def as_users(said: list[str]) -> list[str]:

@@ -44,7 +44,7 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.times import rfc3339
 from sessiond.model.usage import Usage
 
-__all__ = ["AGENT", "OpencodeReading"]
+__all__ = ["AGENT", "OpencodeReading", "is_made_title"]
 
 AGENT: Final[AgentFormatName] = "opencode"
 _FACTS: Final = ("version", "slug", "project_id", "agent", "fork_session_id", "fork_message_id")
@@ -62,6 +62,11 @@ class _Said(Struct):
     above: str | None
     first: str
     last: str | None
+
+
+def is_made_title(title: str) -> bool:
+    """Return whether opencode has made a title, instead of the one that every session begins with."""
+    return title != "" and not title.startswith(_NO_TITLES)
 
 
 class OpencodeReading:
@@ -159,7 +164,7 @@ class OpencodeReading:
         # A copy: a slice would keep the whole line in memory.
         origin.facts = {name: Raw(bytes(members[name])) for name in known}
         title = line.word("title")
-        if not title or title.startswith(_NO_TITLES) or title == self._title:
+        if title is None or not is_made_title(title) or title == self._title:
             return "session"
         self._title = title
         return SessionInfoEntry(auto_title=title)
@@ -237,21 +242,19 @@ class OpencodeReading:
         """
         if said is None:
             return []
-        found: list[str] = []
-        entry_id = self._leaf
-        while entry_id is not None and entry_id != said.above:
-            found.append(entry_id)
-            entry_id = self._above[entry_id]
-        is_there = entry_id == said.above and (said.last is None or said.first in found[-1:])
+        found = self._up(self._leaf, said.above)
+        top = self._above[found[-1]] if found else self._leaf
+        is_there = top == said.above and (said.last is None or said.first in found[-1:])
         return found[::-1] if is_there else []
 
     def _entries_of(self, said: _Said | None) -> list[str]:
         """Return the entries of a message, last to first; none for one that is not there."""
-        if said is None:
-            return []
+        return [] if said is None else self._up(said.last, said.above)
+
+    def _up(self, entry_id: str | None, above: str | None) -> list[str]:
+        """Return an entry and those above it, as far as one entry or else to the first."""
         found: list[str] = []
-        entry_id = said.last
-        while entry_id is not None and entry_id != said.above:
+        while entry_id is not None and entry_id != above:
             found.append(entry_id)
             entry_id = self._above[entry_id]
         return found

@@ -33,7 +33,6 @@ __all__ = [
     "lines_of",
     "revert_in",
     "revert_lines",
-    "row_lines",
     "session_line",
     "session_lines",
     "settled",
@@ -52,14 +51,14 @@ class StoredPart(Struct, frozen=True):
 class StoredMessage(Struct, frozen=True):
     """A message: its id, its time in milliseconds, the JSON text of the store, and its parts in order.
 
-    `kind` and `seq` are columns of version 2, whose messages have no parts.
+    `kind` and `seq` are columns of version 2, whose messages have no parts; `kind` is None in version 1.
     """
 
     id: str
     time_created: int
     data: bytes
     parts: Sequence[StoredPart] = ()
-    kind: str = ""
+    kind: str | None = None
     seq: int = 0
 
 
@@ -74,24 +73,18 @@ def session_line(columns: Mapping[str, Any]) -> bytes:
 
 
 def session_lines(columns: Mapping[str, Any], messages: Sequence[StoredMessage]) -> Iterator[bytes]:
-    """Yield the lines of a session of version 1."""
+    """Yield the lines of a session, of either version."""
     yield session_line(columns)
     for message in messages:
-        yield from _message_lines(message, message.parts)
+        yield from lines_of(message)
     yield from revert_lines(revert_in(columns), messages)
-
-
-def row_lines(columns: Mapping[str, Any], rows: Sequence[StoredMessage]) -> Iterator[bytes]:
-    """Yield the lines of a session of version 2."""
-    yield session_line(columns)
-    for row in rows:
-        yield from _row_lines(row)
-    yield from revert_lines(revert_in(columns), rows)
 
 
 def lines_of(message: StoredMessage) -> list[bytes]:
     """Return the lines of one message, of either version."""
-    return list(_row_lines(message) if message.kind else _message_lines(message, message.parts))
+    if message.kind is None:
+        return list(_message_lines(message, message.parts))
+    return list(_row_lines(message))
 
 
 def revert_in(columns: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -123,7 +116,7 @@ def settled(message: StoredMessage) -> StoredMessage:
 
     A prompt gets a list of the changed files once its answer is there.
     """
-    if message.kind or b'"summary"' not in message.data:
+    if message.kind is not None or b'"summary"' not in message.data:
         return message
     data = lenient(message.data)
     if text(data.get("role")) != "user":
@@ -134,7 +127,9 @@ def settled(message: StoredMessage) -> StoredMessage:
 
 def is_answer(message: StoredMessage) -> bool:
     """Return whether a message is an answer of the model."""
-    return (message.kind or text(lenient(message.data).get("role"))) == "assistant"
+    if message.kind is None:
+        return text(lenient(message.data).get("role")) == "assistant"
+    return message.kind == "assistant"
 
 
 def has_ended(message: StoredMessage) -> bool:
@@ -146,7 +141,7 @@ def has_ended(message: StoredMessage) -> bool:
     if is_answer(message):
         is_told = not is_null(member(data, "time").get("completed"))
         return is_told or not is_null(data.get("error"))
-    if message.kind:
+    if message.kind is not None:
         return text(data.get("status")) not in _RUNNING
     return bool(message.parts) or not data
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sessiond.dialects.agents.opencode import is_made_title
 from sessiond.dialects.agents.opencode_lines import (
     StoredMessage,
     has_ended,
@@ -53,7 +54,6 @@ __all__ = ["StoreSource", "first_line_of", "inode_of", "title_of"]
 _DIGEST_BYTES: Final = 16
 # 60 bits, a number that is an inode everywhere.
 _INODE_DIGITS: Final = 15
-_NO_TITLES: Final = ("New session - ", "Child session - ")
 # Columns that tell where a session comes from, and stay as they are.
 _LASTING: Final = (
     *("id", "project_id", "parent_id", "fork_session_id", "fork_message_id"),
@@ -69,8 +69,7 @@ def first_line_of(session: StoredSession) -> bytes:
 
 def title_of(session: StoredSession) -> str | None:
     """Return the title of a session; None before opencode has made one."""
-    is_made = session.title and not session.title.startswith(_NO_TITLES)
-    return session.title if is_made else None
+    return session.title if is_made_title(session.title) else None
 
 
 def inode_of(session_id: str) -> int:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from sessiond.dialects.agents.opencode_lines import StoredMessage, row_lines, session_lines
+from sessiond.dialects.agents.opencode_lines import StoredMessage, session_lines
 from sessiond.errors import InvalidParams, SessionCorrupt
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
@@ -75,8 +75,7 @@ def stored_lines(store: AgentStore, session: StoredSession) -> list[bytes]:
     if contents is None:
         raise SessionCorrupt("opencode has just removed the session", path=session.id)
     messages = store.messages(contents, [mark.id for mark in contents.marks])
-    make = row_lines if contents.is_newer else session_lines
-    return list(make(contents.session.columns, messages))
+    return list(session_lines(contents.session.columns, messages))
 
 
 def choose(store: AgentStore, path: Path, source_id: str | None) -> Chosen:
