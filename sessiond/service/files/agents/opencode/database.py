@@ -20,6 +20,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar
 from urllib.parse import quote
 
+from sessiond.catalog.database import error_code
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import printable, telling
@@ -74,8 +75,8 @@ class Database:
         """Return all sessions. Raises StorageError, SessionCorrupt."""
         return self._read(sessions_in)
 
-    def changes(self) -> dict[str, tuple[int, int]]:
-        """Return the number of rows and the newest time of a change for each session with messages."""
+    def changes(self) -> list[tuple[StoredSession, int, int]]:
+        """Return each session with messages, their number of rows and the newest time of a change."""
         return self._read(changes_in)
 
     def contents(self, session_id: str) -> Contents | None:
@@ -89,7 +90,7 @@ class Database:
         """
         return self._read(lambda one: messages_in(one, contents, ids))
 
-    def state(self, session_id: str) -> StoreState:  # noqa: ARG002 - one state for all sessions
+    def state(self, session_id: str = "") -> StoreState:  # noqa: ARG002 - that of all sessions
         """Return the state of the files, which every change of a session changes. Raises OSError."""
         found = self._files.stat(self._path)
         try:
@@ -100,6 +101,7 @@ class Database:
             found.st_ino,
             found.st_size,
             found.st_mtime_ns,
+            found.st_ctime_ns,
             log.st_ino,
             log.st_size,
             log.st_mtime_ns,
@@ -133,7 +135,7 @@ class Database:
                         # The index is not written either, where each reader could note its place.
                         return _asked(_address(self._path, "mode=ro&readonly_shm=1"), work)
                 except sqlite3.OperationalError as error:
-                    if _code(error) not in _NO_INDEX:
+                    if error_code(error) not in _NO_INDEX:
                         raise
         if self._beside("-wal"):
             with self._copy() as copy:
@@ -214,17 +216,17 @@ class Database:
     def _has_log(self) -> bool:
         return _first_bytes(self._path, self._files)[_READ_VERSION:][:1] == bytes([_WITH_LOG])
 
-    def _state(self) -> tuple[object, ...]:
-        """Return what changes whenever another program commits to the database."""
-        found = self._files.stat(self._path)
-        log = self._beside("-wal")
-        first = _first_bytes(self._path, self._files)
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, first, log
+    def _state(self) -> tuple[StoreState, bytes]:
+        """Return what changes whenever another program commits to the database.
+
+        The first bytes have a counter, which two commits within one tick of the clock change too.
+        """
+        return self.state(), _first_bytes(self._path, self._files)
 
     # -- errors ------------------------------------------------------------------------------
 
     def _told(self, error: sqlite3.Error) -> Exception:
-        name, code = printable(self._path.name), _code(error)
+        name, code = printable(self._path.name), error_code(error)
         if code in _BUSY:
             return self._busy()
         if code in _DAMAGED:
@@ -256,11 +258,6 @@ def _first_bytes(path: Path, files: Files) -> bytes:
 
 def _address(path: Path, options: str) -> str:
     return f"file:{quote(os.fsencode(path.absolute()))}?{options}"
-
-
-def _code(error: sqlite3.Error) -> int:
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
-    return code & 0xFF
 
 
 def _asked(address: str, work: Callable[[sqlite3.Connection], T]) -> T:

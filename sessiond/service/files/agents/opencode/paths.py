@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -120,7 +119,7 @@ class Paths:
         try:
             if not (stat.S_ISREG(found.st_mode) and is_database(path, self._files)):
                 return found
-            newest = Database(path, self._files).state("").mtime_ns
+            newest = Database(path, self._files).state().mtime_ns
         except FileNotFoundError:
             return found
         except OSError:
@@ -142,7 +141,7 @@ class Paths:
         # Without the database there is no session, which is no error.
         file, read = self._files.stat(place.store), self._read.get(place.store)
         store = Database(place.store, self._files)
-        if read is not None and read.state == store.state(""):
+        if read is not None and read.state == store.state():
             found = read.found.get(place.session_id)
             if read.is_settled or found is not None:
                 return found
@@ -161,21 +160,18 @@ class Paths:
         if path.suffix != DATABASE_SUFFIX or not is_database(path, self._files):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         store, now = Database(path, self._files), self._files.now()
-        state, read = store.state(""), self._read.get(path)
+        state, read = store.state(), self._read.get(path)
         if read is not None and read.is_settled and read.state == state:
             return dict(read.found)
         file = self._files.stat(path)
         try:
             changes = store.changes()
-            sessions: Sequence[StoredSession] = store.sessions()
         except SessiondError as error:
             if read is not None and isinstance(error, StorageError):
                 # Another program holds the database: its sessions are still there.
                 return dict(read.found)
             raise _unreadable(error) from error
-        found = {
-            one.id: _session(file, one, *changes[one.id]) for one in sessions if one.id in changes
-        }
+        found = {one.id: _session(file, one, *changed) for one, *changed in changes}
         self._read[path] = _Read(state, found, is_settled(state.mtime_ns, now))
         return dict(found)
 

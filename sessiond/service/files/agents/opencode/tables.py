@@ -44,21 +44,21 @@ def _has(connection: sqlite3.Connection, table: str) -> bool:
     return _columns(connection, table).issuperset(_NEEDED[table])
 
 
-def sessions_in(connection: sqlite3.Connection) -> list[StoredSession]:
-    """Return all sessions of a database; a newer row counts more than one of the older table."""
-    return _sessions(connection)
-
-
-def _sessions(
-    connection: sqlite3.Connection, where: str = "", values: Sequence[str] = ()
+def sessions_in(
+    connection: sqlite3.Connection, session_id: str | None = None
 ) -> list[StoredSession]:
+    """Return all sessions of a database, or the one of this id.
+
+    A newer row counts more than one of the older table.
+    """
+    where, values = ("", ()) if session_id is None else (" WHERE id = ?", (session_id,))
     found: dict[str, StoredSession] = {}
     for table in _SESSIONS:
         there = _columns(connection, table)
         names = [name for name in COLUMNS if name in there]
         if "id" not in names:
             continue
-        ask = f"SELECT {', '.join(names)} FROM {table} {where}"  # noqa: S608 - known names
+        ask = f"SELECT {', '.join(names)} FROM {table}{where}"  # noqa: S608 - known names
         rows = connection.execute(ask, values)
         for row in rows:
             one = session_of(dict(zip(names, row, strict=True)))
@@ -67,15 +67,15 @@ def _sessions(
     return list(found.values())
 
 
-def changes_in(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """Return the number of rows and the newest time of a change for each session with messages."""
+def changes_in(connection: sqlite3.Connection) -> list[tuple[StoredSession, int, int]]:
+    """Return each session with messages, their number of rows and the newest time of a change."""
     found: dict[str, tuple[int, int]] = {}
     for table in filter(lambda name: _has(connection, name), _NEEDED):
         ask = f"SELECT session_id, count(*), max(time_updated) FROM {table} GROUP BY session_id"  # noqa: S608
         for session_id, count, newest in connection.execute(ask):
             before = found.get(session_id, (0, 0))
             found[session_id] = before[0] + count, max(before[1], _number(newest))
-    return found
+    return [(one, *found[one.id]) for one in sessions_in(connection) if one.id in found]
 
 
 def contents_in(connection: sqlite3.Connection, session_id: str) -> Contents | None:
@@ -84,7 +84,7 @@ def contents_in(connection: sqlite3.Connection, session_id: str) -> Contents | N
     After an update to version 2 the tables of version 1 stay, and some late releases of version 1 have
     tables of version 2 that they hardly use.
     """
-    session = next(iter(_sessions(connection, "WHERE id = ?", (session_id,))), None)
+    session = next(iter(sessions_in(connection, session_id)), None)
     if session is None:
         return None
     older = _newest(connection, ("message", "part"), session_id)
@@ -173,7 +173,7 @@ def _rows(
         values,
     )
     for message_id, time, data, kind, seq in found:
-        yield StoredMessage(message_id, time, size.add(data), kind=kind, seq=seq)
+        yield StoredMessage(message_id, time, size.add(data), kind=kind or "", seq=seq)
 
 
 class _Size:
