@@ -22,7 +22,7 @@ from sessiond.journal.store import Replaced
 from sessiond.limits import OPENCODE_ANSWER_SECONDS
 from sessiond.model.usage import Usage
 from sessiond.service.files.agents.opencode.source import StoreSource, title_of
-from sessiond.service.files.agents.opencode.store import found_store
+from sessiond.service.files.agents.opencode.store import choose, found_store
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.opencode import (
     Message,
@@ -94,9 +94,8 @@ class Followed:
         place = self._place
         store = found_store(place.path, place.files)
         assert store is not None
-        self.source = StoreSource(
-            store, place.session_id, place.path / place.session_id, place.files
-        )
+        chosen = choose(store, place.path, place.session_id)
+        self.source = StoreSource(chosen, place.path / place.session_id, place.files)
         self.found = ReadSession(AGENTS["opencode"].reading())
         self.replaced += 1
 

@@ -36,6 +36,7 @@ from sessiond.service.files.agents.neighbours import ThreadNames, beside, spans_
 from sessiond.service.files.agents.opencode.places import stored_place
 from sessiond.service.files.agents.opencode.rows import StoredSession
 from sessiond.service.files.agents.opencode.source import StoreSource, first_line_of, title_of
+from sessiond.service.files.agents.opencode.store import Chosen
 from sessiond.service.files.agents.source import BASE_IS_MISSING
 from sessiond.service.files.agents.sources import (
     open_beginning,
@@ -52,12 +53,16 @@ __all__ = ["AgentFile", "AgentFiles"]
 
 
 class AgentFile(Struct, frozen=True):
-    """A file of another agent: the agent's name, the first line, and the header of its session."""
+    """A file of another agent: the agent's name, the first line, and the header of its session.
+
+    `stored` is the session where it lies in a store of several.
+    """
 
     path: Path
     name: AgentFormatName
     first: bytes
     header: Header
+    stored: Chosen | None = None
 
     @property
     def dialect(self) -> AgentDialect:
@@ -103,9 +108,11 @@ class AgentFiles:
     def _stored(self, path: Path) -> AgentFile | None:
         """Return the session of a store that has this place; None for any other path."""
         place = stored_place(path)
+        if place is None:
+            return None
         with _telling("read", path):
-            store = None if place is None else place.open(self._files)
-            if place is None or store is None:
+            store = place.open(self._files)
+            if store is None:
                 return None
             contents = store.contents(place.session_id)
             if contents is None:
@@ -119,25 +126,21 @@ class AgentFiles:
             title=title_of(session),
             lineage=_lineage_of(session),
         )
-        return AgentFile(path, OPENCODE, first_line_of(session), header)
+        stored = Chosen(store, session)
+        return AgentFile(path, OPENCODE, first_line_of(session), header, stored)
 
-    def _source(self, path: Path) -> LineSource:
+    def _source(self, found: AgentFile) -> LineSource:
         """Return the lines of a session's own file. Raises OSError, StorageError."""
-        return self._of_store(path, is_sample=False) or open_source(self._files, path)
+        if found.stored is not None:
+            return StoreSource(found.stored, found.path, self._files)
+        return open_source(self._files, found.path)
 
     def _sample(self, found: AgentFile, has_enough: Callable[[], bool]) -> tuple[LineSource, bool]:
         """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
-        stored = self._of_store(found.path, is_sample=True)
-        if stored is not None:
-            return stored, stored.is_part
+        if found.stored is not None:
+            source = StoreSource(found.stored, found.path, self._files, is_sample=True)
+            return source, source.is_part
         return open_sample(self._files, found.path, found.name, has_enough)
-
-    def _of_store(self, path: Path, *, is_sample: bool) -> StoreSource | None:
-        place = stored_place(path)
-        store = None if place is None else place.open(self._files)
-        if place is None or store is None:
-            return None
-        return StoreSource(store, place.session_id, path, self._files, is_sample=is_sample)
 
     def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
         reading = agent.reading()
@@ -165,7 +168,7 @@ class AgentFiles:
         `progress` is told of the bytes of the file.
         """
         with _telling("open", found.path):
-            source = self._source(found.path)
+            source = self._source(found)
         indexer = Indexer(found.path, session_id=session_id)
         source, is_whole = self._whole(found, source)
         log = self._index(found, source, self._folder, indexer, progress)
@@ -204,7 +207,7 @@ class AgentFiles:
     def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
         """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
         with _telling("read", found.path):
-            source, _ = self._whole(found, self._source(found.path))
+            source, _ = self._whole(found, self._source(found))
             try:
                 yield from _entries(source, found)
             finally:
@@ -215,7 +218,7 @@ class AgentFiles:
         indexer = Indexer(found.path)
         indexer.begin_as(found.dialect, found.header)
         with _telling("read", found.path):
-            source, is_whole = self._whole(found, self._source(found.path))
+            source, is_whole = self._whole(found, self._source(found))
             try:
                 for seq, line in _entries(source, found):
                     indexer.visit(seq, line)

@@ -47,7 +47,7 @@ from sessiond.service.files.agents.opencode.rows import (
     StoredSession,
     StoreState,
 )
-from sessiond.service.files.agents.opencode.store import AgentStore
+from sessiond.service.files.agents.opencode.store import Chosen
 
 __all__ = ["StoreSource", "first_line_of", "inode_of", "title_of"]
 
@@ -90,24 +90,18 @@ class StoreSource:
     held_bytes = 0
 
     def __init__(
-        self,
-        store: AgentStore,
-        session_id: str,
-        path: Path,
-        files: Files,
-        *,
-        is_sample: bool = False,
+        self, chosen: Chosen, path: Path, files: Files, *, is_sample: bool = False
     ) -> None:
         """Open a session. Raises OSError, StorageError, SessionCorrupt.
 
         A sample has the messages at both ends of a long session, and never grows.
         """
         self.path = path
-        self.inode = inode_of(session_id)
+        self.inode = inode_of(chosen.session.id)
         self.read_bytes = 0
         self.is_part = False
-        self._store = store
-        self._id = session_id
+        self._store = chosen.store
+        self._id = chosen.session.id
         self._files = files
         self._is_sample = is_sample
         self._taken: list[_Taken] = []
