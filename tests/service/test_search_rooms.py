@@ -1,4 +1,4 @@
-"""What a search takes of a root: up to a limit, from the newest sessions, and no subagents unasked."""
+"""Searches in roots: up to a limit, from the newest sessions, and no subagents unasked."""
 
 from __future__ import annotations
 

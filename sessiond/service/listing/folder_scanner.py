@@ -516,8 +516,12 @@ class FolderScanner:
     def _read(self, session_id: str, path: Path, known: Known | None) -> Stored | None:
         found = fingerprint_of(self._paths.stat(path))
         row: Stored | None = None
-        is_same = known is not None and known.fingerprint == found
-        if known is not None and known.listed and is_same and session_id not in self._renamed:
+        if (
+            known is not None
+            and known.listed
+            and known.fingerprint == found
+            and session_id not in self._renamed
+        ):
             if known.path != str(path):
                 row = self._store.rows.moved(known, path, found)
         else:

@@ -12,21 +12,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
+from sessiond.service.external.watcher import Looks
 
 __all__ = ["FolderLook", "MtimeCache"]
 
 
-class Times(Protocol):
-    """Source of the times of folders: `Files`, or `Paths`."""
+class Times(Looks, Protocol):
+    """Looks with the clock of their times."""
 
     def now(self) -> float:
         """Return the clock of the times."""
-        ...
-
-    def stat(self, path: Path) -> FileStat:
-        """Return the state of a folder. Raises OSError."""
         ...
 
 

@@ -156,12 +156,12 @@ class RootList:
             names = [""]
             if star:
                 try:
-                    names = sorted(self._store.paths.listdir(Path(before)))
+                    names = sorted(self._store.files.listdir(Path(before)))
                 except OSError:
                     continue
             for name in names:
                 real = os.path.realpath(f"{before}/{name}/{behind}" if star else home.folder)
-                if self._store.paths.exists(real) and printable(real) == real:
+                if self._store.files.exists(real) and printable(real) == real:
                     yield kind, real
 
     def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
