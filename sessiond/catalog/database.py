@@ -19,9 +19,10 @@ from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
 
 __all__ = [
-    "DAMAGES",
+    "DAMAGED",
     "FAILURES",
     "MEMORY",
+    "PERHAPS_DAMAGED",
     "connect",
     "copy_rows",
     "error_code",
@@ -38,7 +39,9 @@ _TABLES: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
 # SQLite repeats damaged names in its words for the damage, and the words are no UTF-8 then.
 FAILURES: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 """The errors that a damaged file causes; a wrong statement causes the first one too."""
-DAMAGES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
+DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+"""The codes of damage alone."""
+PERHAPS_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
 """The codes that an OperationalError of a damaged file has; a wrong statement has the second, too."""
 
 
@@ -112,7 +115,7 @@ def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:
     try:
         return connect(path, wait=wait)
     except (*FAILURES, OtherVersion) as error:
-        if isinstance(error, sqlite3.OperationalError) and error_code(error) not in DAMAGES:
+        if isinstance(error, sqlite3.OperationalError) and error_code(error) not in PERHAPS_DAMAGED:
             raise
         remove_database(path)
         return connect(path, wait=wait)

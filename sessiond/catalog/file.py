@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from sessiond.catalog.database import (
+    DAMAGED,
     FAILURES,
     MEMORY,
     connect,
@@ -48,7 +49,6 @@ _UNUSABLE: Final = frozenset(
         sqlite3.SQLITE_READONLY,
     }
 )
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 class CatalogFile:
@@ -127,7 +127,7 @@ class CatalogFile:
         code = error_code(error)
         if code in _UNUSABLE and not self.stands_in:
             self._stand_in(str(error))
-        elif code in _DAMAGED or not self._has_our_tables():
+        elif code in DAMAGED or not self._has_our_tables():
             self._discard(str(error))
         else:
             raise error

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from sessiond.catalog.database import (
-    DAMAGES,
     MEMORY,
+    PERHAPS_DAMAGED,
     connect,
     error_code,
     has_tables_of,
@@ -244,7 +244,7 @@ class TextIndex:
             raise _refused(error, self._path) from error
 
     def _is_damaged(self, error: Exception) -> bool:
-        if error_code(error) not in DAMAGES:
+        if error_code(error) not in PERHAPS_DAMAGED:
             return False
         connection = self._connection
         if connection is None or error_code(error) == sqlite3.SQLITE_CORRUPT:

@@ -20,7 +20,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from sessiond.catalog.database import error_code
+from sessiond.catalog.database import DAMAGED, error_code
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import printable, telling
@@ -47,7 +47,6 @@ _WITH_LOG: Final = 2
 _READERS: Final = (0x4000_0002, 510)
 _PAUSE_SECONDS: Final = 0.01
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 # SQLite cannot use, repair or make the index of the log.
 _NO_INDEX: Final = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
 # A descriptor that is closed drops the locks of the whole process on its file, also those of SQLite.
@@ -229,7 +228,7 @@ class Database:
         name, code = printable(self._path.name), error_code(error)
         if code in _BUSY:
             return self._busy()
-        if code in _DAMAGED:
+        if code in DAMAGED:
             return self._damaged(str(error))
         return self._refusal(f"could not read {name}: {error}", errno.EIO)
 
