@@ -45,6 +45,14 @@ async def running(wire: Wire) -> dict[str, str]:
     return {one["id"]: one["running"] for one in page["sessions"] if "running" in one}
 
 
+async def running_in(house: House, root: Path) -> dict[str, str]:
+    """Return what `running` returns of a new daemon that has the folder as a root."""
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root)
+        return await running(wire)
+    raise AssertionError("a daemon ends no test")
+
+
 async def test_a_list_says_whether_the_program_of_a_session_is_busy(
     real_house: House, tmp_path: Path
 ) -> None:
@@ -69,9 +77,7 @@ async def test_of_two_programs_on_one_session_the_busy_one_counts(
     root = claude_root(tmp_path.resolve())
     register(root, FIRST, "busy")
     register(root, FIRST, "idle", os.getppid())
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
-        assert await running(wire) == {FIRST: "busy"}
+    assert await running_in(real_house, root) == {FIRST: "busy"}
 
 
 async def test_the_root_of_one_project_has_the_registry_of_all(
@@ -79,9 +85,7 @@ async def test_the_root_of_one_project_has_the_registry_of_all(
 ) -> None:
     root = claude_root(tmp_path.resolve())
     register(root, FIRST, "busy")
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root / "-home-ann-ping")
-        assert await running(wire) == {FIRST: "busy"}
+    assert await running_in(real_house, root / "-home-ann-ping") == {FIRST: "busy"}
 
 
 async def test_nothing_is_read_of_a_registry_whose_folder_is_no_root(
@@ -109,9 +113,7 @@ async def test_nothing_is_read_of_a_registry_whose_folder_is_no_root(
 async def test_a_process_that_has_ended_runs_no_more(real_house: House, tmp_path: Path) -> None:
     root = claude_root(tmp_path.resolve())
     register(root, FIRST, "busy", ENDED)
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
-        assert await running(wire) == {}
+    assert await running_in(real_house, root) == {}
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system tells no starts")
@@ -122,9 +124,7 @@ async def test_a_process_that_has_the_id_of_an_ended_one_is_not_taken_for_it(
     start = start_of(os.getpid())
     register(root, FIRST, "busy", procStart=str(int(start) - 1))
     register(root, SECOND, "busy", os.getppid(), procStart=start_of(os.getppid()))
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
-        assert await running(wire) == {SECOND: "busy"}
+    assert await running_in(real_house, root) == {SECOND: "busy"}
 
 
 async def test_a_process_from_before_the_start_of_the_machine_has_ended(
@@ -132,9 +132,7 @@ async def test_a_process_from_before_the_start_of_the_machine_has_ended(
 ) -> None:
     root = claude_root(tmp_path.resolve())
     os.utime(register(root, FIRST, "busy"), (1, 1))
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
-        assert await running(wire) == {}
+    assert await running_in(real_house, root) == {}
 
 
 BAD: dict[str, bytes] = {
@@ -160,9 +158,7 @@ async def test_a_damaged_registry_says_nothing(
     (path.parent / "1.json").mkdir()
     os.mkfifo(path.parent / "2.json")
     (path.parent / "x.json").write_bytes(b"{}")
-    async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root)
-        assert await running(wire) == {}
+    assert await running_in(real_house, root) == {}
 
 
 async def test_a_native_session_of_the_same_id_does_not_run(
