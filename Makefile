@@ -17,7 +17,6 @@ $(shell rm -f .venv/ready-*)
 endif
 RUN := .venv/ready-run
 ALL := .venv/ready-all
-PEERS := .venv/ready-peers
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test pythons elsewhere luck check lint mypy pyright check-slow torture fuzz mutants bench schema fix lock bare-root clean
@@ -47,12 +46,8 @@ $(RUN): uv.lock pyproject.toml scripts/set-up
 	@touch $@
 
 $(ALL): uv.lock pyproject.toml scripts/set-up
-	@scripts/set-up test lint interop bench
+	@scripts/set-up test lint interop bench extras
 	@touch $@ $(RUN)
-
-# A run without them names them as missing.
-$(PEERS): $(ALL)
-	@if scripts/set-up bench-peers; then touch $@; else echo 'bench: the group bench-peers is not installed' >&2; fi
 
 demo: $(RUN)
 	@$(BIN)/python tests/demo/demo.py $(ARGS)
@@ -96,7 +91,7 @@ mutants: $(RUN)
 fuzz: $(RUN)
 	@$(BIN)/python -m tests.fuzz.run $(MINUTES) $(SEED)
 
-bench: $(PEERS)
+bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)
 
 .PHONY: stuck-client crowd
@@ -117,7 +112,7 @@ fix: $(ALL)
 	$(BIN)/ruff check --fix --exit-zero $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-lock: $(ALL)
+lock: $(RUN)
 	scripts/lock $(ARGS)
 
 bare-root:

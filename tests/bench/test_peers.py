@@ -115,7 +115,7 @@ def test_the_sdk_that_is_not_installed_is_missing_with_its_group(
 
     monkeypatch.setattr(openai_sdk, "version", absent)
     assert "not installed" in openai_sdk.openai_contender().version
-    with pytest.raises(Missing, match="group bench-peers"), openai_worker(tmp_path, None):
+    with pytest.raises(Missing, match="group extras"), openai_worker(tmp_path, None):
         pass
 
 

@@ -1,7 +1,7 @@
 """The OpenAI Agents SDK, whose SQLiteSession keeps the items of a conversation in SQLite.
 
-Law: the package comes from the dependency group bench-peers, which only `make bench` installs. If
-the package is not there, the report says so.
+Law: the package comes from the dependency group extras. If the package is not there, the report
+says so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def openai_worker(folder: Path, core: int | None) -> Iterator[Worker]:
     try:
         version(PACKAGE)
     except PackageNotFoundError as error:
-        reason = f"{PACKAGE} is not installed (dependency group bench-peers)"
+        reason = f"{PACKAGE} is not installed (dependency group extras)"
         raise Missing(NAME, reason) from error
     program = Program(
         name=NAME,
