@@ -105,7 +105,7 @@ schema: $(RUN)
 	@for one in $(SCHEMAS); do \
 	$(BIN)/sessiond schema --format "$${one%%:*}" >.venv/schema && mv .venv/schema "$${one#*:}" || exit 1; \
 	done
-	@$(BIN)/python -m sessiond.schema.python
+	@$(BIN)/python -m sessiond.schema
 
 fix: $(ALL)
 	$(BIN)/python scripts/unasync

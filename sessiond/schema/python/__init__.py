@@ -3,7 +3,6 @@
 Law: a program writes everything that the schema can say. `names` has what the schema cannot
 know: the client's name of a type, the order of its fields, and what an older daemon leaves out.
 
-    __main__.py  write the generated files
     methods.py   methods of the clients
     structs.py   results, notifications, requests
     spelling.py  JSON Schema to annotations

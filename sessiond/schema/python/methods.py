@@ -27,7 +27,7 @@ from sessiond.schema.python.spelling import given, is_nullable, joined
 from sessiond.schema.python.structs import HOMES
 from sessiond.schema.shapes import Schema, Shapes, summary_of
 
-__all__ = ["methods_text", "options_text"]
+__all__ = ["helper_name", "methods_text", "options_text"]
 
 _MOVE: Final = ("head", "expected", "lease_id")
 _OWN: Final = "sessiond_client.connect_options"
@@ -166,7 +166,7 @@ def _helper(helper: _Helper, *, is_async: bool) -> str:
     answer, _, reading = ANSWER_OF.get(method.name, "None").partition(" ")
     taken = [f"{name}: {kind}" for name, kind in helper.by_position.items()]
     head = bracketed(
-        f"{'async ' if is_async else ''}def {_name(method.name)}",
+        f"{'async ' if is_async else ''}def {helper_name(method.name)}",
         ["self", *taken, f"**options: Unpack[{helper.options}]"],
         f" -> {answer}:",
         "    ",
@@ -197,7 +197,8 @@ def _body(helper: _Helper, reading: str, *, is_async: bool) -> str:
     return f"{before}{indent}return {read}{'.' + member if member else ''}\n"
 
 
-def _name(method: str) -> str:
+def helper_name(method: str) -> str:
+    """Return the name that a method of the protocol has in the client."""
     group, _, word = method.replace("rpc.", "server/").partition("/")
     name = word if group in {"session", "server"} else f"{group}_{word}"
     name = NAME_OF.get(method, name)

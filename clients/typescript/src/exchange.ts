@@ -1,0 +1,213 @@
+import { Call, type CallOptions, type Values } from "./call.js";
+import { backoff, Conversation, type Outcome, retryAfter } from "./conversation.js";
+import { CannotStart, ClientClosed, ConnectionLost, type RpcError, type SessiondError, Timeout } from "./errors.js";
+import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
+
+/** What ends with the connection on which it was acquired. */
+export interface Tenure {
+  lose(why: SessiondError): void;
+}
+
+interface Progress {
+  token: string | number;
+  value: { done: number; total: number | null; unit: string };
+}
+
+/**
+ * Every call that has no outcome yet, in the order in which they were made.
+ *
+ * A call ends once. A request is sent a second time only if that cannot do a thing twice: the daemon
+ * said that it did nothing, or the call reads, or carries ids that the daemon knows again.
+ */
+export class Exchange extends Conversation {
+  readonly #calls = new Map<number, Call>();
+  readonly #tenures = new Set<Tenure>();
+  /** The presence to announce on the next connection, by session. */
+  readonly #present = new Map<unknown, Values>();
+  #lastId = 0;
+  /** False while nothing was said yet on a connection that was made again. */
+  #isTrusted = true;
+  #isDoubted = false;
+  #isAsked = false;
+  #opened: { fulfil: () => void; reject: (error: unknown) => void; until: number } | undefined;
+
+  /** Make the first connection: one try, or as long as `patienceMs`. */
+  ready(patienceMs: number): Promise<void> {
+    return new Promise((fulfil, reject) => {
+      this.#opened = { fulfil, reject, until: Date.now() + patienceMs };
+      this.open();
+    });
+  }
+
+  call(method: string, params: Values, options: CallOptions, timeoutMs: number): Promise<unknown> {
+    return new Promise((fulfil, reject) => {
+      options.signal?.throwIfAborted();
+      if (this.isClosed) throw new ClientClosed("the client is closed");
+      const call = new Call(++this.#lastId, method, params, options, timeoutMs, fulfil, reject);
+      this.#calls.set(call.id, call);
+      this.hold(true);
+      this.#setDeadline(call);
+      this.#listen(call);
+      this.#offer(call);
+      this.open();
+    });
+  }
+
+  begin(tenure: Tenure): void {
+    this.#tenures.add(tenure);
+  }
+
+  end(tenure: Tenure): void {
+    this.#tenures.delete(tenure);
+  }
+
+  protected begun(): void {
+    this.#opened?.fulfil();
+    this.#opened = undefined;
+    for (const params of this.#present.values()) {
+      this.send({ id: ++this.#lastId, method: "session/presence", params });
+    }
+    this.#isTrusted = !this.#isDoubted;
+    this.#isAsked = false;
+    this.hold(this.#calls.size > 0);
+    for (const call of this.#calls.values()) this.#offer(call);
+  }
+
+  protected override heard(): void {
+    if (this.#isTrusted) return;
+    this.#isTrusted = true;
+    for (const call of this.#calls.values()) this.#offer(call);
+  }
+
+  protected isWanted(): boolean {
+    // Presence is said again on the next connection, so there must be one.
+    return this.#calls.size > 0 || this.#present.size > 0 || this.#opened !== undefined;
+  }
+
+  protected answered(id: number, outcome: Outcome): void {
+    const call = this.#calls.get(id);
+    if (call === undefined) return; // the late answer to a call that was given up
+    if (outcome.error !== undefined && this.#asksAgain(call, outcome.error)) return;
+    if (outcome.error === undefined) this.#note(call);
+    this.#settle(call, outcome);
+  }
+
+  protected told(method: string, params: unknown): void {
+    if (method !== "$/progress") return;
+    const { token, value } = params as Progress;
+    const call = this.#calls.get(Number(token));
+    if (call?.options.onProgress === undefined) return;
+    // The daemon works on the call: the time for the answer begins anew.
+    this.#setDeadline(call);
+    try {
+      call.options.onProgress(value.done, value.total, value.unit);
+    } catch (error) {
+      this.#abandon(call, error);
+    }
+  }
+
+  protected lost(error: Error): void {
+    this.#isDoubted = !this.isTurnedAway;
+    const gone = new ConnectionLost(`the connection broke: ${error.message}`, false, error);
+    for (const tenure of this.#tenures) tenure.lose(gone);
+    this.#tenures.clear();
+    if (this.#opened !== undefined && Date.now() >= this.#opened.until) {
+      const text = `cannot connect to sessiond: ${error.message}`;
+      this.#opened.reject(error instanceof CannotStart ? error : new ConnectionLost(text, false, error));
+      this.#opened = undefined;
+    }
+    for (const call of this.#calls.values()) {
+      if (call.state !== "sent") continue;
+      call.state = "queued";
+      if (this.isTurnedAway) continue;
+      call.losses += 1;
+      call.isOutcomeUnknown = true;
+      if (call.resend === "never" || call.losses > RESENDS_MAX) {
+        const text = `the connection broke before ${call.method} was answered (${error.message})`;
+        this.#settle(call, { error: new ConnectionLost(`${text}; its outcome is unknown`, true, error) });
+      }
+    }
+  }
+
+  protected failed(error: SessiondError): void {
+    this.#opened?.reject(error);
+    this.#opened = undefined;
+    for (const tenure of this.#tenures) tenure.lose(error);
+    for (const call of this.#calls.values()) this.#settle(call, { error });
+  }
+
+  /** Send a call, if it may be sent now. */
+  #offer(call: Call): void {
+    if (!this.isConnected || call.state !== "queued" || call.delay !== undefined) return;
+    if (this.#isTrusted || call.resend !== "never") {
+      call.state = "sent";
+      this.sendText(call.text);
+    } else if (!this.#isAsked) {
+      // A daemon that ends takes connections that it never serves: what may not be sent twice waits for a word.
+      this.#isAsked = true;
+      this.send({ id: ++this.#lastId, method: "server/ping" });
+    }
+  }
+
+  /** Plan another try after a refusal that says that nothing was done, or that ids make safe. */
+  #asksAgain(call: Call, error: RpcError): boolean {
+    call.refusals += 1;
+    const isStorage = error.is("storage_error");
+    call.isOutcomeUnknown ||= isStorage;
+    const isSafe =
+      error.is("overloaded") ||
+      error.is("draining") ||
+      (isStorage && error.retryable && call.resend === "keyed" && call.refusals <= STORAGE_RETRIES_MAX);
+    if (!isSafe) return false;
+    call.state = "queued";
+    call.delay = setTimeout(
+      () => {
+        call.delay = undefined;
+        this.#offer(call);
+      },
+      Math.max(retryAfter(error), backoff(call.refusals)),
+    );
+    return true;
+  }
+
+  #setDeadline(call: Call): void {
+    clearTimeout(call.timer);
+    if (call.timeoutMs === Infinity) return;
+    call.timer = setTimeout(() => {
+      const isUnknown = call.isOutcomeUnknown || call.state === "sent";
+      const reason = this.isConnected ? "" : `; not connected: ${this.lastLoss?.message ?? "not yet"}`;
+      this.#abandon(call, new Timeout(`no answer to ${call.method} in time${reason}`, isUnknown, this.lastLoss));
+    }, call.timeoutMs);
+  }
+
+  #listen(call: Call): void {
+    const { signal } = call.options;
+    if (signal === undefined) return;
+    const give = (): void => this.#abandon(call, signal.reason);
+    signal.addEventListener("abort", give, { once: true });
+    call.onSettled = () => signal.removeEventListener("abort", give);
+  }
+
+  /** Give up a call; the daemon is told, if the request was sent. */
+  #abandon(call: Call, error: unknown): void {
+    if (call.state === "sent") this.send({ method: "$/cancelRequest", params: { id: call.id } });
+    this.#settle(call, { error });
+  }
+
+  #settle(call: Call, outcome: { result: unknown } | { error: unknown }): void {
+    this.#calls.delete(call.id);
+    if (this.#calls.size === 0) this.hold(false);
+    call.settle(outcome);
+  }
+
+  /** Keep in mind what a connection carries, to say it again on the next one. */
+  #note({ method, params }: Call): void {
+    const session = params["session_id"];
+    if (method === "session/presence" && "state" in params) {
+      if (params["state"] === null) this.#present.delete(session);
+      else this.#present.set(session, params);
+    } else if (method === "session/close" || method === "session/delete") {
+      this.#present.delete(session);
+    }
+  }
+}

@@ -1,0 +1,18 @@
+/** A client of sessiond, the daemon that owns the sessions of coding agents. */
+export type * from "../protocol.js";
+export type { CallOptions, OnProgress } from "./call.js";
+export { Client, connect, type ConnectOptions } from "./client.js";
+export {
+  CannotStart,
+  ClientClosed,
+  ConnectionLost,
+  LeaseLost,
+  ProtocolViolation,
+  RpcError,
+  SessiondError,
+  Timeout,
+} from "./errors.js";
+export type { Flushed, SessionNotification, SubscribeParams, Subscription } from "./feed.js";
+export type { CatalogChanged, Hints, StateChanged } from "./hints.js";
+export type { Lease, LeaseParams } from "./lease.js";
+export type { Asked, Hook, Offer, OfferOptions, Purpose } from "./offer.js";
