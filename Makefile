@@ -19,10 +19,11 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pythons elsewhere luck check lint mypy pyright check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo demo-agents test pythons elsewhere luck check lint mypy pyright check-slow torture fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
+	@echo 'make demo-agents  an agent in Python and one in TypeScript on one session, killed and resumed; ARGS="--seconds 300"'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
 	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
@@ -50,7 +51,10 @@ $(ALL): uv.lock pyproject.toml scripts/set-up
 	@touch $@ $(RUN)
 
 demo: $(RUN)
-	@$(BIN)/python tests/demo/demo.py $(ARGS)
+	@$(BIN)/python -m tests.demo.demo $(ARGS)
+
+demo-agents: $(ALL)
+	@$(BIN)/python -m tests.demo.agents $(ARGS)
 
 test: $(RUN)
 	@$(FIXED) $(ARGS)

@@ -24,9 +24,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from programs import APPENDS, TOTAL, WRITERS, child, marks, text_of
 from sessiond_client import BlockingClient, Cursor, connect_blocking
-from tree import PAGE, draw
+from tests.demo.programs import APPENDS, TOTAL, WRITERS, child, marks, text_of
+from tests.demo.tree import PAGE, draw
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ALONE = Path(__file__).with_name("alone.py")
