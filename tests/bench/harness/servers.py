@@ -82,9 +82,10 @@ class Daemon:
 
     contender = SESSIOND
 
-    def __init__(self, connect: Callable[[], Link], home: Path) -> None:
+    def __init__(self, connect: Callable[[], Link], home: Path, socket_path: Path) -> None:
         self.connect = connect
         self.home = home
+        self.socket_path = socket_path
 
     def create(self, link: Link, persist: str) -> Session:
         """session/create with an id as long as the one in the frames."""
@@ -142,7 +143,7 @@ def daemon(
             environment={"SESSIOND_HOME": str(home), "SESSIOND_PROFILE": PROFILE},
         )
         with listening(ours, socket_path) as connect:
-            yield Daemon(connect, home)
+            yield Daemon(connect, home, socket_path)
 
 
 def new_home(folder: Path) -> Path:

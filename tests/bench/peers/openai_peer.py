@@ -11,20 +11,31 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
+from sessiond_client import connect
+
 __all__ = ["Done", "Session", "Task", "add", "main"]
 
 
+_sessions = count(1)
+
+
 class Task(Struct):
-    """Store every message of a file in a new database, with `at_once` open calls at any time."""
+    """Store every message of a file, with `at_once` open calls at any time.
+
+    In a new database; or, if `to` is a socket, in a new session of the daemon that listens there.
+    """
 
     messages: str
     to: str
@@ -45,10 +56,6 @@ class Session(Protocol):
         """Store items durably."""
         ...
 
-    def close(self) -> None:
-        """Close the database."""
-        ...
-
 
 async def add(session: Session, messages: Sequence[Any], at_once: int) -> None:
     """Add each message by a call of its own, and wait for all."""
@@ -64,13 +71,23 @@ async def add(session: Session, messages: Sequence[Any], at_once: int) -> None:
 async def _done(task: Task, sdk: Any) -> Done:
     lines = Path(task.messages).read_bytes().splitlines()
     messages = [msgspec.json.decode(line) for line in lines]
-    session: Session = sdk.SQLiteSession("bench", task.to)
-    try:
+    async with _session(task, sdk) as session:
         start = time.perf_counter()
         await add(session, messages, task.at_once)
         return Done(time.perf_counter() - start, len(messages))
-    finally:
-        session.close()
+
+
+@asynccontextmanager
+async def _session(task: Task, sdk: Any) -> AsyncIterator[Session]:
+    if Path(task.to).is_socket():
+        ours = importlib.import_module("sessiond_client.openai_agents")
+        async with connect(task.to) as client:
+            session = ours.SessiondSession(f"bench-{next(_sessions)}-{os.getpid()}", client=client)
+            await session.get_items(1)  # made before the clock starts, as the database is
+            yield session
+        return
+    with closing(sdk.SQLiteSession("bench", task.to)) as database:
+        yield database
 
 
 async def _serve() -> None:

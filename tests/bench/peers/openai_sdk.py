@@ -21,7 +21,13 @@ from tests.bench.harness.results import Contender
 from tests.bench.harness.rounds import Sample
 from tests.bench.peers.openai_peer import Done
 
-__all__ = ["openai_adds", "openai_contender", "openai_worker", "require_in_database"]
+__all__ = [
+    "openai_adds",
+    "openai_adds_to_sessiond",
+    "openai_contender",
+    "openai_worker",
+    "require_in_database",
+]
 
 PACKAGE: Final = "openai-agents"
 NAME: Final = "OpenAI Agents SDK, SQLiteSession"
@@ -65,6 +71,13 @@ def openai_adds(worker: Worker, source: Path, messages: int, at_once: int) -> Sa
     require_in_database(database, messages)
     for path in source.parent.glob(f"{database.name}*"):
         path.unlink()
+    return {"rate": done.count / done.seconds}
+
+
+def openai_adds_to_sessiond(worker: Worker, source: Path, socket: Path, at_once: int) -> Sample:
+    """Have the messages of a file added by the SDK to a new session of the daemon."""
+    asked = {"messages": str(source), "to": str(socket), "at_once": at_once}
+    done = worker.ask(asked, Done)
     return {"rate": done.count / done.seconds}
 
 

@@ -1,7 +1,8 @@
 """Row 3: durable append over the socket, against the OpenAI Agents SDK's SQLiteSession in process.
 
 Both are durable before they answer. The SDK crosses no socket; it gets as many open calls at a time
-as our client, except that 64 clients stand against 64 open calls of one process.
+as our client, except that 64 clients stand against 64 open calls of one process. The SDK on its
+back end for sessiond (sessiond_client.openai_agents) runs in the same rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from tests.bench.harness.results import RowResult
 from tests.bench.harness.rounds import Entrant
 from tests.bench.harness.servers import Daemon, daemon
 from tests.bench.harness.workload import append_frames, messages
-from tests.bench.peers.openai_sdk import openai_adds, openai_contender, openai_worker
+from tests.bench.peers.openai_sdk import (
+    openai_adds,
+    openai_adds_to_sessiond,
+    openai_contender,
+    openai_worker,
+)
 
 __all__ = ["ROW"]
 
@@ -45,6 +51,18 @@ def peers(bench: Bench, worker: Worker, mix: str) -> list[Entrant]:
     source.write_bytes(b"".join(body + b"\n" for body in bodies))
     return [
         Entrant(name, partial(openai_adds, worker, source, len(bodies), at_once))
+        for name, at_once in AT_ONCE.items()
+    ]
+
+
+def on_sessiond(bench: Bench, worker: Worker, ours: Daemon, mix: str) -> list[Entrant]:
+    """Return the SDK on its back end for sessiond, in the same two ways."""
+    source = bench.folder / "openai-messages.jsonl"
+    return [
+        Entrant(
+            f"SessiondSession, {name}",
+            partial(openai_adds_to_sessiond, worker, source, ours.socket_path, at_once),
+        )
         for name, at_once in AT_ONCE.items()
     ]
 
@@ -69,12 +87,18 @@ def measure(bench: Bench, result: RowResult) -> None:
             result.missing.append(str(missing))
         ours = stack.enter_context(daemon(bench.folder, bench.cores.server))
         for mix in bench.mixes:
-            entrants = peers(bench, worker, mix) if worker is not None else []
+            entrants: list[Entrant] = []
+            if worker is not None:
+                entrants = peers(bench, worker, mix) + on_sessiond(bench, worker, ours, mix)
             measured = bench.contest(mix, entrants + shapes(bench, ours, mix))
             for shape, _, way, goal in SHAPES:
                 pair = Pair(shape.name, way if worker is not None else None, openai_contender())
                 case = f"{shape.name}, {mix}"
                 result.figures.append(figure(measured, pair, "rate", case=case, goal=goal))
+            for way in AT_ONCE if worker is not None else ():
+                pair = Pair(f"SessiondSession, {way}", way, openai_contender())
+                case = f"the SDK's own session on sessiond, {way}, {mix}"
+                result.figures.append(figure(measured, pair, "rate", case=case))
 
 
 ROW = Row(3, "durable append over the socket, against SQLiteSession in process", measure)
