@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import pytest
 
+from tests.demo import fake_model
 from tests.kit.node import built_client, installed, node_program
 from tests.processes.harness.daemon import Daemon, running
 
@@ -48,3 +49,11 @@ def node20(node: Path, machine_environment: Mapping[str, str]) -> Path:
 def typescript_client(node: Path, machine_environment: Mapping[str, str]) -> Path:
     """Return the folder of the TypeScript client, built and packed."""
     return built_client(node, machine_environment)
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[str]:
+    """Run the fake model; return its address."""
+    with fake_model.serve() as server:
+        yield fake_model.address(server)
+        server.shutdown()

@@ -12,19 +12,10 @@ from typing import Any
 import pytest
 
 from sessiond_client import BlockingClient, Signal, connect_blocking
-from tests.demo import fake_model
 from tests.processes.harness.daemon import Daemon
 
 SESSION = "an-agents-session"
 EXAMPLES = Path(__file__).resolve().parents[3] / "clients"
-
-
-@pytest.fixture(scope="session")
-def model() -> Iterator[str]:
-    """Run the fake model; return its address."""
-    with fake_model.serve() as server:
-        yield fake_model.address(server)
-        server.shutdown()
 
 
 @pytest.fixture(params=["python", "typescript"])
