@@ -4,6 +4,7 @@ __main__.py  `python -m sessiond`
 cli/         the command line
 daemon/      the composition root: one process that serves
 lsp/         the language server, a client
+    mcp/         the server of the Model Context Protocol; a client of the daemon
 testing/     public fakes and conformance suites
 config/      the configuration of daemon and commands
 schema/      the protocol for machines

@@ -88,6 +88,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Tools", "completion", "completion", "Print the completion script of a shell."),
     Listed("Tools", "help", "help", "Show the help of a command."),
     Listed("Tools", "lsp", "lsp", "Show session files in an editor: a language server."),
+    Listed("Tools", "mcp", "mcp", "Offer sessions to MCP clients, on stdin and stdout."),
     Listed("Tools", "schema", "schema", "Print the schemas of the protocol."),
 )
 

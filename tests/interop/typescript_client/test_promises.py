@@ -14,7 +14,7 @@ import pytest
 
 from sessiond_client import BlockingClient, connect_blocking
 from sessiond_client.place import UnsafeFolder, socket_place
-from tests.interop.typescript_client.conftest import HERE, Driver, JsError
+from tests.kit.driver import Driver, JsError
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -333,4 +333,3 @@ def test_the_socket_is_looked_for_where_the_daemon_listens(
     with pytest.raises(UnsafeFolder):
         socket_place(environments[0])
     assert "open to other users" in run(node20, code, {}).stderr
-    assert HERE.is_dir()

@@ -1,0 +1,148 @@
+"""Calls of tools: arguments checked, the daemon asked, its refusals told as errors of the tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import jsonschema
+import msgspec
+from mcp import types
+
+from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
+from sessiond.mcp.tools import READING, WRITING
+from sessiond_client import Client, RpcError, SessiondClientError
+
+__all__ = ["ask", "call_tool", "next_step", "session_facts"]
+
+LIST_DEFAULT: Final = 20
+
+Arguments = Mapping[str, Any]
+
+
+async def call_tool(client: Client, name: str, given: Arguments, **options: Any) -> Any:
+    """Return the result of a tool call. `options` go with each question to the daemon."""
+    (tool,) = (tool for tool in (*READING, *WRITING) if tool.name == name)
+    try:
+        jsonschema.validate(dict(given), tool.input_schema)
+    except jsonschema.ValidationError as error:
+        where = "/".join(str(word) for word in error.absolute_path) or "the arguments"
+        return _refusal(f"wrong argument: {where} breaks the rule {error.validator!r}")
+    try:
+        result = await ask(client, name, given, **options)
+    except SessiondClientError as error:
+        return _refusal(f"{error}; {next_step(error)}")
+    text = result.get("text") or json.dumps(result, ensure_ascii=False)
+    shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=shown, structured_content=result)
+
+
+async def ask(client: Client, name: str, given: Arguments, **options: Any) -> dict[str, Any]:
+    """Return what a tool tells, from arguments that fit its schema. Raise SessiondClientError."""
+    return await _CALLS[name](client, given, options)
+
+
+def next_step(error: SessiondClientError) -> str:
+    """Return what a caller can do about an error."""
+    if not isinstance(error, RpcError):
+        return "the daemon did not answer; try again, or look at `sessiond status`"
+    return {
+        "session_not_found": "list_sessions shows the ids",
+        "entry_not_found": "read_session shows the ids of entries",
+        "precondition_failed": "read the session again, then decide",
+        "too_large": "ask for less: read_session gives pages",
+    }.get(error.kind, "try again" if error.retryable else "change the call")
+
+
+def session_facts(info: Any) -> dict[str, Any]:
+    """Return the facts of a session that lists show; long texts are cut."""
+    names = ("id", "title", "agent", "cwd", "message_count", "updated_at", "archived", "read_only")
+    facts = {name: getattr(info, name) for name in names}
+    facts["title"] = (info.title or info.auto_title or "")[:200]
+    return facts
+
+
+def _refusal(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+async def _list(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
+    page = await client.list(**asked)
+    shown = [session_facts(info) for info in page.sessions]
+    return {"sessions": shown, "next_cursor": page.next_cursor}
+
+
+async def _search(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    asked: dict[str, Any] = {"limit": LIST_DEFAULT, **given, **options}
+    found = await client.search(**asked)
+    return {"hits": [msgspec.to_builtins(hit) for hit in found]}
+
+
+async def _read(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    await client.open(session_id=given["session_id"], **options)
+    page = await page_of_path(client, given["session_id"], given.get("upto"))
+    text = "\n\n".join(describe(entry) for entry in page.entries)
+    if page.older:
+        text = f"[older entries: read_session with upto={page.older}]\n\n{text}"
+    return {"text": text, "older": page.older}
+
+
+async def _entry(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    stored = await client.entry(given["session_id"], given["entry_id"], **options)
+    text, more = cut(bytes(stored.raw).decode(), PAGE_CHARS, given.get("offset", 0))
+    return {"text": text, "next_offset": more}
+
+
+async def _context(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    found = await client.build_context(**{**given, **options})
+    kept = newest_that_fit(found.raw_messages, len)
+    messages = [msgspec.json.decode(one) for one in kept]
+    if kept and len(kept[-1]) > PAGE_CHARS:
+        # Alone over the page: its beginning, in words.
+        role, entry_id = messages[-1].get("role"), found.sources[-1]
+        text = describe({"type": "message", "id": entry_id, "message": messages[-1]})
+        messages = [{"role": role, "content": text}]
+    return {"messages": messages, "omitted": len(found.raw_messages) - len(messages)}
+
+
+async def _tree(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    asked: dict[str, Any] = {"limit": 200, **given, **options}
+    page = await client.tree(**asked)
+    nodes = [
+        {"id": n.id, "parent_id": n.below_id, "type": n.type, "depth": n.depth}
+        | {"label": n.label, "on_active_path": n.on_active_path, "preview": n.preview}
+        for n in page.nodes
+    ]
+    return {"nodes": nodes, "next_cursor": page.next_cursor}
+
+
+async def _append(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    if "idempotency_key" in given:
+        options = {**options, "idempotency_key": given["idempotency_key"]}
+    if "expected_leaf" in given:
+        options = {**options, "expected": {"leaf_id": given["expected_leaf"]}}
+    message = {"role": given["role"], "content": given["text"]}
+    done = await client.append(given["session_id"], message=message, **options)
+    first = done.entries[0]
+    return {"entry_id": first.id, "seq": first.seq, "duplicate": done.duplicate}
+
+
+async def _fork(client: Client, given: Arguments, options: dict[str, Any]) -> dict[str, Any]:
+    made = await client.fork(**{**given, **options})
+    return {"session_id": made.id}
+
+
+_CALLS: Final[
+    dict[str, Callable[[Client, Arguments, dict[str, Any]], Awaitable[dict[str, Any]]]]
+] = {
+    "list_sessions": _list,
+    "search_sessions": _search,
+    "read_session": _read,
+    "read_entry": _entry,
+    "session_context": _context,
+    "session_tree": _tree,
+    "append_message": _append,
+    "fork_session": _fork,
+}
