@@ -57,8 +57,11 @@ def test_the_lock_was_made_from_this_pyproject() -> None:
     (package,) = [p for p in read_toml("uv.lock")["package"] if p["name"] == "sessiond"]
     metadata = package["metadata"]
 
+    extras = project["project"]["optional-dependencies"]
     asked = {normal(text) for text in project["project"]["dependencies"]}
+    asked |= {normal(text) for texts in extras.values() for text in texts}
     assert {locked(item) for item in metadata["requires-dist"]} == asked, "run: make lock"
+    assert metadata["provides-extras"] == sorted(extras), "run: make lock"
 
     groups = project["dependency-groups"]
     for name, members in metadata["requires-dev"].items():
