@@ -8,7 +8,7 @@ MINUTES ?= 2
 FAST := -n auto --dist worksteal -m "not slow and not interop"
 # No dice: the order of tests, of sets and of trio's tasks, and hypothesis' examples, are the same in every run.
 FIXED := PYTHONHASHSEED=0 $(BIN)/pytest -p no:randomly $(FAST)
-SLOW := -m "slow or interop" --timeout 600
+SLOW := -m "slow or interop" --timeout 600 -n 2 --dist worksteal
 SOURCES := sessiond clients tests
 SCHEMAS := jsonschema:protocol.schema.json openrpc:protocol.openrpc.json typescript:clients/typescript/protocol.d.ts
 # A venv that was copied with its folder would run the code of the folder it came from.
