@@ -171,8 +171,8 @@ def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_of_itself(name: str) -> None:
-    # These two go on until they are ended; test_daemon_lifecycle.py and the tests of lsp run them.
-    if name not in {"serve", "lsp"}:
+    # These go on until they are ended; test_daemon_lifecycle.py and the tests of lsp and mcp run them.
+    if name not in {"serve", "lsp", "mcp"}:
         assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
 
 
@@ -214,8 +214,8 @@ def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/developing.md"])
 def test_every_block_of_a_page_is_run_or_of_a_kind_that_another_test_runs(page: str) -> None:
     for block in blocks_of(page):
-        # The demo is run by test_demo.py, Python below.
-        is_elsewhere = block.startswith(("console\n", "python\n", "text\n$ make demo\n"))
+        # The demo is run by test_demo.py, Python below; TypeScript is compiled by the client's tests.
+        is_elsewhere = block.startswith(("console\n", "python\n", "ts\n", "text\n$ make demo\n"))
         assert is_elsewhere or is_about_a_checkout(block) or block in shell_blocks(page), block
 
 

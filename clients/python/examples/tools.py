@@ -51,12 +51,15 @@ async def run_tool(call: Call, seconds: float) -> dict[str, Any]:
 async def run(command: str, seconds: float) -> tuple[str, bool]:
     """Return the output of a shell command, and whether the command failed."""
     output = b""
-    async with await anyio.open_process(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
+    # A start that is cut off would leave what the command has started already.
+    with anyio.CancelScope(shield=True):
+        process = await anyio.open_process(
+            ["/bin/sh", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    async with process:
         assert process.stdout is not None
         try:
             with anyio.move_on_after(seconds) as time:

@@ -16,6 +16,7 @@ from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 CONFIGURATION = {
     "compilerOptions": {
         "strict": True,
@@ -54,6 +55,9 @@ def test_the_examples_of_the_readme_compile_strictly_and_run(
 ) -> None:
     page = (TYPESCRIPT / "README.md").read_text("utf-8")
     examples = re.findall(r"```ts\n(.*?)```", page, re.DOTALL)
+    front = (REPOSITORY / "README.md").read_text("utf-8")
+    (follows,) = re.findall(r"```ts\n(.*?)```", front, re.DOTALL)  # follows a session for ever
+    (project / "front.ts").write_text(follows, "utf-8")
     for number, example in enumerate(examples):
         (project / f"example{number}.ts").write_text(example, "utf-8")
     compiler = typescript_client / "node_modules" / "typescript" / "bin" / "tsc"
