@@ -11,6 +11,7 @@ generated text (`make schema` writes them).
     error_data.py  the data of each error
     python/        parts of the Python client
     typescript_client.py  parts of the TypeScript client
+    clients.py     every generated file of a client
     __main__.py    writes the parts of the clients
 """
 
@@ -24,12 +25,9 @@ import msgspec
 
 from sessiond.schema.jsonschema import json_schema
 from sessiond.schema.openrpc import openrpc_document
-from sessiond.schema.python import FILES, FOLDER
 from sessiond.schema.typescript import typescript_text
-from sessiond.schema.typescript_client import FILES as TYPESCRIPT_FILES
-from sessiond.schema.typescript_client import FOLDER as TYPESCRIPT_FOLDER
 
-__all__ = ["CLIENTS", "FORMATS", "openrpc_bytes"]
+__all__ = ["FORMATS", "openrpc_bytes"]
 
 
 def _indented(document: object) -> str:
@@ -42,12 +40,6 @@ FORMATS: Final[dict[str, Callable[[], str]]] = {
     "typescript": typescript_text,
 }
 """Function that returns the text of each format, identical in every run."""
-
-CLIENTS: Final[dict[str, Callable[[], str]]] = {
-    **{f"{FOLDER}/{name}": text for name, text in FILES.items()},
-    **{f"{TYPESCRIPT_FOLDER}/{name}": text for name, text in TYPESCRIPT_FILES.items()},
-}
-"""Function that returns the text of each generated file of a client, by its path in the checkout."""
 
 
 @cache

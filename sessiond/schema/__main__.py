@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessiond.schema import CLIENTS
+from sessiond.schema.clients import CLIENTS
 
 
 def main() -> None:

@@ -14,7 +14,8 @@ from sessiond.methods import METHODS
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
-from sessiond.schema import CLIENTS, FORMATS
+from sessiond.schema import FORMATS
+from sessiond.schema.clients import CLIENTS
 from sessiond.schema.python import FOLDER
 from sessiond.schema.python.names import BASES, MESSAGES, REQUESTS, RESULTS
 from tests.protocol.happened import NAMES, REPOSITORY, answered, messages, transcripts
