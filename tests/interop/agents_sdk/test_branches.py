@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.interop.agents_sdk.test_memory import user
+
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
 Make = Callable[..., Any]
-
-
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
 
 
 def reply(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `npm pack` makes: installed into a fresh project, it type-checks strictly, and the README is true."""
+"""The package that `npm pack` makes installs into a fresh project and type-checks strictly, and its README is true."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.node import TYPESCRIPT, run_npm
+from tests.kit.node import TYPESCRIPT, compile_typescript, run_npm
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -60,8 +60,7 @@ def test_the_examples_of_the_readme_compile_strictly_and_run(
     (project / "front.ts").write_text(follows, "utf-8")
     for number, example in enumerate(examples):
         (project / f"example{number}.ts").write_text(example, "utf-8")
-    compiler = typescript_client / "node_modules" / "typescript" / "bin" / "tsc"
-    subprocess.run([node, compiler, "--project", project], check=True, timeout=120)
+    compile_typescript(node, typescript_client / "node_modules", project)
     environment = {**os.environ, "SESSIOND_COMMAND": SESSIOND, "SESSIOND_HOME": str(home / "own")}
     try:
         said = [
@@ -89,9 +88,7 @@ def test_the_package_has_the_built_client_and_its_types_alone(project: Path) -> 
 
 
 def test_the_example_agent_compiles_strictly(node: Path, typescript_client: Path) -> None:
-    compiler = typescript_client / "node_modules" / "typescript" / "bin" / "tsc"
-    project = typescript_client / "examples"
-    subprocess.run([node, compiler, "--project", project], check=True, timeout=120)
+    compile_typescript(node, typescript_client / "node_modules", typescript_client / "examples")
 
 
 def test_the_lock_file_names_no_address() -> None:
