@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiond_client import connect_blocking
+from sessiond_client import Presence, connect_blocking
 from tests.interop.pi.conftest import Pi, Watcher
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
@@ -27,7 +27,15 @@ def test_pi_is_present_again_after_the_daemon_was_killed(
     (after,) = watcher.present(bool)
     assert after.client_id == before.client_id
     watcher.until_entry(lambda entry: "You said: Without a daemon" in str(entry))
-    pi.ask("prompt", message="/sessiond")
+    # A signal is lost on a side that does not listen again yet: both sides are waited for.
+    watcher.client.presence(watcher.session, state="back")
+    watcher.until(
+        lambda event: (
+            isinstance(event, Presence) and any(one.state == "back" for one in event.clients)
+        )
+    )
+    while "(back)" not in "".join(pi.notices()[-1:]):
+        pi.ask("prompt", message="/sessiond")
     assert "not read" not in pi.notices()[-1]
     assert watcher.ask("steer", text="Go on").kind == "taken"
     pi.until(lambda told: told["type"] == "agent_end")
