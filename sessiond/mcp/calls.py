@@ -14,7 +14,7 @@ from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
 
-__all__ = ["ask", "call_tool", "next_step", "session_facts"]
+__all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
 
 LIST_DEFAULT: Final = 20
 
@@ -28,11 +28,11 @@ async def call_tool(client: Client, name: str, given: Arguments, **options: Any)
         jsonschema.validate(dict(given), tool.input_schema)
     except jsonschema.ValidationError as error:
         where = "/".join(str(word) for word in error.absolute_path) or "the arguments"
-        return _refusal(f"wrong argument: {where} breaks the rule {error.validator!r}")
+        return refusal(f"wrong argument: {where} breaks the rule {error.validator!r}")
     try:
         result = await ask(client, name, given, **options)
     except SessiondClientError as error:
-        return _refusal(f"{error}; {next_step(error)}")
+        return refusal(f"{error}; {next_step(error)}")
     text = result.get("text") or json.dumps(result, ensure_ascii=False)
     shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     return types.CallToolResult(content=shown, structured_content=result)
@@ -63,7 +63,8 @@ def session_facts(info: Any) -> dict[str, Any]:
     return facts
 
 
-def _refusal(text: str) -> types.CallToolResult:
+def refusal(text: str) -> types.CallToolResult:
+    """Return the result of a tool call that was refused."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 

@@ -19,7 +19,7 @@ from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from sessiond import __version__
-from sessiond.mcp.calls import call_tool, next_step
+from sessiond.mcp.calls import call_tool, next_step, refusal
 from sessiond.mcp.resources import TEMPLATES, list_resources, read_resource
 from sessiond.mcp.tools import READING, WRITING
 from sessiond.mcp.uris import BadUri, parse_uri
@@ -98,8 +98,7 @@ class _Handlers:
     ) -> types.CallToolResult:
         if not self._may_write and params.name in {tool.name for tool in WRITING}:
             text = f"{params.name} is refused: start the server as `sessiond mcp --write`"
-            shown: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-            return types.CallToolResult(content=shown, is_error=True)
+            return refusal(text)
         if params.name not in {tool.name for tool in (*READING, *WRITING)}:
             raise MCPError(types.INVALID_PARAMS, "no tool has this name; tools/list names them")
         async with _progress(context) as options:

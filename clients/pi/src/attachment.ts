@@ -59,7 +59,7 @@ export class Attachment {
   /** End every connection; presence ends with them. */
   end(): void {
     this.#state = "over";
-    this.#presence.end();
+    this.#presence.pause();
     this.#client?.disconnect();
   }
 

@@ -42,11 +42,6 @@ export class Presence {
     this.clients = [];
   }
 
-  /** Announce nothing more. */
-  end(): void {
-    this.pause();
-  }
-
   /** Announce what has changed since the last announcement. */
   announce(): void {
     const client = this.#client;

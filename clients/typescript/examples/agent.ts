@@ -194,10 +194,11 @@ class Agent {
   /** Return what the model sees; of what the agent holds already, nothing travels again. */
   async #context(): Promise<unknown[]> {
     const known = { leaf_id: this.#leafId, count: this.#messages.length };
-    const view = { known, shape: "openai", repair: true, include: ["system"] } as const;
     const { messages, unchanged, leaf_id } = await this.#client.buildContext({
       ...this.#session,
-      ...view,
+      known,
+      shape: "openai",
+      repair: true,
       include: ["system"],
     });
     this.#messages.splice(unchanged, Infinity, ...messages);

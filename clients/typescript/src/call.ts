@@ -35,7 +35,6 @@ const SUBSCRIBING = /^(session|catalog|state)\/(un)?subscribe$/;
 
 /** One request and its outcome. */
 export class Call {
-  readonly method: string;
   readonly params: Values;
   readonly resend: Resend;
   readonly text: string;
@@ -51,14 +50,13 @@ export class Call {
 
   constructor(
     readonly id: number,
-    method: string,
+    readonly method: string,
     params: Values,
     readonly options: CallOptions,
     readonly timeoutMs: number,
     private readonly fulfil: (result: unknown) => void,
     private readonly reject: (error: unknown) => void,
   ) {
-    this.method = method;
     const name = ALIASES[method] ?? method;
     if (SUBSCRIBING.test(name)) {
       // A subscription belongs to one connection, which is read as its events are wanted.

@@ -112,10 +112,14 @@ export class Client extends Methods {
   }
 
   async #start<S extends Stream<any>>(stream: S, { timeoutMs, signal }: CallOptions): Promise<S> {
-    this.#streams.add(stream);
-    stream.onEnd = () => this.#streams.delete(stream);
     signal?.throwIfAborted();
-    signal?.addEventListener("abort", () => stream.close(), { once: true });
+    const close = (): void => stream.close();
+    signal?.addEventListener("abort", close, { once: true });
+    this.#streams.add(stream);
+    stream.onEnd = () => {
+      this.#streams.delete(stream);
+      signal?.removeEventListener("abort", close);
+    };
     return stream.start(timeoutMs ?? this.#timeoutMs);
   }
 }

@@ -2,6 +2,7 @@ import { Call, type CallOptions, type Values } from "./call.js";
 import { backoff, Conversation, type Outcome, retryAfter } from "./conversation.js";
 import { CannotStart, ClientClosed, ConnectionLost, type RpcError, type SessiondError, Timeout } from "./errors.js";
 import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
+import { later } from "./timers.js";
 
 /** What ends with the connection on which it was acquired. */
 export interface Tenure {
@@ -172,12 +173,11 @@ export class Exchange extends Conversation {
 
   #setDeadline(call: Call): void {
     clearTimeout(call.timer);
-    if (call.timeoutMs === Infinity) return;
-    call.timer = setTimeout(() => {
+    call.timer = later(call.timeoutMs, () => {
       const isUnknown = call.isOutcomeUnknown || call.state === "sent";
       const reason = this.isConnected ? "" : `; not connected: ${this.lastLoss?.message ?? "not yet"}`;
       this.#abandon(call, new Timeout(`no answer to ${call.method} in time${reason}`, isUnknown, this.lastLoss));
-    }, call.timeoutMs);
+    });
   }
 
   #listen(call: Call): void {

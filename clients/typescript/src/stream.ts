@@ -2,6 +2,7 @@ import type { InitializeParams } from "../protocol.js";
 import { Conversation, type Outcome } from "./conversation.js";
 import { ClientClosed, ProtocolViolation, type RpcError, type SessiondError, Timeout } from "./errors.js";
 import type { Reach } from "./reach.js";
+import { later } from "./timers.js";
 
 /**
  * Items that a consumer reads one by one, over any number of connections of their own.
@@ -31,10 +32,10 @@ export abstract class Stream<T> extends Conversation implements AsyncIterableIte
   start(timeoutMs: number): Promise<this> {
     return new Promise((fulfil, reject) => {
       this.#started = { fulfil: () => fulfil(this), reject };
-      this.#deadline = setTimeout(() => {
+      this.#deadline = later(timeoutMs, () => {
         const reason = this.lastLoss === undefined ? "" : `: ${this.lastLoss.message}`;
         this.failed(new Timeout(`not subscribed in time${reason}`, false, this.lastLoss));
-      }, Math.min(timeoutMs, 2 ** 31 - 1));
+      });
       this.open();
     });
   }

@@ -15,8 +15,8 @@ outputs are messages, which every client shows, searches and sends to any model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final, cast
 
 from sessiond_client.openai_agents.foreign import as_object, foreign_items
@@ -76,29 +76,36 @@ def message_items(message: Json) -> list[Any]:
 
 
 def require_json(item: object) -> None:
-    """Raise ValueError, which names no content, if an item is no JSON."""
+    """Raise ValueError, which quotes no content, if an item is no JSON."""
     try:
-        json.dumps(item, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"an item that is no JSON ({type(error).__name__}): {error}") from error
-    _require_text(item)
+        _require(item)
+    except RecursionError:
+        raise ValueError("an item that is no JSON: it holds itself, or is too deep") from None
 
 
-def _require_text(value: object) -> None:
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError("an item with half a character (a lone surrogate)") from None
-    elif isinstance(value, Mapping):
-        for name, member in cast("Mapping[object, object]", value).items():
-            if not isinstance(name, str):
-                raise ValueError(f"an item with a {type(name).__name__} as the name of a member")  # noqa: TRY004
-            _require_text(name)
-            _require_text(member)
-    elif isinstance(value, list):
-        for member in cast("list[object]", value):
-            _require_text(member)
+def _require(value: object) -> None:
+    match value:
+        case None | bool() | int():
+            return
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError("an item with half a character (a lone surrogate)") from None
+        case float() if isfinite(value):
+            return
+        case dict():
+            for name, member in cast("dict[object, object]", value).items():
+                if not isinstance(name, str):
+                    kind = type(name).__name__
+                    raise ValueError(f"an item with a {kind} as the name of a member")  # noqa: TRY004
+                _require(name)
+                _require(member)
+        case list() | tuple():
+            for member in cast("list[object]", value):
+                _require(member)
+        case _:
+            raise ValueError(f"an item that is no JSON: it holds a {type(value).__name__}")
 
 
 def _message(item: object) -> Json | None:
