@@ -188,7 +188,7 @@ def held_moves(
     script, chance = STORE_KITS[name](seed, sizes), random.Random(f"looks {seed}")
     path = make_database(folder / f"{seed}.db", is_newer=script.is_newer)
     files, followed = ScriptFiles(), dict[str, Followed]()
-    sizes_before: dict[str, object] = {}
+    held: dict[str, object] = {}
     with closing(connected(path)) as connection:
         # Stale rows of version 1 count until there is a row of version 2.
         is_reverted = True
@@ -199,13 +199,14 @@ def held_moves(
                 if followed and chance.randrange(LOOKS) == 0:
                     chance.choice(list(followed.values())).follow()
             for talk in script.talks:
-                if sizes_before.get(talk.id) == _size(talk):
+                # Two changes of the main session may have one time.
+                if talk is not script.main and held.get(talk.id) == _size(talk):
                     continue
                 place = Place(path, talk.id, files)
                 if talk.id not in followed:
                     followed[talk.id] = Followed(place)
                 _hold_talk(followed[talk.id], place, talk)
-                sizes_before[talk.id] = _size(talk)
+                held[talk.id] = _size(talk)
             yield move, sum(one.replaced for one in followed.values()), is_reverted
             is_reverted = script.main.revert is not None or not script.main.messages
         for talk in script.talks:

@@ -15,7 +15,8 @@ from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 
 pytestmark = pytest.mark.files
 
-SEEDS = range(3)
+# 11: a fork of a session without messages. 66: two changes of a session in one millisecond.
+SEEDS = (0, 1, 2, 11, 66)
 SIZES = Sizes(turns=45)
 RANDOM_SEEDS = 4
 

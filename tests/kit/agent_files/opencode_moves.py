@@ -392,7 +392,8 @@ def _subagent(script: OpencodeScript) -> None:
 def _fork(script: OpencodeScript) -> None:
     """Copy the messages before one of the last into a session of its own, and go on there."""
     source = script.main
-    cut = script.dice.pick(source.messages[-5:]).id if script.dice.chance(0.6) else None
+    last = source.messages[-5:]
+    cut = script.dice.pick(last).id if last and script.dice.chance(0.6) else None
     fork = script.open_talk(
         title=f"{source.columns['title']} (fork #1)",
         fork_session_id=source.id,
