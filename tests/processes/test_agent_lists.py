@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from sessiond.cli.ui.text import cells
 from tests.kit.agent_roots import CLAUDE, claude_root, codex_root, gemini_root
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.roots import pi_file, put
 from tests.processes.harness.shell import Shell, user_shell
 from tests.processes.harness.terminal import on_a_terminal
@@ -46,14 +48,23 @@ def test_a_list_shows_which_program_is_busy(everything: Shell, registry: Path) -
     registered = registry / f"{os.getpid()}.json"
     about = {"pid": os.getpid(), "sessionId": CLAUDE.format(1), "status": "busy"}
     registered.write_text(json.dumps(about), "utf-8")
+    # What the list of another test found in the registry is kept for a moment.
+    until = monotonic() + HANG_SECONDS
+    while not (busy := busy_sessions(everything)):
+        assert monotonic() < until
+    assert busy == {CLAUDE.format(1)}
     assert on_a_terminal(everything, 80, "list", lines=200).count("busy") == 1
     drawn = on_a_terminal(everything, 160, "list", lines=200)
     (row,) = [line for line in drawn.splitlines() if "busy" in line]
     assert "Add ping command" in row
     piped = everything.run("sessiond list").stdout
     assert "busy" not in piped, "programs find it in --json"
-    listed = everything.json("sessiond list --json")["sessions"]
-    assert {one["id"] for one in listed if one.get("running") == "busy"} == {CLAUDE.format(1)}
+
+
+def busy_sessions(shell: Shell) -> set[str]:
+    """Return the ids of the sessions whose program is busy."""
+    listed = shell.json("sessiond list --json")["sessions"]
+    return {one["id"] for one in listed if one.get("running") == "busy"}
 
 
 @pytest.mark.parametrize("columns", [80, 160])
