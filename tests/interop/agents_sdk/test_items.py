@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -234,39 +233,6 @@ async def test_items_are_replaced_in_one_step(new_session: Make, client: Client)
     assert await session.get_items() == new[:2]
     await session.replace_items([])
     assert await session.get_items() == []
-
-
-async def test_the_runner_compacts_in_one_step(client: Client, script: Any) -> None:
-    from sessiond_client.openai_agents import CompactingSession
-
-    asked: list[Any] = []
-
-    async def compact(**options: Any) -> Any:
-        asked.append(options["input"])
-        out = SimpleNamespace(
-            model_dump=lambda **_: {"type": "compaction", "id": "cmp", "encrypted_content": "g"}
-        )
-        return SimpleNamespace(output=[out])
-
-    openai: Any = SimpleNamespace(responses=SimpleNamespace(compact=compact))
-    session = CompactingSession(
-        "compacted",
-        client=client,
-        openai=openai,
-        should_compact=lambda candidates: len(candidates) >= 2,
-    )
-    agent = an_agent(script)
-    for turn in range(2):
-        script.says(f"Reply {turn}")
-        await run("run", agent, f"Message {turn}", session=session)
-    assert len(asked) == 1
-    assert (await session.get_items())[0] == {
-        "type": "compaction",
-        "id": "cmp",
-        "encrypted_content": "g",
-    }
-    with pytest.raises(ValueError, match="compaction_mode"):
-        await session.run_compaction({"compaction_mode": "previous_response_id"})
 
 
 async def test_a_run_calls_tools_and_goes_on_over_a_killed_daemon(

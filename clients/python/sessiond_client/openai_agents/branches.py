@@ -1,31 +1,52 @@
 """BranchingSession: branches of the OpenAI Agents SDK as heads of a session, and its turns.
 
 Names and results are those of the SDK's AdvancedSQLiteSession. A branch shares its beginning with the
-branch that it left, in one tree, instead of a copy. Usage is not kept here: sessiond counts what
-messages say of theirs (`session/usage`), and the SDK's items say nothing.
+branch that it left, in one tree, instead of a copy: a turn that two branches share counts for both,
+and once in their sum.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections import Counter
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from sessiond_client.aio import Client
-from sessiond_client.openai_agents.reading import Step, newest_first
+from agents.result import RunResultBase
+from msgspec import to_builtins
+
+from sessiond_client.errors import RpcError
+from sessiond_client.openai_agents.heads import HeadOfSession
+from sessiond_client.openai_agents.reading import Step
 from sessiond_client.openai_agents.session import SessiondSession
+from sessiond_client.openai_agents.turns import (
+    FIGURES,
+    USAGE_TYPE,
+    TurnUsage,
+    item_type,
+    preview,
+    stored_usage,
+    text_of,
+    tool_counts,
+    tool_name,
+    usage_of,
+    user_text,
+)
 
 __all__ = ["BranchingSession"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_./:-]{1,64}")
-_PREVIEW: Final = 100
+_LOGGER: Final = logging.getLogger("sessiond_client.openai_agents")
 
 Json = dict[str, Any]
 
 
 class BranchingSession(SessiondSession):
     """A session with the branches and turns of the SDK's AdvancedSQLiteSession."""
+
+    async def get_items(self, limit: int | None = None, branch_id: str | None = None) -> list[Any]:
+        """Return the items of the current branch or another one, as SessiondSession does."""
+        return await self._items(await self._head(branch_id), limit)
 
     async def create_branch_from_turn(
         self, turn_number: int, branch_name: str | None = None
@@ -43,10 +64,16 @@ class BranchingSession(SessiondSession):
             raise ValueError(f"{name!r} is no name of a branch: 1 to 64 of A-Z a-z 0-9 _ . / : -")
         if await self._exists(name):
             raise ValueError(f"there is a branch {name!r} already")
-        turns = [step for step in await self._steps(self.head) if _user_text(step) is not None]
+        turns = [step for step in await self._steps(self.head) if user_text(step) is not None]
         if not 1 <= turn_number <= len(turns):
             raise ValueError(f"turn {turn_number} does not exist: there are {len(turns)}")
-        await client.branch(self.daemon_id, turns[turn_number - 1].parent_id, head=name)
+        place, unused = turns[turn_number - 1].parent_id, {"leaf_id": None}
+        try:
+            await client.branch(self.daemon_id, place, head=name, expected=unused)
+        except RpcError as error:
+            if error.kind != "precondition_failed":
+                raise
+            raise ValueError(f"there is a branch {name!r} already") from error
         self.head = name
         return name
 
@@ -91,7 +118,7 @@ class BranchingSession(SessiondSession):
                 {
                     "branch_id": head.name,
                     "message_count": sum(len(step.items) for step in steps),
-                    "user_turns": sum(_user_text(step) is not None for step in steps),
+                    "user_turns": sum(user_text(step) is not None for step in steps),
                     "is_current": head.name == self.head,
                     "created_at": steps[0].entry.get("timestamp") if steps else None,
                 }
@@ -101,11 +128,11 @@ class BranchingSession(SessiondSession):
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[Json]:
         """Return each turn: turn, content (its beginning), full_content, timestamp, can_branch."""
         steps = await self._steps(branch_id or self.head)
-        turns = [step for step in steps if _user_text(step) is not None]
+        turns = [step for step in steps if user_text(step) is not None]
         return [
             {
                 "turn": number,
-                "content": _preview(_user_text(step) or ""),
+                "content": preview(user_text(step) or ""),
                 "full_content": step.items[0]["content"],
                 "timestamp": step.entry.get("timestamp"),
                 "can_branch": True,
@@ -119,71 +146,87 @@ class BranchingSession(SessiondSession):
         """Return the turns whose request holds a text, in any case of ASCII letters."""
         wanted = re.compile(re.escape(search_term), re.IGNORECASE | re.ASCII)
         turns = await self.get_conversation_turns(branch_id)
-        return [turn for turn in turns if wanted.search(_text(turn["full_content"]))]
+        return [turn for turn in turns if wanted.search(text_of(turn["full_content"]))]
 
     async def get_conversation_by_turns(
         self, branch_id: str | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
         """Return type and tool_name of the items of each turn, by its number."""
-        turns: dict[int, list[dict[str, str | None]]] = {}
-        number = 0
-        for step in await self._steps(branch_id or self.head):
-            number += _user_text(step) is not None
-            for item in step.items:
-                told = {"type": _item_type(item), "tool_name": _tool_name(item)}
-                turns.setdefault(number, []).append(told)
-        return turns
+        return {
+            number: [{"type": item_type(item), "tool_name": tool_name(item)} for item in items]
+            for number, items in (await self._items_by_turn(branch_id)).items()
+        }
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
         """Return (tool, number of its calls, turn) for each tool of each turn."""
-        by_turn = await self.get_conversation_by_turns(branch_id)
-        counts = Counter(
-            (number, str(item["tool_name"]))
-            for number, items in by_turn.items()
-            for item in items
-            if item["tool_name"] is not None
-        )
-        return [(name, count, number) for (number, name), count in sorted(counts.items())]
+        return [
+            (name, count, number)
+            for number, items in (await self._items_by_turn(branch_id)).items()
+            for name, count in sorted(tool_counts(items).items())
+        ]
+
+    async def store_run_usage(self, result: RunResultBase) -> None:
+        """Store the tokens of a run with the current turn; again for a turn replaces what was stored.
+
+        An error is logged and not raised: a run that has ended is not undone by its figures.
+        """
+        head = await self._head()
+        try:
+            turns = [step.entry["id"] for step in await self._turns(head)]
+            if turns:
+                usage = to_builtins(usage_of(turns[-1], result.context_wrapper.usage))
+                entry = {"type": "custom", "custom_type": USAGE_TYPE, "data": usage}
+                await head.client.append(head.session_id, entries=[entry], head=head.name)
+        except (RpcError, OSError, ValueError) as error:
+            _LOGGER.warning("the usage of a run was not stored: %s", type(error).__name__)
+
+    async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
+        """Return requests, tokens and total_turns of a branch, or of all; None if nothing was stored."""
+        heads = await (await self._made()).heads(self.daemon_id)
+        names = [head.name for head in heads] if branch_id is None else [branch_id]
+        found: dict[str, TurnUsage] = {}
+        for name in names:
+            found |= {usage.turn_id: usage for _, usage in await self._usage(name)}
+        if not found:
+            return None
+        sums = {name: sum(getattr(usage, name) for usage in found.values()) for name in FIGURES}
+        return {**sums, "total_turns": len(found)}
+
+    async def get_turn_usage(
+        self, user_turn_number: int | None = None, branch_id: str | None = None
+    ) -> list[Json] | Json:
+        """Return the figures of each turn with usage, or of one turn: {} if none were stored for it."""
+        found: dict[int, Json] = {}
+        for number, usage in await self._usage(branch_id or self.head):
+            found[number] = to_builtins(usage)
+            del found[number]["turn_id"]
+        if user_turn_number is not None:
+            return found.get(user_turn_number, {})
+        return [{"user_turn_number": number, **figures} for number, figures in found.items()]
+
+    async def _usage(self, name: str) -> list[tuple[int, TurnUsage]]:
+        """Return the turns of a branch that have usage, and what was stored last for each."""
+        view = await (await self._head(name)).view()
+        turns = [step.entry["id"] for step in view.steps if user_text(step) is not None]
+        found = [usage for step in view.steps if (usage := stored_usage(step.entry)) is not None]
+        stored = {usage.turn_id: usage for usage in found}
+        return [(number, stored[turn]) for number, turn in enumerate(turns, 1) if turn in stored]
+
+    async def _items_by_turn(self, branch_id: str | None) -> dict[int, list[Any]]:
+        turns: dict[int, list[Any]] = {}
+        number = 0
+        for step in await self._steps(branch_id or self.head):
+            number += user_text(step) is not None
+            turns.setdefault(number, []).extend(step.items)
+        return turns
 
     async def _exists(self, branch_id: str) -> bool:
         heads = await (await self._made()).heads(self.daemon_id)
         return any(head.name == branch_id for head in heads)
 
-    async def _steps(self, head: str) -> list[Step]:
-        client: Client = await self._made()
-        found = [step async for step in newest_first(client, self.daemon_id, head)]
-        return [step for step in reversed(found) if step.items]
+    async def _steps(self, name: str) -> list[Step]:
+        view = await (await self._head(name)).view()
+        return [step for step in view.steps if step.items]
 
-
-def _user_text(step: Step) -> str | None:
-    """Return the text with which a turn begins; None if the entry begins none."""
-    first = step.items[0]
-    if isinstance(first, dict) and cast("Json", first).get("role") == "user":
-        return _text(cast("Json", first).get("content"))
-    return None
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = cast("list[object]", content) if isinstance(content, list) else []
-    return " ".join(
-        str(cast("Json", part).get("text", "")) for part in parts if isinstance(part, dict)
-    )
-
-
-def _preview(text: str) -> str:
-    return f"{text[:_PREVIEW]}..." if len(text) > _PREVIEW else text
-
-
-def _item_type(item: object) -> str:
-    fields = cast("Json", item) if isinstance(item, dict) else {}
-    return str(fields.get("role") or fields.get("type") or "unknown")
-
-
-def _tool_name(item: object) -> str | None:
-    fields = cast("Json", item) if isinstance(item, dict) else {}
-    kind = str(fields.get("type", ""))
-    if not kind.endswith("_call"):
-        return None
-    return str(fields.get("name") or kind.removesuffix("_call"))
+    async def _turns(self, head: HeadOfSession) -> list[Step]:
+        return [step for step in (await head.view()).steps if user_text(step) is not None]

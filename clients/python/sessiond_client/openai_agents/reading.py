@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,37 +18,44 @@ _TOLD: Final = "The conversation history before this point was compacted into th
 
 
 class Step(Struct, frozen=True):
-    """An entry of the path, with its items and the entry before it."""
+    """An entry of the path, with its items and the entry before it.
+
+    `is_compacted` tells that a compaction further down the path shows the items: what is appended
+    below `parent_id` would leave that compaction out.
+    """
 
     entry: dict[str, Any]
     items: list[Any]
     parent_id: str | None
+    is_compacted: bool = False
 
 
 async def newest_first(
     client: Client, session_id: str, head: str, wanted: int | None = None
-) -> AsyncIterator[Step]:
+) -> AsyncGenerator[Step, None]:
     """Yield the entries that a model sees at a head, the newest first.
 
     The path ends at its last compaction: with the messages that replaced the context, or, behind
-    the entries that the compaction kept, with its summary.
+    the entries that the compaction kept, with its summary. The first step is always the leaf.
     """
     kept_from: str | None = None
     summary: Step | None = None
     async for entry, parent_id in _path(client, session_id, head, wanted):
         if summary is not None:
             if entry["type"] != "compaction":
-                yield Step(entry, items_of(entry), parent_id)
+                yield Step(entry, items_of(entry), parent_id, is_compacted=True)
             if entry["id"] == kept_from:
                 break
         elif entry["type"] != "compaction":
             yield Step(entry, items_of(entry), parent_id)
         elif isinstance(entry.get("messages"), list):
             replaced = [item for each in entry["messages"] for item in message_items(each)]
-            yield Step(entry, replaced, parent_id)
+            yield Step(entry, replaced, parent_id, is_compacted=True)
             return
         else:
-            summary = Step(entry, [summary_item(_TOLD, str(entry.get("summary", "")))], parent_id)
+            yield Step(entry, [], parent_id, is_compacted=True)
+            told = [summary_item(_TOLD, str(entry.get("summary", "")))]
+            summary = Step(entry, told, parent_id, is_compacted=True)
             kept_from = entry.get("first_kept_entry_id")
             if kept_from is None:
                 break

@@ -8,10 +8,10 @@ editors may work on one session at once: what one of them adds, all of them get.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import (
@@ -22,18 +22,29 @@ from agents.memory.session_settings import (
 from anyio import to_thread
 
 from sessiond_client.aio import Client, connect
-from sessiond_client.errors import RpcError
 from sessiond_client.generated.options import CreateOptions
-from sessiond_client.openai_agents.items import entry_of, message_of
-from sessiond_client.openai_agents.reading import Step, newest_first
+from sessiond_client.openai_agents.heads import HeadOfSession, Snapshot
+from sessiond_client.openai_agents.items import entry_of
 
 __all__ = ["SessiondSession"]
-
-T = TypeVar("T")
 
 # What one append may hold.
 _ENTRIES_MAX: Final = 512
 _IDS: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
+
+
+class _Readings(NamedTuple):
+    """Leaves at which a head of a session was read."""
+
+    session_id: str
+    head: str
+    before_last: str | None
+    last: str | None
+
+
+# The last two readings in a task. A compaction reads, asks a model, reads again and replaces in one task,
+# while other tasks read and append: it knows what the reading before the last one saw.
+_READINGS: ContextVar[_Readings | None] = ContextVar("readings", default=None)
 
 
 class SessiondSession(SessionABC):
@@ -83,15 +94,7 @@ class SessiondSession(SessionABC):
 
         Reads the path from its leaf, and no further than the limit or the last compaction.
         """
-        count = resolve_session_limit(limit, self.session_settings)
-        if count is not None and count <= 0:
-            return []
-        found: list[Any] = []
-        async for step in newest_first(await self._made(), self.daemon_id, self.head, count):
-            found += reversed(step.items)
-            if count is not None and len(found) >= count:
-                break
-        return found[:count][::-1]
+        return await self._items(await self._head(), limit)
 
     async def add_items(self, items: list[Any]) -> None:
         """Store items below the head's leaf: all or none (of each 512), once, on disk before the return.
@@ -106,7 +109,17 @@ class SessiondSession(SessionABC):
 
     async def pop_item(self) -> Any | None:
         """Move the head in front of its newest item, and return the item; None if there is none."""
-        return await self._at_the_leaf(self._pop)
+        head = await self._head()
+
+        async def pop() -> Any | None:
+            view = await head.view(1)
+            items = view.items
+            if not items:
+                return None
+            await head.replace_from(view, len(items) - 1, [])
+            return items[-1]
+
+        return await head.until_done(pop)
 
     async def clear_session(self) -> None:
         """Move the head before the first entry."""
@@ -115,62 +128,62 @@ class SessiondSession(SessionABC):
 
     async def replace_items(self, items: list[Any]) -> None:
         """Replace what a model sees by items, in one step: a compaction entry, or none of it."""
-        await self._at_the_leaf(lambda client, leaf_id: self._replace(client, items, leaf_id))
+        head = await self._head()
 
-    async def _replace(self, client: Client, items: list[Any], leaf_id: str | None) -> None:
-        if leaf_id is not None and items:
-            await self._compact(client, [message_of(item) for item in items], leaf_id)
-        elif items:
-            await self._append(client, [entry_of(item) for item in items], leaf_id)
-        else:
-            expected = {"leaf_id": leaf_id}
-            await client.reset(self.daemon_id, head=self.head, expected=expected)
+        async def replace() -> None:
+            await head.replace(items, await head.leaf_id())
 
-    async def _pop(self, client: Client, leaf_id: str | None) -> Any | None:
-        async for step in newest_first(client, self.daemon_id, self.head, 1):
-            if step.items:
-                await self._drop(client, step, leaf_id)
-                return step.items[-1]
-        return None
+        await head.until_done(replace)
 
-    async def _drop(self, client: Client, step: Step, leaf_id: str | None) -> None:
-        """Take the last item of an entry, and everything behind, from the head."""
-        rest = step.items[:-1]
-        expected = {"leaf_id": leaf_id}
-        if not rest:
-            await client.rewind(self.daemon_id, step.parent_id, head=self.head, expected=expected)
-        elif step.entry["type"] == "compaction":
-            await self._compact(client, [message_of(item) for item in rest], leaf_id)
-        else:
-            entries = [entry_of(item) for item in rest]
-            await self._append(client, entries, leaf_id, parent_id=step.parent_id)
+    # -- what the SDK's OpenAIResponsesCompactionSession asks a store for --------------------
 
-    async def _compact(self, client: Client, messages: list[Any], leaf_id: str | None) -> None:
-        await client.compact(
-            self.daemon_id, messages=messages, head=self.head, expected={"leaf_id": leaf_id}
-        )
+    async def _read_compaction_items(self, _limit: int | None) -> tuple[list[Any], bool]:
+        """Return the items that a compaction is about. Without this, the SDK trusts an old reading."""
+        return await self.get_items(), False
 
-    async def _append(
-        self, client: Client, entries: list[Any], leaf_id: str | None, **place: Any
-    ) -> None:
-        expected = {"leaf_id": leaf_id}
-        await client.append(
-            self.daemon_id, entries=entries, head=self.head, expected=expected, **place
-        )
+    async def _get_compaction_snapshot(self, limit: int, **_: Any) -> Snapshot:
+        """Return the newest items, and how to replace the last of them if the head has not moved."""
+        return await (await self._head()).snapshot(limit)
 
-    async def _at_the_leaf(self, act: Callable[[Client, str | None], Coroutine[Any, Any, T]]) -> T:
-        """Do what depends on the head's leaf; again if another client moved the head meanwhile."""
-        client = await self._made()
-        while True:
-            try:
-                return await act(client, await self._leaf(client))
-            except RpcError as error:
-                if error.kind != "precondition_failed":
-                    raise
+    async def _atomic_replace_items(self, items: list[Any]) -> bool:
+        """Replace the items that this task read; what other clients added since stays behind.
 
-    async def _leaf(self, client: Client) -> str | None:
-        heads = await client.heads(self.daemon_id)
-        return next((head.leaf_id for head in heads if head.name == self.head), None)
+        Raises RuntimeError if the head does not continue what was read.
+        """
+        head = await self._head()
+        seen = _READINGS.get()
+        if seen is None or (seen.session_id, seen.head) != (self.daemon_id, head.name):
+            raise RuntimeError("this session was not read before its items are replaced")
+
+        async def replace() -> None:
+            view = await head.view()
+            later = view.behind(seen.before_last)
+            if later is None:
+                raise RuntimeError(
+                    "another client took back or compacted what was read: read again"
+                )
+            await head.replace(items + later, view.leaf_id)
+
+        await head.until_done(replace)
+        return True
+
+    async def _items(self, head: HeadOfSession, limit: int | None) -> list[Any]:
+        count = resolve_session_limit(limit, self.session_settings)
+        if count is not None and count <= 0:
+            self._note_reading(head, await head.leaf_id())
+            return []
+        view = await head.view(count)
+        self._note_reading(head, view.leaf_id)
+        return view.items if count is None else view.items[-count:]
+
+    def _note_reading(self, head: HeadOfSession, leaf_id: str | None) -> None:
+        seen = _READINGS.get()
+        is_again = seen is not None and (seen.session_id, seen.head) == (head.session_id, head.name)
+        before = seen.last if seen is not None and is_again else leaf_id
+        _READINGS.set(_Readings(head.session_id, head.name, before, leaf_id))
+
+    async def _head(self, name: str | None = None) -> HeadOfSession:
+        return HeadOfSession(await self._made(), self.daemon_id, name or self.head)
 
     async def _made(self) -> Client:
         """Return the client, once the session exists."""
