@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,15 +36,27 @@ _Context = ServerRequestContext[Any]
 
 
 def serve(socket: Path, *, may_write: bool) -> None:
-    """Serve until the client closes standard input. SIGTERM ends the process with 0."""
+    """Serve until the client closes standard input or output. SIGTERM ends the process with 0."""
     # The SDK logs messages that it could not read, with their content.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     # Nothing waits here that would have to be saved: the daemon has acknowledged it or not.
     signal.signal(signal.SIGTERM, _leave)
-    anyio.run(_serve, socket, may_write)
+    threading.Thread(target=_leave_with_reader, args=(os.dup(1),), daemon=True).start()
+    try:
+        anyio.run(_serve, socket, may_write)
+    except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # An answer to a client that is gone.
 
 
 def _leave(_: int, __: FrameType | None) -> None:
+    os._exit(0)
+
+
+def _leave_with_reader(output: int) -> None:
+    """End the process once its output is closed: the SDK would wait for the end of input."""
+    errors = select.poll()
+    errors.register(output, 0)
+    errors.poll()
     os._exit(0)
 
 
@@ -205,8 +219,8 @@ async def _refusals() -> AsyncGenerator[None]:
 def _told(error: Exception) -> MCPError | None:
     """Return the error of the protocol for a refusal; None for any other error."""
     if isinstance(error, ExceptionGroup):  # of the tasks of a request
-        first, *more = cast("ExceptionGroup[Exception]", error).exceptions
-        return None if more else _told(first)
+        told = [_told(one) for one in cast("ExceptionGroup[Exception]", error).exceptions]
+        return told[0] if None not in told else None
     match error:
         case BadUri():
             return MCPError(types.INVALID_PARAMS, str(error))

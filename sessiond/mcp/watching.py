@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +20,13 @@ __all__ = ["Watch"]
 
 LIST_CHANGED = ""
 """Mark of the list, which has no URI."""
+
+
+class _Watched(NamedTuple):
+    """A session that is watched, or about to be."""
+
+    scope: anyio.CancelScope
+    has_begun: anyio.Event
 
 
 class Watch:
@@ -32,7 +40,7 @@ class Watch:
         self._send = send
         self._marks: dict[str, None] = {}
         self._is_marked = anyio.Event()
-        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._watched: dict[str, _Watched] = {}
 
     async def run(self) -> None:
         """Send marks, one after another, until cancelled."""
@@ -46,25 +54,34 @@ class Watch:
 
     async def add(self, uri: str, session_id: str) -> None:
         """Watch a session from now on; return when no later entry can be missed."""
-        if uri not in self._scopes:
-            self._scopes[uri] = scope = anyio.CancelScope()
-            try:
-                await self._tasks.start(self._follow, uri, session_id, scope)
-            except BaseException:
-                self._scopes.pop(uri, None)
-                raise
+        while (known := self._watched.get(uri)) is not None:
+            if known.has_begun.is_set():
+                return
+            await known.has_begun.wait()
+        self._watched[uri] = mine = _Watched(anyio.CancelScope(), anyio.Event())
+        try:
+            await self._tasks.start(self._follow, uri, session_id, mine)
+        except BaseException:
+            self._forget(uri, mine)
+            raise
+        finally:
+            mine.has_begun.set()
 
     async def add_list(self) -> None:
         """Watch the list of sessions from now on."""
-        if LIST_CHANGED not in self._scopes:
-            self._scopes[LIST_CHANGED] = scope = anyio.CancelScope()
-            await self._tasks.start(self._follow_list, scope)
+        if LIST_CHANGED not in self._watched:
+            self._watched[LIST_CHANGED] = mine = _Watched(anyio.CancelScope(), anyio.Event())
+            await self._tasks.start(self._follow_list, mine.scope)
 
     def remove(self, uri: str) -> None:
-        """Stop watching a session."""
+        """Stop watching a session, also one that is only about to be watched."""
         self._marks.pop(uri, None)
-        if (scope := self._scopes.pop(uri, None)) is not None:
-            scope.cancel()
+        if (known := self._watched.pop(uri, None)) is not None:
+            known.scope.cancel()
+
+    def _forget(self, uri: str, watched: _Watched) -> None:
+        if self._watched.get(uri) is watched:
+            del self._watched[uri]
 
     def _mark(self, uri: str) -> None:
         self._marks[uri] = None
@@ -74,12 +91,12 @@ class Watch:
         self,
         uri: str,
         session_id: str,
-        scope: anyio.CancelScope,
+        mine: _Watched,
         *,
         task_status: anyio.abc.TaskStatus[None],
     ) -> None:
         has_started = False
-        with scope:
+        with mine.scope:
             try:
                 async with self._client.subscribe(session_id, timeout=10.0) as events:
                     has_started = True
@@ -92,8 +109,10 @@ class Watch:
                     raise
                 # The session was deleted: a reader that looks is told so.
                 self._mark(uri)
-            if self._scopes.get(uri) is scope:
-                del self._scopes[uri]
+            self._forget(uri, mine)
+        if not has_started:
+            # Removed before the daemon answered: nothing is left to wait for.
+            task_status.started()
 
     async def _follow_list(
         self, scope: anyio.CancelScope, *, task_status: anyio.abc.TaskStatus[None]

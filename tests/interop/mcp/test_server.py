@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import anyio
 import pytest
@@ -27,13 +26,6 @@ URI = f"sessiond://session/{SESSION}"
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def sdk(absent: Callable[[str], NoReturn]) -> None:
-    """Require the SDK."""
-    if find_spec("mcp") is None:
-        absent("mcp is not installed (dependency group extras)")
 
 
 @pytest.fixture
