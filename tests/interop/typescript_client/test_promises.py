@@ -142,6 +142,17 @@ def test_presence_is_said_again_on_the_next_connection(js: Driver, server: Daemo
     js("await c.presence({session_id: s.session_id, state: null})")
 
 
+def test_presence_that_ended_with_the_daemon_is_told(js: Driver, server: Daemon) -> None:
+    js("s.events = await c.subscribe({session_id: s.session_id, signals: true})")
+    with other(server) as client:
+        client.presence(SESSION, state="here")
+        code = "return (await s.events.next()).value.params.clients.map((one) => one.state)"
+        assert js(code) == ["here"]
+        server.end(signal.SIGKILL)
+    server.start()
+    assert js(code) == []
+
+
 def test_an_offer_is_made_again_and_a_withdrawn_request_is_told(js: Driver, server: Daemon) -> None:
     js(
         "s.offer = await c.offer({summarize: ['compaction']}); s.asked = async () => (await s.offer.next()).value"
@@ -175,6 +186,25 @@ def test_an_offer_is_made_again_and_a_withdrawn_request_is_told(js: Driver, serv
     )
     js("s.stop.abort(new Error('no longer')); await s.gone")
     assert js("s.one.answer('too late'); return await s.done") == "no longer"
+
+
+def test_what_a_daemon_asked_is_withdrawn_with_the_daemon(js: Driver, server: Daemon) -> None:
+    js(
+        "s.offer = await c.offer({summarize: ['compaction']});"
+        "s.asked = async () => (await s.offer.next()).value"
+    )
+    small = {"keep_recent_tokens": 1, "reserve_tokens": 1, "context_window": 10}
+    js("await c.update({session_id: s.session_id, compaction})", compaction=small)
+    js("for (const n of [1, 2, 3]) await c.append({session_id: s.session_id, message: s.message})")
+    js("s.done = c.compact({session_id: s.session_id}).catch((error) => error.name)")
+    js(
+        "s.one = await s.asked(); s.gone = new Promise((f) => s.one.signal.addEventListener('abort', f))"
+    )
+    server.end(signal.SIGKILL)
+    js("await s.gone")
+    assert js("return await s.done") == "ConnectionLost"
+    server.start()
+    server.connect().close()
 
 
 # -- subscriptions ----------------------------------------------------------------------------
@@ -301,6 +331,18 @@ def test_a_daemon_that_cannot_be_started_is_a_clear_error(
     done = run(node20, code, {"SESSIOND_COMMAND": command})
     assert (done.returncode, done.stderr) == (0, "")
     assert told in done.stdout
+
+
+def test_a_daemon_of_a_socket_is_never_started(node20: Path, library: Path, tmp_path: Path) -> None:
+    code = (
+        f"const {{ connect }} = await import({json.dumps(str(library))});"
+        f"await connect({{ socket: {json.dumps(str(tmp_path / 'none.sock'))} }})"
+        ".catch((error) => console.log(error.name));"
+    )
+    started = tmp_path / "started"
+    done = run(node20, code, {"SESSIOND_COMMAND": f"/bin/sh -c '>{started}; exit 7' --"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ConnectionLost\n", "")
+    assert not started.exists()
 
 
 def test_the_socket_is_looked_for_where_the_daemon_listens(
