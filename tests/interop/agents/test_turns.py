@@ -133,11 +133,13 @@ def test_the_turn_of_a_killed_agent_is_finished_by_the_next_one(talk: Talk, tmp_
     first = talk.start("first", "--tool-seconds", "1000")
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    talk.prompt(f"{calling(f'echo > {gate}; sleep 1000')} Work.")
+    talk.prompt(f"{calling(f'echo > {gate}; cat {gate}')} Work.")
     gate.read_text("ascii")
     first.kill()
     talk.start("second")
     said = talk.rest("second")
+    # The command that the killed agent left ends now.
+    gate.write_text("", "ascii")
     assert [spoken(message) for message in said[1:]] == [
         "assistant toolUse",
         "assistant stop You said: Work.",
