@@ -89,7 +89,7 @@ check-slow: $(ALL)
 torture: $(RUN)
 	@$(BIN)/python -m tests.torture.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-mutants: $(RUN)
+mutants: $(ALL)
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 fuzz: $(RUN)

@@ -385,4 +385,23 @@ ATTACKERS: Final = (
         "a second daemon wants the profile, a session's file, or a copy of it",
         ("tests/processes/test_two_daemons.py",),
     ),
+    Attacker(
+        "typescript-client",
+        "clients in JavaScript, killed and left alone by their daemon",
+        (
+            "tests/interop/typescript_client/test_promises.py",
+            "tests/interop/typescript_client/test_kills.py",
+            "tests/interop/typescript_client/test_resends.py",
+        ),
+    ),
+    Attacker(
+        "agents-sdk",
+        "sessions of the OpenAI Agents SDK that several clients change at once",
+        ("tests/interop/agents_sdk/test_compaction.py", "tests/interop/agents_sdk/test_items.py"),
+    ),
+    Attacker(
+        "mcp",
+        "clients of MCP, well-behaved and not",
+        ("tests/interop/mcp/test_lines.py", "tests/interop/mcp/test_marks.py"),
+    ),
 )
