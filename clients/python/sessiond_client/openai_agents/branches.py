@@ -16,7 +16,6 @@ from agents.result import RunResultBase
 from msgspec import to_builtins
 
 from sessiond_client.errors import RpcError
-from sessiond_client.openai_agents.heads import HeadOfSession
 from sessiond_client.openai_agents.reading import Step
 from sessiond_client.openai_agents.session import SessiondSession
 from sessiond_client.openai_agents.turns import (
@@ -29,6 +28,7 @@ from sessiond_client.openai_agents.turns import (
     text_of,
     tool_counts,
     tool_name,
+    turns_of,
     usage_of,
     user_text,
 )
@@ -64,7 +64,7 @@ class BranchingSession(SessiondSession):
             raise ValueError(f"{name!r} is no name of a branch: 1 to 64 of A-Z a-z 0-9 _ . / : -")
         if await self._exists(name):
             raise ValueError(f"there is a branch {name!r} already")
-        turns = [step for step in await self._steps(self.head) if user_text(step) is not None]
+        turns = turns_of(await self._steps(self.head))
         if not 1 <= turn_number <= len(turns):
             raise ValueError(f"turn {turn_number} does not exist: there are {len(turns)}")
         place, unused = turns[turn_number - 1].parent_id, {"leaf_id": None}
@@ -112,14 +112,14 @@ class BranchingSession(SessiondSession):
     async def list_branches(self) -> list[Json]:
         """Return each branch: branch_id, message_count, user_turns, is_current, created_at."""
         found: list[Json] = []
-        for head in await (await self._made()).heads(self.daemon_id):
-            steps = await self._steps(head.name)
+        for name in await self._names():
+            steps = await self._steps(name)
             found.append(
                 {
-                    "branch_id": head.name,
+                    "branch_id": name,
                     "message_count": sum(len(step.items) for step in steps),
-                    "user_turns": sum(user_text(step) is not None for step in steps),
-                    "is_current": head.name == self.head,
+                    "user_turns": len(turns_of(steps)),
+                    "is_current": name == self.head,
                     "created_at": steps[0].entry.get("timestamp") if steps else None,
                 }
             )
@@ -127,8 +127,7 @@ class BranchingSession(SessiondSession):
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[Json]:
         """Return each turn: turn, content (its beginning), full_content, timestamp, can_branch."""
-        steps = await self._steps(branch_id or self.head)
-        turns = [step for step in steps if user_text(step) is not None]
+        turns = turns_of(await self._steps(branch_id or self.head))
         return [
             {
                 "turn": number,
@@ -172,9 +171,10 @@ class BranchingSession(SessiondSession):
         """
         head = await self._head()
         try:
-            turns = [step.entry["id"] for step in await self._turns(head)]
+            turns = turns_of((await head.view()).steps)
             if turns:
-                usage = to_builtins(usage_of(turns[-1], result.context_wrapper.usage))
+                turn_id = turns[-1].entry["id"]
+                usage = to_builtins(usage_of(turn_id, result.context_wrapper.usage))
                 entry = {"type": "custom", "custom_type": USAGE_TYPE, "data": usage}
                 await head.client.append(head.session_id, entries=[entry], head=head.name)
         except (RpcError, OSError, ValueError) as error:
@@ -182,8 +182,7 @@ class BranchingSession(SessiondSession):
 
     async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
         """Return requests, tokens and total_turns of a branch, or of all; None if nothing was stored."""
-        heads = await (await self._made()).heads(self.daemon_id)
-        names = [head.name for head in heads] if branch_id is None else [branch_id]
+        names = [branch_id] if branch_id is not None else await self._names()
         found: dict[str, TurnUsage] = {}
         for name in names:
             found |= {usage.turn_id: usage for _, usage in await self._usage(name)}
@@ -207,7 +206,7 @@ class BranchingSession(SessiondSession):
     async def _usage(self, name: str) -> list[tuple[int, TurnUsage]]:
         """Return the turns of a branch that have usage, and what was stored last for each."""
         view = await (await self._head(name)).view()
-        turns = [step.entry["id"] for step in view.steps if user_text(step) is not None]
+        turns = [step.entry["id"] for step in turns_of(view.steps)]
         found = [usage for step in view.steps if (usage := stored_usage(step.entry)) is not None]
         stored = {usage.turn_id: usage for usage in found}
         return [(number, stored[turn]) for number, turn in enumerate(turns, 1) if turn in stored]
@@ -221,12 +220,12 @@ class BranchingSession(SessiondSession):
         return turns
 
     async def _exists(self, branch_id: str) -> bool:
+        return branch_id in await self._names()
+
+    async def _names(self) -> list[str]:
         heads = await (await self._made()).heads(self.daemon_id)
-        return any(head.name == branch_id for head in heads)
+        return [head.name for head in heads]
 
     async def _steps(self, name: str) -> list[Step]:
         view = await (await self._head(name)).view()
         return [step for step in view.steps if step.items]
-
-    async def _turns(self, head: HeadOfSession) -> list[Step]:
-        return [step for step in (await head.view()).steps if user_text(step) is not None]

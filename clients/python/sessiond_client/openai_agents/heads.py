@@ -13,7 +13,7 @@ from sessiond_client.errors import RpcError
 from sessiond_client.openai_agents.items import entry_of, message_of
 from sessiond_client.openai_agents.reading import Step, newest_first
 
-__all__ = ["HeadOfSession", "Snapshot", "View"]
+__all__ = ["HeadOfSession", "Snapshot", "View", "until_done"]
 
 T = TypeVar("T")
 
@@ -130,15 +130,14 @@ class HeadOfSession(Struct, frozen=True):
         Raises RpcError (precondition_failed) if the head has moved since it was read.
         """
         step, place = view.place(first)
-        rest = step.items[:place] + items
+        expected = {"leaf_id": view.leaf_id}
         if step.is_compacted or (view.is_complete and first == 0):
             whole = view if view.is_complete else await self.view()
             kept = len(whole.items) - len(view.items) + first
             await self.replace(whole.items[:kept] + items, view.leaf_id)
-        elif rest:
-            await self._append(rest, {"leaf_id": view.leaf_id}, parent_id=step.parent_id)
+        elif rest := step.items[:place] + items:
+            await self._append(rest, expected, parent_id=step.parent_id)
         else:
-            expected = {"leaf_id": view.leaf_id}
             await self.client.rewind(
                 self.session_id, step.parent_id, head=self.name, expected=expected
             )
@@ -151,11 +150,12 @@ class HeadOfSession(Struct, frozen=True):
             self.session_id, entries=entries, head=self.name, expected=expected, **place
         )
 
-    async def until_done(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do what depends on the head's leaf; again if another client moved the head meanwhile."""
-        while True:
-            try:
-                return await act()
-            except RpcError as error:
-                if error.kind != "precondition_failed":
-                    raise
+
+async def until_done(act: Callable[[], Awaitable[T]]) -> T:
+    """Do what depends on a head's leaf; again if another client moved the head meanwhile."""
+    while True:
+        try:
+            return await act()
+        except RpcError as error:
+            if error.kind != "precondition_failed":
+                raise

@@ -23,7 +23,7 @@ from anyio import to_thread
 
 from sessiond_client.aio import Client, connect
 from sessiond_client.generated.options import CreateOptions
-from sessiond_client.openai_agents.heads import HeadOfSession, Snapshot
+from sessiond_client.openai_agents.heads import HeadOfSession, Snapshot, until_done
 from sessiond_client.openai_agents.items import entry_of
 
 __all__ = ["SessiondSession"]
@@ -119,7 +119,7 @@ class SessiondSession(SessionABC):
             await head.replace_from(view, len(items) - 1, [])
             return items[-1]
 
-        return await head.until_done(pop)
+        return await until_done(pop)
 
     async def clear_session(self) -> None:
         """Move the head before the first entry."""
@@ -133,7 +133,7 @@ class SessiondSession(SessionABC):
         async def replace() -> None:
             await head.replace(items, await head.leaf_id())
 
-        await head.until_done(replace)
+        await until_done(replace)
 
     # -- what the SDK's OpenAIResponsesCompactionSession asks a store for --------------------
 
@@ -164,7 +164,7 @@ class SessiondSession(SessionABC):
                 )
             await head.replace(items + later, view.leaf_id)
 
-        await head.until_done(replace)
+        await until_done(replace)
         return True
 
     async def _items(self, head: HeadOfSession, limit: int | None) -> list[Any]:

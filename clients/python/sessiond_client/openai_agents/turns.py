@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Struct, ValidationError, convert
 
+from sessiond_client.openai_agents.foreign import as_list, as_object
 from sessiond_client.openai_agents.reading import Step
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "text_of",
     "tool_counts",
     "tool_name",
+    "turns_of",
     "usage_of",
     "user_text",
 ]
@@ -66,16 +68,20 @@ class TurnUsage(Struct, frozen=True):
 
 def user_text(step: Step) -> str | None:
     """Return the text with which a turn begins; None if the entry begins none."""
-    first = _fields(step.items[0] if step.items else None)
+    first = as_object(step.items[0] if step.items else None)
     return text_of(first.get("content")) if first.get("role") == "user" else None
+
+
+def turns_of(steps: Iterable[Step]) -> list[Step]:
+    """Return the steps that begin turns."""
+    return [step for step in steps if user_text(step) is not None]
 
 
 def text_of(content: object) -> str:
     """Return the texts of a content, which is a text or a list of parts."""
     if isinstance(content, str):
         return content
-    parts = cast("list[object]", content) if isinstance(content, list) else []
-    return " ".join(str(_fields(part).get("text", "")) for part in parts)
+    return " ".join(str(as_object(part).get("text", "")) for part in as_list(content))
 
 
 def preview(text: str) -> str:
@@ -85,13 +91,13 @@ def preview(text: str) -> str:
 
 def item_type(item: object) -> str:
     """Return the role of a message, or the type of any other item."""
-    fields = _fields(item)
+    fields = as_object(item)
     return str(fields.get("role") or fields.get("type") or "other")
 
 
 def tool_name(item: object) -> str | None:
     """Return the tool that an item is about: its name behind its server or namespace, if it has any."""
-    fields = _fields(item)
+    fields = as_object(item)
     kind, name = fields.get("type"), fields.get("name")
     if kind in _OF_SERVERS:
         named = [str(part) for part in (fields.get("server_label"), name) if part]
@@ -112,7 +118,7 @@ def tool_counts(items: Iterable[object]) -> Counter[str]:
     counts: Counter[str] = Counter()
     outputs = 0
     for item in items:
-        kind, name = _fields(item).get("type"), tool_name(item)
+        kind, name = as_object(item).get("type"), tool_name(item)
         counts[name or ""] += kind in _CALLS
         outputs += kind == "tool_search_output"
     if not counts[_SEARCH]:
@@ -138,7 +144,3 @@ def stored_usage(entry: Mapping[str, Any]) -> TurnUsage | None:
         return convert(entry.get("data"), TurnUsage)
     except ValidationError:
         return None
-
-
-def _fields(item: object) -> Mapping[str, Any]:
-    return cast("Json", item) if isinstance(item, dict) else {}
