@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.kit.line_proxy import Pass, line_proxy
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -111,13 +108,10 @@ def test_every_method_that_writes_is_refused_to_a_connection_that_reads() -> Non
     assert sorted(writing - refused) == []
 
 
-Lie = Callable[[bytes], list[bytes]]
-
-
 class Liar:
     """A lie of a proxy: it changes, once, the daemon's first line with the needle."""
 
-    def __init__(self, needle: bytes, lie: Lie | None) -> None:
+    def __init__(self, needle: bytes, lie: Pass | None) -> None:
         self.needle = needle
         self.lie = lie
         self.late: list[bytes] = []
@@ -135,50 +129,7 @@ class Liar:
         return []
 
 
-def forward(source: socket.socket, target: socket.socket, through: Lie) -> None:
-    """Pass lines on until one of the two ends is gone; then close both."""
-    with source.makefile("rb") as lines, suppress(OSError):
-        for line in lines:
-            for out in through(line):
-                target.sendall(out)
-    for end in (source, target):
-        with suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def proxy(path: Path, daemon: Path, liar: Liar) -> Iterator[None]:
-    """Serve a socket at `path` that passes lines to the daemon and back, with one lie."""
-    with ExitStack() as stack:
-        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        listener.bind(str(path))
-        listener.listen()
-        threads: list[threading.Thread] = []
-
-        def accept() -> None:
-            with suppress(OSError):  # the end of the block closes the listener
-                while True:
-                    client, _ = listener.accept()
-                    stack.enter_context(client)
-                    server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-                    server.connect(str(daemon))
-                    start(forward, client, server, lambda line: [line])
-                    start(forward, server, client, liar.pass_on)
-
-        def start(job: Callable[..., None], *arguments: object) -> None:
-            threads.append(threading.Thread(target=job, args=arguments))
-            threads[-1].start()
-
-        start(accept)
-        try:
-            yield
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            for thread in threads:
-                thread.join(30)
-
-
-def changed(old: bytes, new: bytes) -> Lie:
+def changed(old: bytes, new: bytes) -> Pass:
     return lambda line: [line.replace(old, new)]
 
 
@@ -214,7 +165,7 @@ def test_a_lie_fails_the_case_for_it(what: str, server: Daemon, tmp_path: Path) 
     honest = sorted({case for case, _ in LIES.values() if case})
     server.connect().close()
     place = server.socket_path.with_name("proxy")
-    with proxy(place, server.socket_path, liar):
+    with line_proxy(place, server.socket_path, answers=liar.pass_on):
         code, said = run_kit("--socket", str(place), *([case] if case else honest))
     if case:
         assert liar.has_lied

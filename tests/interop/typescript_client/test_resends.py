@@ -1,4 +1,4 @@
-"""What the TypeScript client sends again when a connection breaks before the answer, and what never."""
+"""Calls of the TypeScript client that a broken connection left open: sent again, or never."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.cutting import CuttingProxy
+from tests.interop.typescript_client.cutting import Cutting
 from tests.kit.driver import Driver, JsError
+from tests.kit.line_proxy import line_proxy
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
@@ -20,43 +21,47 @@ COUNT = "return (await c.get({session_id: s.session_id})).session.entry_count"
 
 
 @pytest.fixture
-def proxy(server: Daemon, tmp_path: Path) -> Iterator[CuttingProxy]:
-    """Return a proxy in front of the daemon."""
-    server.connect().close()
-    with CuttingProxy(tmp_path / "proxy.sock", server.socket_path) as proxy:
-        yield proxy
+def proxy() -> Cutting:
+    """Return the proxy in front of the daemon."""
+    return Cutting()
 
 
 @pytest.fixture
-def js(drive: Callable[..., Driver], proxy: CuttingProxy) -> Driver:
+def js(
+    drive: Callable[..., Driver], proxy: Cutting, server: Daemon, tmp_path: Path
+) -> Iterator[Driver]:
     """Return a client behind the proxy, with a session of one entry."""
-    js = drive(socket=str(proxy.path))
-    js(f"s.session_id = '{SESSION}'")
-    js("await c.create({cwd: '/', session_id: s.session_id, persist: 'immediate'})")
-    js(APPEND)
-    proxy.seen.clear()
-    return js
+    server.connect().close()
+    path = tmp_path / "proxy.sock"
+    daemon = server.socket_path
+    with line_proxy(path, daemon, requests=proxy.request, answers=proxy.answer):
+        js = drive(socket=str(path))
+        js(f"s.session_id = '{SESSION}'")
+        js("await c.create({cwd: '/', session_id: s.session_id, persist: 'immediate'})")
+        js(APPEND)
+        proxy.seen.clear()
+        yield js
 
 
 def refusal(kind: str) -> dict[str, object]:
     return {"code": -32000, "message": kind, "data": {"kind": kind, "retryable": True}}
 
 
-def test_an_append_is_sent_again_and_stored_once(js: Driver, proxy: CuttingProxy) -> None:
+def test_an_append_is_sent_again_and_stored_once(js: Driver, proxy: Cutting) -> None:
     proxy.cuts.append("session/append")
     assert js(APPEND)["duplicate"]
     assert proxy.seen.count("session/append") == 2
     assert js(COUNT) == 2
 
 
-def test_the_ids_of_a_caller_are_kept(js: Driver, proxy: CuttingProxy) -> None:
+def test_the_ids_of_a_caller_are_kept(js: Driver, proxy: Cutting) -> None:
     proxy.cuts.append("session/append")
     code = "{type: 'message', id: 'mine-0001', message: {role: 'user', content: 'hi'}}"
     answer = js(f"return await c.append({{session_id: s.session_id, entry: {code}}})")
     assert [entry["id"] for entry in answer["entries"]] == ["mine-0001"]
 
 
-def test_what_may_not_be_done_twice_is_not_sent_again(js: Driver, proxy: CuttingProxy) -> None:
+def test_what_may_not_be_done_twice_is_not_sent_again(js: Driver, proxy: Cutting) -> None:
     proxy.cuts.append("session/fork")
     with pytest.raises(JsError) as caught:
         js(FORK)
@@ -66,7 +71,7 @@ def test_what_may_not_be_done_twice_is_not_sent_again(js: Driver, proxy: Cutting
 
 
 def test_what_may_not_be_done_twice_waits_for_a_word_of_the_daemon(
-    js: Driver, proxy: CuttingProxy
+    js: Driver, proxy: Cutting
 ) -> None:
     proxy.cuts.append("session/fork")
     with pytest.raises(JsError):
@@ -75,7 +80,7 @@ def test_what_may_not_be_done_twice_waits_for_a_word_of_the_daemon(
     assert proxy.seen == ["session/fork", "server/ping", "session/fork"]
 
 
-def test_a_question_is_asked_again(js: Driver, proxy: CuttingProxy) -> None:
+def test_a_question_is_asked_again(js: Driver, proxy: Cutting) -> None:
     proxy.cuts += ["session/get", "session/get"]
     assert js(COUNT) == 1
     assert proxy.seen.count("session/get") == 3
@@ -92,7 +97,7 @@ def test_a_question_is_asked_again(js: Driver, proxy: CuttingProxy) -> None:
     ],
 )
 def test_a_refusal_is_followed_by_another_try_where_that_is_safe(
-    js: Driver, proxy: CuttingProxy, kind: str, method: str, times: int
+    js: Driver, proxy: Cutting, kind: str, method: str, times: int
 ) -> None:
     code = FORK if method == "session/fork" else APPEND
     proxy.refusals[method] = refusal(kind)
@@ -105,9 +110,7 @@ def test_a_refusal_is_followed_by_another_try_where_that_is_safe(
     assert proxy.seen.count(method) == times
 
 
-def test_a_call_that_is_given_up_is_cancelled_at_the_daemon(
-    js: Driver, proxy: CuttingProxy
-) -> None:
+def test_a_call_that_is_given_up_is_cancelled_at_the_daemon(js: Driver, proxy: Cutting) -> None:
     js("s.lease = await c.lease({session_id: s.session_id})")
     with pytest.raises(JsError, match="enough"):
         js(
@@ -119,7 +122,7 @@ def test_a_call_that_is_given_up_is_cancelled_at_the_daemon(
     assert proxy.seen.count("$/cancelRequest") == 1
 
 
-def test_a_lease_ends_with_its_connection(js: Driver, proxy: CuttingProxy) -> None:
+def test_a_lease_ends_with_its_connection(js: Driver, proxy: Cutting) -> None:
     js("s.lease = await c.lease({session_id: s.session_id, ttl_ms: 600000})")
     proxy.cuts.append("session/get")
     js(COUNT)
@@ -127,7 +130,7 @@ def test_a_lease_ends_with_its_connection(js: Driver, proxy: CuttingProxy) -> No
     assert "session/renew" not in proxy.seen
 
 
-def test_a_lease_that_was_waited_for_is_renewed_at_once(js: Driver, proxy: CuttingProxy) -> None:
+def test_a_lease_that_was_waited_for_is_renewed_at_once(js: Driver, proxy: Cutting) -> None:
     js("s.lease = await c.lease({session_id: s.session_id, ttl_ms: 600000})")
     js(
         "const waits = c.lease({session_id: s.session_id, ttl_ms: 600000, wait_ms: 60000});"
