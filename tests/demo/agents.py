@@ -129,13 +129,15 @@ def come_to_rest(client: BlockingClient, agents: dict[str, Program]) -> dict[str
     """Wait until nothing is left to do; return what each agent says of its context."""
     deadline = time.monotonic() + LAST_TURNS_SECONDS
     while time.monotonic() < deadline:
+        # The queue is asked first: a prompt that is taken between two answers would be in neither.
+        is_empty = not client.queue(SESSION)
         leaf_id = client.get(SESSION).leaf_id
         resting = {
             one.client_id: one.data
             for one in client.presence(SESSION)
             if one.client_id in agents and one.state == "idle" and one.data["leaf_id"] == leaf_id
         }
-        if len(resting) == len(agents) and not client.queue(SESSION):
+        if is_empty and len(resting) == len(agents):
             return resting
         time.sleep(PAUSE_SECONDS)
     return {}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -26,17 +27,24 @@ TASK = "agent-a1b2c3d4e5f6a7b8c"
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which Claude Code registers its processes."""
-    return tmp_path_factory.mktemp("agents") / "claude" / "sessions"
+    return tmp_path_factory.mktemp("everything") / "agents" / "claude" / "sessions"
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Iterator[Shell]:
+def everything(registry: Path) -> Iterator[Shell]:
+    """Make a user's shell with sessions of four programs, for tests that change none of them."""
+    with shell_with_everything(registry.parents[2] / "home", registry.parents[1]) as shell:
+        yield shell
+
+
+@contextmanager
+def shell_with_everything(home: Path, agents: Path) -> Iterator[Shell]:
     """Make a user's shell with sessions of four programs, and one of sessiond's own."""
-    agents = registry.parents[1]
     theirs = pi_file("019a1b2c-3d4e-7f00-8b6f-00000000abcd", "at midnight?", "It stops.")
     roots = [claude_root(agents), codex_root(agents), gemini_root(agents)]
     roots.append(put(agents / "pi", "x_theirs", theirs).parent)
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+    home.mkdir()
+    with user_shell(home) as shell:
         shell.begin()
         for root in roots:
             shell.run(f"sessiond roots add {root}")
@@ -96,12 +104,13 @@ def test_groups_are_for_people(everything: Shell) -> None:
     assert grouped == everything.run("sessiond list --json").stdout
 
 
-def test_the_roots_say_how_much_of_each_is_indexed(everything: Shell) -> None:
-    before = everything.run("sessiond roots").stdout.splitlines()
-    assert {line.split("\t")[4] for line in before} == {""}
-    assert everything.run("sessiond search ping").stdout
-    after = [line.split("\t") for line in everything.run("sessiond roots").stdout.splitlines()]
-    listed = everything.json("sessiond roots --json")["roots"]
+def test_the_roots_say_how_much_of_each_is_indexed(tmp_path: Path) -> None:
+    with shell_with_everything(tmp_path / "home", tmp_path / "agents") as shell:
+        before = shell.run("sessiond roots").stdout.splitlines()
+        assert {line.split("\t")[4] for line in before} == {""}
+        assert shell.run("sessiond search ping").stdout
+        after = [line.split("\t") for line in shell.run("sessiond roots").stdout.splitlines()]
+        listed = shell.json("sessiond roots --json")["roots"]
     assert [row[4] for row in after] == [str(one["indexed_chars"]) for one in listed]
     assert all(one["indexed_chars"] > 0 for one in listed)
 
