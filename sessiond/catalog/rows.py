@@ -83,6 +83,11 @@ class Known(Struct, frozen=True):
     fingerprint: Fingerprint
     listed: bool
 
+    @property
+    def end(self) -> int:
+        """Number that grows with another agent's file; a row of a database has a time alone."""
+        return self.fingerprint.size or self.fingerprint.mtime_ns
+
 
 class ListedFile(Struct, frozen=True):
     """The file of a session that lists show, and the time when the session began."""

@@ -35,15 +35,17 @@ from sessiond.methods import METHODS
 from sessiond.methods._shared.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.client import connect
+from sessiond.service.external.inotify import best_watcher
 from sessiond.service.files.startup_cleanup import (
     remove_half_made,
     remove_stray_indexes,
     settle_drafts,
     settle_notes,
 )
-from sessiond.service.files.store import Store
+from sessiond.service.files.store import FileStore
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
+from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.transports.admission import Admission
 from sessiond.transports.base import Port
 from sessiond.transports.listening import Listening
@@ -106,9 +108,9 @@ class Daemon:
             real_environment(self._report_bug, compaction, summarizer),
             key_settings=lambda: key_settings(self._tuning.current.secrets, self._layout),
         )
-        store = Store(self._layout, self._files, environment)
+        store = FileStore(self._layout, self._files, environment)
         try:
-            await to_thread.run_sync(store.roots.configure, self._tuning.current.roots)
+            await to_thread.run_sync(store.profile.roots.configure, self._tuning.current.roots)
             await to_thread.run_sync(remove_half_made, store)
             await to_thread.run_sync(settle_notes, store)
             await to_thread.run_sync(remove_stray_indexes, store)
@@ -119,10 +121,14 @@ class Daemon:
             async with anyio.create_task_group() as tasks:
                 service = Service(
                     store,
-                    store.environment,
+                    self._files,
+                    environment,
                     tasks,
                     profile=self._layout.profile,
                     request_stop=self._stop.set,
+                    watcher=best_watcher(
+                        store.profile.paths, environment.report_trouble, watched_path
+                    ),
                 )
                 self._tuning.govern(service)
                 self._service = service

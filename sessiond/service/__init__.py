@@ -19,7 +19,9 @@ context/           contexts and token figures, cached
 external/          foreign writers
 pubsub/            events to subscribers
 client_request.py  a request to a client, with a time limit
-files/             sessions as files, for worker threads
+files/             the store that keeps sessions as files, for worker threads
+store/             the port of the store: all that the rest knows of it
+sources/           files and texts of other programs as lines
 environment.py     clock, ids, settings, reporters
 progress.py        `$/progress`
 policies.py        compaction policies in force

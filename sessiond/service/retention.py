@@ -15,13 +15,13 @@ import msgspec
 from anyio import to_thread
 from msgspec import Raw, Struct
 
-from sessiond.catalog.query import Position, Query
+from sessiond.catalog.query import Position
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
-from sessiond.service.files.locations import SessionFiles
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.service.service import Service
+from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["Failed", "Retention", "retain"]
 
@@ -58,7 +58,7 @@ async def retain(
 ) -> Retention:
     """Move older sessions to the trash, or only list them. Raise Draining, StorageError."""
     done = Retention([], [], dry_run)
-    before = service.store.session_files.now() - max_age_hours * _HOUR_SECONDS
+    before = service.store.now() - max_age_hours * _HOUR_SECONDS
     if before <= 0:
         return done
     before_ns = int(before * _SECOND_NS)
@@ -79,14 +79,13 @@ async def retain(
 
 async def _older(service: Service, before_ns: int, progress: Progress) -> list[Raw]:
     """Return the list rows of the sessions that are due, the oldest first."""
-    folder = service.store.session_files.folder
-    query = Query(written_before_ns=before_ns, root=str(folder), sort="written", descending=False)
+    query = service.store.older(before_ns)
     found: list[tuple[int, bytes]] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, progress)
         unused = [info for info in page.sessions if _unused(service, _id_in(info))]
-        found += await to_thread.run_sync(_due, service.store.session_files, unused, before_ns)
+        found += await to_thread.run_sync(_due, service.store, unused, before_ns)
         after = page.last
         if after is None:
             break
@@ -94,9 +93,7 @@ async def _older(service: Service, before_ns: int, progress: Progress) -> list[R
     return [Raw(info) for _, info in found[:PAGE_ROWS_MAX]]
 
 
-def _due(
-    session_files: SessionFiles, infos: Sequence[bytes], before_ns: int
-) -> list[tuple[int, bytes]]:
+def _due(store: SessionStore, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
     """Return the sessions whose files are old, with the files' times.
 
     The catalog does not know the time of a file that was written a moment ago. A file that cannot be
@@ -105,7 +102,7 @@ def _due(
     found: list[tuple[int, bytes]] = []
     for info in infos:
         try:
-            written_ns = session_files.written_at(_id_in(info))
+            written_ns = store.written_at(_id_in(info))
         except SessionNotFound:
             continue
         except StorageError:
@@ -124,12 +121,12 @@ async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
     """Return whether the session went; a session in use, or written to by now, stays."""
     if not _unused(service, session_id):
         return False
-    session_files = service.store.session_files
+    store = service.store
 
     def discard(opened: OpenSession | None) -> bool:
-        if session_files.written_at(session_id) >= before_ns:
+        if store.written_at(session_id) >= before_ns:
             return False
-        session_files.discard(session_id, opened)
+        store.discard(session_id, opened)
         return True
 
     went: bool = await service.registry.retire(session_id, "deleted", discard).outcome()

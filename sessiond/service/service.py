@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from sessiond.catalog.finding import listed_files
 from sessiond.errors import SessionExists
+from sessiond.journal.disk.files import Files
 from sessiond.limits import Bounds
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
@@ -24,13 +25,9 @@ from sessiond.service.actor.live import HostStatistics
 from sessiond.service.byte_budget import ByteBudget, HoldingsStatistics
 from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.environment import Environment
-from sessiond.service.external.inotify import best_watcher
 from sessiond.service.external.watcher import Watcher
-from sessiond.service.files.agents.opencode.places import watched_path
-from sessiond.service.files.store import Store
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
-from sessiond.service.listing.root_list import RootList
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
@@ -38,6 +35,7 @@ from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
+from sessiond.service.store.session_store import SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
 
@@ -63,15 +61,18 @@ class Service:
 
     def __init__(  # noqa: PLR0913 - the parts of one daemon
         self,
-        store: Store,
+        store: SessionStore,
+        files: Files,
         environment: Environment,
         tasks: TaskGroup,
         *,
         profile: str,
         request_stop: Callable[[], None],
-        watcher: Watcher | None = None,
+        watcher: Watcher,
     ) -> None:
         self.store = store
+        self.files = files
+        """The disk of this machine, for files that clients name."""
         self.environment = environment
         self.profile = profile
         self.data_folder = store.data_folder
@@ -80,7 +81,6 @@ class Service:
         self.request_stop = request_stop
         self.clients: dict[Consulted, None] = {}
         self.byte_budget = ByteBudget()
-        watcher = watcher or best_watcher(store.paths, environment.report_trouble, watched_path)
         self.live_catalog = LiveCatalog(
             store,
             environment,
@@ -88,7 +88,7 @@ class Service:
             actors=lambda: self.registry.open_actors(),
             has_open=lambda session_id: self.registry.describes(session_id),
         )
-        self.roots = RootList(store, environment, self.live_catalog)
+        self.roots = store.root_list(self.live_catalog.roots_changed)
         self.search = Search(self.live_catalog, store)
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
@@ -96,6 +96,7 @@ class Service:
         self.compactions = CompactionRunner(self.runs, self.hooks)
         self.registry = SessionRegistry(
             store,
+            files,
             environment,
             tasks,
             self.live_catalog,
@@ -220,9 +221,8 @@ class Service:
             release()
 
     async def is_known(self, session_id: str) -> bool:
-        """Return whether a file of this id is recorded, listed or not. Raise StorageError."""
-        session_files = self.store.session_files
-        return await to_thread.run_sync(lambda: session_files.find(session_id) is not None)
+        """Return whether a session of this id is stored, listed or not. Raise StorageError."""
+        return await to_thread.run_sync(self.store.has, session_id)
 
     async def identify(self, path: Path) -> str:
         """Return the session id of a file."""

@@ -8,5 +8,6 @@ disk.py         a disk with failures and power cuts
 platter.py      what survives a power cut
 faults.py       planned failures and counts of calls
 journals.py     the conformance suite of `SessionLog`
+stores.py       the conformance suite of `SessionStore`
 dialects.py     the conformance suite of `Dialect`
 """

@@ -33,10 +33,12 @@ from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client, connect
 from sessiond.service.environment import NO_KEYS, Environment
+from sessiond.service.external.inotify import best_watcher
 from sessiond.service.external.watcher import Unwatched, Watcher
-from sessiond.service.files.store import Store
+from sessiond.service.files.store import FileStore
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
+from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
@@ -89,11 +91,13 @@ class Daemon:
     def __init__(
         self,
         service: Service,
+        store: FileStore,
         dispatcher: Dispatcher[Client],
         tasks: TaskGroup,
         bugs: list[BaseException],
     ) -> None:
         self.service = service
+        self.store = store
         self.dispatcher = dispatcher
         self.bugs = bugs
         self.ended = anyio.Event()
@@ -170,20 +174,24 @@ async def unscanned_daemon(
     if environment.key_settings() is NO_KEYS:
         keys = KeySettings(home.with_name(f"{home.name}.key"))
         environment = structs.replace(environment, key_settings=lambda: keys)
-    store = await to_thread.run_sync(_store, layout, files, environment)
+    is_in_memory = files is not None
+    files = files or Files()
+    store = await to_thread.run_sync(
+        partial(_store, layout, files, environment, is_in_memory=is_in_memory)
+    )
     try:
         async with anyio.create_task_group() as tasks:
             stop = anyio.Event()
             service = Service(
                 store,
+                files,
                 environment,
                 tasks,
                 profile=profile,
                 request_stop=stop.set,
-                # Only the test knows of foreign writers on a disk in memory.
-                watcher=watching or (Unwatched() if files is not None else None),
+                watcher=watching or _watcher(store, environment, is_in_memory=is_in_memory),
             )
-            daemon = Daemon(service, _dispatcher(environment), tasks, bugs)
+            daemon = Daemon(service, store, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
             yield daemon
             await daemon.end()
@@ -195,13 +203,21 @@ async def unscanned_daemon(
         raise bugs[0]
 
 
-def _store(layout: Layout, files: Files | None, environment: Environment) -> Store:
-    if files is not None:
+def _store(
+    layout: Layout, files: Files, environment: Environment, *, is_in_memory: bool
+) -> FileStore:
+    if is_in_memory:
         # The catalog is a file of SQLite, on the real disk wherever the sessions are.
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = files or Files()
     layout.make_folders(files)
-    return Store(layout, files, environment)
+    return FileStore(layout, files, environment)
+
+
+def _watcher(store: FileStore, environment: Environment, *, is_in_memory: bool) -> Watcher:
+    """Return the watcher of the system; only a test knows of foreign writers on a disk in memory."""
+    if is_in_memory:
+        return Unwatched()
+    return best_watcher(store.profile.paths, environment.report_trouble, watched_path)
 
 
 def _dispatcher(environment: Environment) -> Dispatcher[Client]:

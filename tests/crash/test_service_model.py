@@ -413,9 +413,9 @@ async def _kind(wire: Wire, session_id: str) -> str:
 
 async def _tidy(daemon: Daemon) -> None:
     """Do what a daemon does at its start, before the first request."""
-    await to_thread.run_sync(remove_half_made, daemon.service.store)
-    await to_thread.run_sync(settle_notes, daemon.service.store)
-    await to_thread.run_sync(settle_drafts, daemon.service.store)
+    await to_thread.run_sync(remove_half_made, daemon.store)
+    await to_thread.run_sync(settle_notes, daemon.store)
+    await to_thread.run_sync(settle_drafts, daemon.store)
 
 
 TestLife = Life.TestCase

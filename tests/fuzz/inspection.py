@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiond.journal.disk.files import Files
-from sessiond.service.files.verifying import VerifyScope, verify_file
+from sessiond.service.files.checking.verifying import VerifyScope, verify_file
 from tests.fuzz.files import whole_lines
 from tests.fuzz.plain import Answer, Plain
 from tests.fuzz.samples import SAID

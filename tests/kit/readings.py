@@ -17,10 +17,10 @@ from sessiond.model.formats import AgentFormatName
 from sessiond.model.row import ModelName
 from sessiond.model.usage import Usage
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.files.agents.found import AgentSession
-from sessiond.service.files.agents.source import AgentLog
-from sessiond.service.files.importing import ImportSource, read_import, source_of
 from sessiond.service.log.line_indexer import LineIndexer
+from sessiond.service.sources.agents.found import AgentSession
+from sessiond.service.sources.agents.source import AgentLog
+from sessiond.service.sources.importing import ImportSource, read_import, source_of
 from sessiond.session.context.context import plan_context
 from sessiond.session.index import Session
 from tests.kit.agents import said

@@ -21,8 +21,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.store import Replaced
 from sessiond.limits import OPENCODE_ANSWER_SECONDS
 from sessiond.model.usage import Usage
-from sessiond.service.files.agents.opencode.source import StoreSource, title_of
-from sessiond.service.files.agents.opencode.store import choose, found_store
+from sessiond.service.sources.agents.opencode.source import StoreSource, title_of
+from sessiond.service.sources.agents.opencode.store import choose, found_store
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.opencode import (
     Message,

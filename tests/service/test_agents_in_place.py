@@ -16,8 +16,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.source import FileSource
 from sessiond.limits import LINE_BYTES_MAX, RECENT_LOOKED_AT, SCAN_SECONDS
 from sessiond.service.external.watcher import PollingWatcher
-from sessiond.service.files.agents.neighbours import spans_before
-from sessiond.service.files.agents.sources import open_sample
+from sessiond.service.sources.agents.neighbours import spans_before
+from sessiond.service.sources.agents.sources import open_sample
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import (
     CLAUDE,

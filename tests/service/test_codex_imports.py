@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from sessiond.service.files.agents import compressed
+from sessiond.service.sources.agents import compressed
 from sessiond.testing.daemon import Refusal
 from tests.kit.agents import (
     CODEX,

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from tests.kit.calls import create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION

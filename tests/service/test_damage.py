@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.model.problems import PROBLEM_KINDS
-from sessiond.service.files.verifying import verify_file
+from sessiond.service.files.checking.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call
 from tests.kit.house import House

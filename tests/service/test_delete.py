@@ -245,7 +245,7 @@ async def test_a_session_that_is_created_behind_a_purge_is_listed(
         assert listed["sessions"][0]["cwd"] == "/q"
         assert (await session_info(wire))["epoch"] == created["session"]["epoch"]
         if persist == "immediate":
-            known = await to_thread.run_sync(daemon.service.store.records.known, SESSION)
+            known = await to_thread.run_sync(daemon.store.profile.records.known, SESSION)
             assert known is not None
             assert known.mark.epoch == created["session"]["epoch"]
 

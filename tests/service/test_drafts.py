@@ -91,7 +91,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: H
         await say(wire, role="assistant")
     assert places(house) == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await to_thread.run_sync(settle_drafts, daemon.service.store)
+        await to_thread.run_sync(settle_drafts, daemon.store)
         assert await listed(wire) == [SESSION]
     assert places(house) == ["sessions"]
 
@@ -105,7 +105,7 @@ async def test_a_start_opens_and_reads_no_draft_that_is_known(house: House, draf
         await wire.call("session/list", drafts=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = house.disk.counts.copy()
-        await to_thread.run_sync(settle_drafts, daemon.service.store)
+        await to_thread.run_sync(settle_drafts, daemon.store)
         cost = {op: house.disk.counts[op] - before[op] for op in ("open_update", "open_read")}
         assert cost == {"open_update": 0, "open_read": 0}
         listed = await wire.call("session/list", drafts=True)
@@ -126,7 +126,7 @@ async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(hous
     line = json.dumps({**answer, "message": {"role": "assistant"}})
     house.disk.write_as_another(path, line.encode() + b"\n")
     async with house.daemon() as daemon:
-        await to_thread.run_sync(settle_drafts, daemon.service.store)
+        await to_thread.run_sync(settle_drafts, daemon.store)
     assert places(house) == ["sessions"]
 
 
@@ -137,7 +137,7 @@ async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: House
     house.disk.seconds += 10 * 24 * 3600.0
     looks = iter([False, True, True])
     async with house.daemon() as daemon:
-        await to_thread.run_sync(settle_drafts, daemon.service.store, lambda: next(looks))
+        await to_thread.run_sync(settle_drafts, daemon.store, lambda: next(looks))
     assert len(house.session_files()) == 2
 
 

@@ -54,7 +54,7 @@ async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same
             # It must not come to that while the list is at it.
             await to_thread.run_sync(closing.wait, 0.2)
         await other.answer(listing)
-        known = await to_thread.run_sync(daemon.service.store.catalog.known, SESSION)
+        known = await to_thread.run_sync(daemon.store.catalog.known, SESSION)
         assert known is not None
         assert (known.mark.epoch, known.mark.seen_seq) == (seen, 2)
         assert await epoch(wire) == seen
@@ -91,7 +91,7 @@ async def test_who_opens_a_session_decides_its_epoch_and_not_a_list_that_reads_i
         await other.answer(listing)
         stored.set()
         served = (await wire.answer(asked))["session"]["epoch"]
-        known = await to_thread.run_sync(daemon.service.store.catalog.known, SESSION)
+        known = await to_thread.run_sync(daemon.store.catalog.known, SESSION)
         assert known is not None
         assert known.mark.epoch == served
         (listed,) = (await wire.call("session/list"))["sessions"]

@@ -294,7 +294,7 @@ async def test_no_start_removes_a_file_of_a_user(real_house: House) -> None:
         (folder / f".sessiond-{'1' * 32}.new").symlink_to(folder / "notes.new")
     before = seen(layout.root)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await to_thread.run_sync(remove_half_made, daemon.service.store)
+        await to_thread.run_sync(remove_half_made, daemon.store)
         await wire.call("session/list", drafts=True)
         after = seen(layout.root)
     assert {path: after.get(path) for path in theirs} == {path: before[path] for path in theirs}
@@ -310,7 +310,7 @@ async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_ho
         ]
         for path in left:
             path.write_bytes(b"words of a session")
-        await to_thread.run_sync(remove_half_made, daemon.service.store)
+        await to_thread.run_sync(remove_half_made, daemon.store)
         assert [path for path in left if path.exists()] == []
 
 

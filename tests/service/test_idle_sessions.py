@@ -168,7 +168,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
         elif trouble == "file gone":
             house.disk.unlink(house.session_files()[0])
         else:
-            connection = daemon.service.store.catalog.file._connection
+            connection = daemon.store.catalog.file._connection
             await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
             with pytest.raises(sqlite3.OperationalError):
                 await to_thread.run_sync(connection.execute, "DELETE FROM sessions")
@@ -186,7 +186,7 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        store = daemon.service.store
+        store = daemon.store
         settle = store.settle
 
         def fail(opened: Any) -> None:

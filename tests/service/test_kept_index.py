@@ -250,7 +250,7 @@ async def test_without_memory_for_an_index_the_session_is_closed_and_opened(
         assert await shown(wire) == seen
         await append(wire, "next")
         opened = daemon.service.registry.by_id[SESSION].opened
-        await to_thread.run_sync(daemon.service.store.settle, opened)
+        await to_thread.run_sync(daemon.store.settle, opened)
         await let_go(daemon, wire)
         assert (await session_info(wire))["seq"] == seen["info"]["seq"] + 1
 
@@ -297,7 +297,7 @@ async def test_a_start_removes_the_index_of_a_file_that_is_gone(
     if gone:
         house.disk.unlink(path)
     async with house.daemon() as daemon:
-        await to_thread.run_sync(remove_stray_indexes, daemon.service.store)
+        await to_thread.run_sync(remove_stray_indexes, daemon.store)
         assert house.disk.exists(house.layout.index_path(SESSION)) != gone
 
 
@@ -312,7 +312,7 @@ async def test_a_start_lists_the_folders_once_however_many_indexes_there_are(hou
             house.disk.put(house.layout.index_path(f"session-{number:03d}"), index)
         async with house.daemon() as daemon:
             before = house.disk.counts["listdir"]
-            await to_thread.run_sync(remove_stray_indexes, daemon.service.store)
+            await to_thread.run_sync(remove_stray_indexes, daemon.store)
             counts.append(house.disk.counts["listdir"] - before)
     assert counts[0] == counts[1] > 0
 

@@ -14,7 +14,7 @@ from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.dialects.agents.source_line import source_line as read_line
 from sessiond.journal.disk.files import Files
 from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_LIST_STEP_BYTES
-from sessiond.service.files.agents.in_place import AgentFiles
+from sessiond.service.files.in_place import AgentFiles
 from sessiond.session.index import Session
 from tests.kit.agent_roots import CLAUDE, claude_line, codex_root
 

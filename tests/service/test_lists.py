@@ -147,7 +147,7 @@ async def test_a_draft_that_nobody_touched_for_a_day_goes_to_the_trash(real_hous
     before = (layout.pending / "draft-old.jsonl").read_bytes()
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         # As a daemon does when it starts.
-        await to_thread.run_sync(settle_drafts, daemon.service.store)
+        await to_thread.run_sync(settle_drafts, daemon.store)
         assert set(await order(wire, drafts=True)) == {"draft-new", "draft-kept", "session-a"}
         assert set(await order(wire)) == {"draft-kept", "session-a"}
         with pytest.raises(Refusal) as refused:

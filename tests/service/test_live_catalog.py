@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.service.listing.folder_scanner import FolderScanner
+from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
@@ -199,7 +199,7 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
         )
         before = await wire.call("session/list")
         if how is damage:
-            connection = daemon.service.store.catalog.file._connection
+            connection = daemon.store.catalog.file._connection
             await to_thread.run_sync(connection.execute, "PRAGMA journal_mode = DELETE")
             await to_thread.run_sync(connection.execute, "PRAGMA cache_size = 0")
         how(real_house)
@@ -221,7 +221,7 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
 async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="immediate")
-        connection = daemon.service.store.catalog.file._connection
+        connection = daemon.store.catalog.file._connection
         await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
         await say(wire, session_id="session-a")
         await create(wire, "session-b", persist="immediate")
@@ -372,7 +372,7 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
         assert await to_thread.run_sync(looked.wait, 20)
         made = (await create(wire, "session-a", persist="immediate"))["session"]["path"]
         # Its host has told of it, and has nothing more to tell.
-        catalog = daemon.service.store.catalog
+        catalog = daemon.store.catalog
         while True:
             row = await to_thread.run_sync(catalog.shown, "session-a")
             if row is not None and made.encode() in row.info:

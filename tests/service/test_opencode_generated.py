@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from sessiond.service.external.watcher import PollingWatcher
-from sessiond.service.files.agents.opencode.paths import Paths
+from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.testing.wire import Wire
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.opencode import OpencodeScript, connected, make_database, play

@@ -19,8 +19,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
-from sessiond.service.files.agents.opencode.paths import Paths
-from sessiond.service.files.agents.opencode.places import watched_path
+from sessiond.service.sources.agents.opencode.paths import Paths
+from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House

@@ -13,7 +13,7 @@ from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.lock import owned
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.service.files.verifying import verify_file
+from sessiond.service.files.checking.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call, create
 from tests.kit.house import House, arrived

@@ -121,9 +121,9 @@ async def test_a_file_that_an_older_version_listed_twice_is_one_session_after_a_
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, path.parent)
         assert await ids(wire) == [NEW]
-        ask = daemon.service.store.catalog.ask
+        ask = daemon.store.catalog.ask
         await to_thread.run_sync(ask, lambda connection: connection.execute(again, (OLD, OLD)))
-        rows = await to_thread.run_sync(daemon.service.store.catalog.all)
+        rows = await to_thread.run_sync(daemon.store.catalog.all)
         assert {row.session_id for row in rows if row.listed} == {NEW, OLD}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         assert await ids(wire) == [NEW]

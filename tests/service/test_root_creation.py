@@ -257,7 +257,7 @@ async def test_a_kill_right_after_a_draft_came_into_its_root_loses_nothing(
     root = (tmp_path / "root").resolve()
     made = await moved_and_killed(real_house, root, kind)
     async with real_house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        await to_thread.run_sync(settle_notes, daemon.service.store)
+        await to_thread.run_sync(settle_notes, daemon.store)
         found: dict[str, Any] = {"created": False, "session": made}
         if asked == "open":
             found = await wire.call("session/open", session_id=ID, create=True, cwd="/p/work")
@@ -284,7 +284,7 @@ async def test_a_note_that_names_another_sessions_file_is_only_removed(
             ("session-damaged", {}),
         ):
             layout.note_path(draft_id).write_text(json.dumps(note))
-        await to_thread.run_sync(settle_notes, daemon.service.store)
+        await to_thread.run_sync(settle_notes, daemon.store)
         assert list(layout.pending.iterdir()) == []
         with pytest.raises(Refusal, match="no session"):
             await wire.call("session/get", session_id=ID)
@@ -300,7 +300,7 @@ async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
         await add_root(wire, root, "pi")
         await create_in(wire, root)
         await say(wire)
-        store = daemon.service.store
+        store = daemon.store
         (path,) = root.rglob("*.jsonl")
         opened = daemon.service.registry.by_id[ID].opened
         store.catalog.file.stands_in = True
@@ -310,7 +310,7 @@ async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
         draft = str(real_house.layout.pending_path(ID))
         await to_thread.run_sync(store.catalog.place, ID, draft, Mark("e", 0, ""))
         await to_thread.run_sync(store.settle, opened)
-        known = await to_thread.run_sync(store.records.known, ID)
+        known = await to_thread.run_sync(store.profile.records.known, ID)
         assert (known and known.path, note.exists()) == (str(path), False)
 
 

@@ -23,8 +23,8 @@ from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.ids import derive_session_id
 from sessiond.service.environment import Environment
-from sessiond.service.listing.folder_scanner import FolderScanner
-from sessiond.service.listing.root_folders import RootFolders
+from sessiond.service.files.scanning.folder_scanner import FolderScanner
+from sessiond.service.files.scanning.root_folders import RootFolders
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create, session_info
 from tests.kit.house import House
@@ -592,7 +592,7 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
             lists.append(await other.request("session/list"))
             assert await to_thread.run_sync(storing.wait, 20)
             removal = await wire.request("catalog/roots", action="remove", path=str(root))
-            while daemon.service.store.roots.current:
+            while daemon.store.profile.roots.current:
                 await checkpoint()
             look.set()
             while len(scanned) < 2:

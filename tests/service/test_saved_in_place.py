@@ -163,7 +163,7 @@ async def test_an_epoch_that_an_older_version_noted_with_the_last_line_only_goes
     async with house.daemon() as daemon, daemon.connect() as wire:
         epoch = (await session_info(wire))["epoch"]
         await let_go(daemon, wire)
-        catalog = daemon.service.store.catalog
+        catalog = daemon.store.catalog
         known = await to_thread.run_sync(catalog.known, SESSION)
         assert known is not None
         line_only = structs.replace(

@@ -15,7 +15,8 @@ from anyio import to_thread
 from sessiond.catalog.rows import NOTHING, Known, Mark
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
-from sessiond.service.listing.searching import _Changed, _read
+from sessiond.service.files.line_texts import _read
+from sessiond.service.store.listed import TextsChanged
 from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
 from tests.kit.house import House
@@ -300,7 +301,7 @@ def test_a_file_that_is_not_the_one_that_was_noted_is_not_read(tmp_path: Path) -
     (_, texts), *_ = _read(Files(), Known("s", str(path), good, NOTHING, listed=True), None)
     assert [text.text for text in texts] == ["/p"]
     for mark in bad:
-        with pytest.raises(_Changed):
+        with pytest.raises(TextsChanged):
             list(_read(Files(), Known("s", str(path), mark, NOTHING, listed=True), None))
 
 

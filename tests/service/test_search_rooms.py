@@ -14,8 +14,8 @@ from sessiond.catalog.rows import Known
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
-from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
-from sessiond.service.listing import searching
+from sessiond.service.files import line_texts
+from sessiond.service.files.in_place import AgentFile, AgentFiles
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import CLAUDE, claude_root
 from tests.kit.agents import claude_line, write_lines
@@ -154,13 +154,13 @@ async def test_every_root_has_room_of_its_own_and_the_profile_has_no_bound(
     said = "needle " + "x" * 100
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=len(said) * 2)
     read: list[str] = []
-    read_file = searching._read
+    read_file = line_texts._read
 
     def counted(files: Files, known: Known, indexed: Indexed | None) -> Any:
         read.append(known.session_id)
         return read_file(files, known, indexed)
 
-    monkeypatch.setattr(searching, "_read", counted)
+    monkeypatch.setattr(line_texts, "_read", counted)
     home = tmp_path.resolve()
     for at in range(3):
         path = put(home / "pi", f"x_theirs-{at}", pi_file(f"theirs-{at}", said, "a"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sessiond.journal.memory import MemoryJournal
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from tests.kit.sessions import TIME
 

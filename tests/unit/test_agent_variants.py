@@ -13,7 +13,7 @@ import pytest
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessionCorrupt
 from sessiond.rpc.progress import NO_PROGRESS
-from sessiond.service.files.importing import read_import, source_of
+from sessiond.service.sources.importing import read_import, source_of
 from tests.kit.agents import CHATS, CODEX, SAMPLES
 from tests.kit.readings import variant
 

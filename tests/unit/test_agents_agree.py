@@ -15,8 +15,8 @@ import pytest
 from sessiond.dialects.agents import AGENTS
 from sessiond.journal.disk.files import Files
 from sessiond.journal.splitter import Splitter
-from sessiond.service.files.agents.neighbours import spans_before
-from sessiond.service.files.agents.sources import open_fork, open_source
+from sessiond.service.sources.agents.neighbours import spans_before
+from sessiond.service.sources.agents.sources import open_fork, open_source
 from tests.kit.agent_files import claude_moves, codex_moves, gemini_moves
 from tests.kit.agent_files.claude import ClaudeScript
 from tests.kit.agent_files.claude_moves import claude_script

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.journal.splitter import long_line
-from sessiond.service.files.agents.source import AgentLog, Report
+from sessiond.service.sources.agents.source import AgentLog, Report
 from tests.kit.agents import SAMPLES, claude_line
 from tests.kit.readings import Copy, read
 

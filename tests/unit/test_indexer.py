@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import SessionCorrupt
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 
 NATIVE = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
 PI = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'

@@ -13,8 +13,8 @@ from sessiond.dialects.agents.opencode_lines import StoredMessage, StoredPart, s
 from sessiond.journal.disk.files import Files
 from sessiond.model.entries import Opaque
 from sessiond.model.usage import Usage
-from sessiond.service.files.agents.found import left_out
-from sessiond.service.files.agents.opencode.store import choose, found_store, stored_lines
+from sessiond.service.sources.agents.found import left_out
+from sessiond.service.sources.agents.opencode.store import choose, found_store, stored_lines
 from tests.kit.opencode import (
     FOOTER,
     RENAME,

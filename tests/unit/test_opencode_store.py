@@ -16,10 +16,10 @@ import pytest
 
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError, TooLarge
 from sessiond.journal.disk.files import Files
-from sessiond.service.files.agents.opencode import database as opencode_database
-from sessiond.service.files.agents.opencode import tables as opencode_tables
-from sessiond.service.files.agents.opencode.database import Database
-from sessiond.service.files.agents.opencode.store import (
+from sessiond.service.sources.agents.opencode import database as opencode_database
+from sessiond.service.sources.agents.opencode import tables as opencode_tables
+from sessiond.service.sources.agents.opencode.database import Database
+from sessiond.service.sources.agents.opencode.store import (
     AgentStore,
     choose,
     found_store,

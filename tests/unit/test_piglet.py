@@ -29,7 +29,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.usage import Usage
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.session.context.context import plan_context
 from sessiond.testing.dialects import check_dialect, lines_of
 from tests.kit.readers.piglet import PigletFile, decoded

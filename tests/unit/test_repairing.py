@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiond.service.files.checking.repairing import plan_repair, write_repaired
+from sessiond.service.files.checking.verifying import verify_file
 from sessiond.service.files.crash_recovery import open_unchanged
-from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.repairing import plan_repair, write_repaired
-from sessiond.service.files.verifying import verify_file
+from sessiond.service.log.indexer import Indexer
 from sessiond.testing.disk import FaultDisk
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'

@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.turn_reader import turn_entry
 from sessiond.session.turns.boundaries import turns_down
 from sessiond.session.turns.turn import make_turn

@@ -44,7 +44,7 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
 def _look(path: Path) -> bytes:
     from sessiond.journal.disk.files import Files
     from sessiond.journal.profile.names import id_in_name
-    from sessiond.service.files.verifying import VerifyScope, verify_file
+    from sessiond.service.files.checking.verifying import VerifyScope, verify_file
 
     steps = Steps("verify")
     look = VerifyScope(named=id_in_name(path.name), progress=steps)

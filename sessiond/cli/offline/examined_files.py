@@ -20,7 +20,7 @@ from sessiond.errors import SessiondError
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.verifying import VerifyScope, verify_file
+from sessiond.service.files.checking.verifying import VerifyScope, verify_file
 
 __all__ = ["examine_files"]
 

@@ -22,8 +22,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import holders, may_live
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.scanning import scan
-from sessiond.service.files.agents.opencode.paths import Paths
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
+from sessiond.service.sources.agents.opencode.paths import Paths
 
 __all__ = ["examine_remains"]
 

@@ -76,7 +76,7 @@ def _sessions_in(name: str, path: Path) -> list[Found]:
                     return []
         # Few imports meet a store, and its reader brings much along.
         from sessiond.journal.disk.files import Files
-        from sessiond.service.files.agents.opencode.store import found_store, parents_first
+        from sessiond.service.sources.agents.opencode.store import found_store, parents_first
 
         store = found_store(path, Files())
         sessions = [] if store is None else parents_first(store.sessions())

@@ -13,9 +13,9 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.copying.source import CopyDeps, Source
-from sessiond.service.files.dry_run import rehearse
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.sources.dry_run import rehearse
 
 __all__ = [
     "NOT_WRITTEN",

@@ -16,7 +16,7 @@ from sessiond.methods._shared.common import (
     Params,
     require_path,
 )
-from sessiond.service.listing.root_list import RootInfo
+from sessiond.service.store.roots import RootInfo
 
 __all__ = ["METHOD"]
 

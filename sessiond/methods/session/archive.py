@@ -14,7 +14,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Move the file in its turn: earlier mutations are stored, later mutations are refused."""
 
     def archive(actor: SessionActor) -> None:
-        client.service.store.session_files.archive(actor.opened)
+        client.service.store.archive(actor.opened)
 
     return act(client, call, params.session_id, archive, "archived")
 

@@ -18,7 +18,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     session_id = params.session_id
 
     def discard(opened: OpenSession | None) -> Empty:
-        client.service.store.session_files.discard(session_id, opened)
+        client.service.store.discard(session_id, opened)
         return Empty()
 
     retirement = client.service.registry.retire(session_id, "deleted", discard)

@@ -6,8 +6,8 @@ from typing import Any
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Empty, Method, SessionParams
 from sessiond.service.actor.exclusive import ExclusiveOperation
-from sessiond.service.files.locations import lies_inside
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.refusals import lies_inside
 
 __all__ = ["METHOD"]
 
@@ -28,10 +28,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 def _forget(client: Client, session_id: str, opened: OpenSession | None) -> None:
     if opened is not None and not opened.elsewhere:
         raise lies_inside()
-    store = client.service.store
-    store.session_files.require_elsewhere(session_id)
-    store.texts.purge(session_id)
-    store.indexes.forget(session_id)
+    client.service.store.forget(session_id)
 
 
 async def _finish(client: Client, session_id: str, retirement: ExclusiveOperation) -> Empty:

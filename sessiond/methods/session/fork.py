@@ -27,9 +27,9 @@ from sessiond.service.copying.header import Birth
 from sessiond.service.copying.source import Source
 from sessiond.service.exporting.converting import Standing
 from sessiond.service.exporting.export import Export, export
-from sessiond.service.files.agents.joining import agent_of
-from sessiond.service.files.dry_run import in_memory
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.sources.agents.joining import agent_of
+from sessiond.service.sources.dry_run import in_memory
 
 __all__ = ["METHOD"]
 

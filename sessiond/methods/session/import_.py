@@ -15,16 +15,16 @@ from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
-from sessiond.service.files.agents.opencode.store import Chosen, choose, found_store
-from sessiond.service.files.importing import (
+from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.service import Service
+from sessiond.service.sources.agents.opencode.store import Chosen, choose, found_store
+from sessiond.service.sources.importing import (
     ImportReport,
     read_import,
     read_source,
     read_stored,
     source_of,
 )
-from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.service import Service
 
 __all__ = ["METHOD"]
 
@@ -81,7 +81,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
             if chosen is not None:
                 source = read_stored(chosen, path, parent_id)
             else:
-                source = read_source(path, service.store.files)
+                source = read_source(path, service.files)
         else:
             source = source_of("content", [(params.content or "").encode()])
         return read_import(
@@ -109,7 +109,7 @@ def _chosen(params: ImportParams, service: Service) -> Chosen | None:
     if params.path is None:
         return None
     path = Path(params.path)
-    store = found_store(path, service.store.files)
+    store = found_store(path, service.files)
     if store is not None:
         return choose(store, path, params.source_id)
     if params.source_id is not None:

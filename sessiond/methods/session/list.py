@@ -31,8 +31,8 @@ from sessiond.methods._shared.common import (
     require_time,
 )
 from sessiond.model.times import TimeText, rfc3339
-from sessiond.service.listing.folder_scanner import Unreadable
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.store.listed import Unreadable
 
 __all__ = ["METHOD"]
 
@@ -95,9 +95,8 @@ async def _list_below(
 ) -> Raw:
     """List the files below a folder; a root may be named in any spelling of its path."""
     assert query.root is not None
-    root = await to_thread.run_sync(client.service.store.roots.find, query.root)
-    if root is not None:
-        query = structs.replace(query, root=root.path)
+    root = await to_thread.run_sync(client.service.store.folder_of, query.root)
+    query = structs.replace(query, root=root)
     return await _list(client, query, limit, _position(query, cursor), call)
 
 

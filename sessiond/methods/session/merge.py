@@ -36,7 +36,7 @@ from sessiond.service.actor.internal_commands import submit_and_wait
 from sessiond.service.copying.header import Birth
 from sessiond.service.copying.merging import merge_into_new, merge_wanted, merged_here, turn
 from sessiond.service.copying.source import Source
-from sessiond.service.files.dry_run import rehearse
+from sessiond.service.sources.dry_run import rehearse
 from sessiond.service.summaries.runs import Planned
 from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known
 from sessiond.errors import SessionExists, SessionNotFound
 from sessiond.methods._shared.common import Call, Client, Empty, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
 from sessiond.service.actor.exclusive import ExclusiveOperation
-from sessiond.service.files.locations import still_there
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.refusals import still_there
 
 __all__ = ["METHOD"]
 
@@ -42,26 +41,15 @@ async def _finish(
         await service.queues.forget(session_id, revision)
         raise
 
-    def erase(catalog: Catalog) -> None:
-        catalog.erase(session_id)
-        if purged is not None:
-            store.records.drop_gone(purged)
-
-    await service.live_catalog.ask(erase, call.progress)
+    await service.live_catalog.ask(lambda _: store.erase(session_id, purged), call.progress)
     await service.queues.forget(session_id, revision)
-    store.session_files.trash.purged(session_id)
+    store.purged(session_id)
     return Empty()
 
 
 def _purge(client: Client, session_id: str) -> ExclusiveOperation:
     def purge(_opened: OpenSession | None) -> Known | None:
-        store = client.service.store
-        # The search text goes first: while the files exist a failed purge can be repeated, also
-        # by a later daemon.
-        store.session_files.require_deleted(session_id)
-        store.texts.purge(session_id)
-        store.session_files.purge(session_id)
-        return store.records.known(session_id)
+        return client.service.store.purge(session_id)
 
     return client.service.registry.retire(session_id, "purged", purge)
 

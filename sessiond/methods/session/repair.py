@@ -10,8 +10,8 @@ from anyio import to_thread
 from sessiond.errors import SessiondError
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
-from sessiond.service.files.repairing import Repair
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.checks import Repair
 
 __all__ = ["METHOD"]
 
@@ -34,7 +34,7 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
     service, session_id = client.service, params.session_id
     opened = await _opened(client, session_id)
     plan = await to_thread.run_sync(
-        lambda: service.store.checks.plan_repair(
+        lambda: service.store.plan_repair(
             session_id, opened, dry_run=params.dry_run, progress=call.progress
         )
     )
@@ -42,7 +42,7 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
         return plan
 
     def repair(_opened: OpenSession | None) -> Repair:
-        return service.store.session_files.repair(session_id)
+        return service.store.repair(session_id)
 
     done: Repair = await service.registry.retire(session_id, "repaired", repair).outcome()
     return done

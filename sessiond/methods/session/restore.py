@@ -9,8 +9,8 @@ from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
 from sessiond.methods.session.get import SessionResult
 from sessiond.service.actor.exclusive import ExclusiveOperation
-from sessiond.service.files.locations import exists_again
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.refusals import exists_again
 
 __all__ = ["METHOD"]
 
@@ -28,7 +28,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
 
 def _restore(client: Client, session_id: str) -> ExclusiveOperation:
     def restore(_opened: OpenSession | None) -> None:
-        client.service.store.session_files.restore(session_id)
+        client.service.store.restore(session_id)
 
     return client.service.registry.retire(session_id, "restored", restore)
 

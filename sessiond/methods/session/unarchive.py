@@ -14,7 +14,7 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Move the file in its turn; a session that is not archived stays where it is."""
 
     def unarchive(actor: SessionActor) -> None:
-        client.service.store.session_files.unarchive(actor.opened)
+        client.service.store.unarchive(actor.opened)
 
     return act(client, call, params.session_id, unarchive, "unarchived")
 

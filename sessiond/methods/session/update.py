@@ -27,8 +27,8 @@ from sessiond.model.settings import CompactionSettings, settings_bytes
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.inbox import Command
-from sessiond.service.files.promotion import require_forward
 from sessiond.service.log.session_info import Persist
+from sessiond.service.store.refusals import require_forward
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
 from sessiond.session.metadata import UpdateRequest, prompt_seqs, update

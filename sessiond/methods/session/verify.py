@@ -8,18 +8,18 @@ from anyio import to_thread
 
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.files.verifying import Verification
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.checks import Verification
 
 __all__ = ["METHOD"]
 
 
 def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     """Read in a worker thread; the file of a session that is not open is read without opening it."""
-    checks = client.service.store.checks
+    store = client.service.store
 
     async def verify(opened: OpenSession | None = None) -> Verification:
-        return await to_thread.run_sync(checks.verify, params.session_id, opened, call.progress)
+        return await to_thread.run_sync(store.verify, params.session_id, opened, call.progress)
 
     def look(actor: SessionActor) -> Any:
         return actor.later(call, lambda: verify(actor.opened))

@@ -57,7 +57,7 @@ def handle(client: Client, params: StateLoadParams, call: Call[Client]) -> Any:
 
 
 async def _load(client: Client, params: StateLoadParams) -> StateLoadResult:
-    files, path = client.service.store.files, Path(params.path)
+    files, path = client.service.files, Path(params.path)
     found, problems = await to_thread.run_sync(read_plain, files, path, params.namespace)
     loaded: list[LoadedRow] = []
     for one in found:

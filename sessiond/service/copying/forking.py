@@ -32,7 +32,7 @@ from sessiond.service.copying.source import (
     message_index,
     state_seqs,
 )
-from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
+from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
 from sessiond.session.context.context import plan_context
 
 __all__ = ["Fork", "Taken", "fork"]

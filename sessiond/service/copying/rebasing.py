@@ -12,9 +12,9 @@ from sessiond.service.copying.copying import Copying, chunks_of_chosen
 from sessiond.service.copying.header import Birth, facts_of, header_of, lineage_of_copy, settings_of
 from sessiond.service.copying.merging import spoken
 from sessiond.service.copying.source import Source, annotation_seqs, label_seqs, out_of_range
-from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
-from sessiond.service.files.agents.writing import Step
 from sessiond.service.log.session_info import Lineage
+from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
+from sessiond.service.sources.agents.writing import Step
 
 __all__ = ["by_ids", "by_indices", "rebase"]
 

@@ -19,11 +19,11 @@ from sessiond.model.ids import MAIN
 from sessiond.service.exporting.converting import Converter, Standing
 from sessiond.service.exporting.losses import Losses
 from sessiond.service.exporting.native import native_lines, native_notes
-from sessiond.service.files.agents.joining import JoinedPart, agent_of, joined_lines
-from sessiond.service.files.dry_run import in_memory
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
+from sessiond.service.sources.agents.joining import JoinedPart, agent_of, joined_lines
+from sessiond.service.sources.dry_run import in_memory
 
 __all__ = ["Export", "export"]
 

@@ -16,10 +16,10 @@ from sessiond.dialects.lenient_json import fields, items, join, lenient
 from sessiond.model.row import Kind
 from sessiond.model.times import rfc3339
 from sessiond.service.exporting.export import Export
-from sessiond.service.files.documents.nova import DOCUMENT, NovaState, nova_state
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.log.state_info import StateInfo
+from sessiond.service.sources.documents.nova import DOCUMENT, NovaState, nova_state
 
 __all__ = ["nova_document"]
 

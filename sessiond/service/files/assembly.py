@@ -13,9 +13,9 @@ from sessiond.model.events import ReadOnlyReason
 from sessiond.model.times import rfc3339
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
-from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.root_places import read_note
-from sessiond.service.files.roots import Roots
+from sessiond.service.files.roots.places import read_note
+from sessiond.service.files.roots.roots import Roots
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["Assembly"]

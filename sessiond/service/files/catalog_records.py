@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
@@ -23,27 +22,15 @@ from sessiond.journal.disk.files import FileStat
 from sessiond.journal.store import SessionLog
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import derive_session_id, is_session_id
-from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
+from sessiond.service.sources.agents.opencode.paths import Paths
+from sessiond.service.store.listed import Snapshot
 
-__all__ = ["CatalogRecords", "Snapshot", "fingerprint_of", "fits_line", "snapshot", "unseen"]
+__all__ = ["CatalogRecords", "fingerprint_of", "fits_line", "unseen"]
 
 
 _UNSEEN: Final = "unseen"
-
-
-class Snapshot(Struct, frozen=True):
-    """An open session as it was at one moment, to be stored later."""
-
-    opened: OpenSession
-    info: SessionInfo
-    has_assistant: bool
-
-
-def snapshot(opened: OpenSession) -> Snapshot:
-    """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
-    return Snapshot(opened, opened.info(reads=False), opened.session.has_assistant)
 
 
 class CatalogRecords:

@@ -6,18 +6,19 @@ from pathlib import Path
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.service.files.agents.in_place import AgentFiles
+from sessiond.service.files.checking.repairing import plan_in_memory, plan_repair
+from sessiond.service.files.checking.verifying import VerifyScope, verify_file, verify_memory
+from sessiond.service.files.in_place import AgentFiles
 from sessiond.service.files.locations import SessionFiles
-from sessiond.service.files.repairing import Repair, plan_in_memory, plan_repair
-from sessiond.service.files.verifying import Verification, VerifyScope, verify_file, verify_memory
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
+from sessiond.service.store.checks import Repair, Verification
 from sessiond.session.draft import read_only
 
-__all__ = ["Checks"]
+__all__ = ["FileChecks"]
 
 
-class Checks:
+class FileChecks:
     """Checks of session files as they lie on disk.
 
     The file of an open session is checked up to its last known line; later bytes are being written.

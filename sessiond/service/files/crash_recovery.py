@@ -28,7 +28,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, Recall
 from sessiond.journal.splitter import stored_size
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
 
 __all__ = ["judge_tail", "open_unchanged", "torn_detail"]

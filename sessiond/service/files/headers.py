@@ -8,7 +8,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import scan
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 
 __all__ = ["require_header"]
 

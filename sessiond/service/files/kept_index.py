@@ -41,7 +41,7 @@ from sessiond.limits import (
     SAME_TIME_SECONDS,
 )
 from sessiond.model.ids import is_session_id
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.columns import Columns, columns_of, restore
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from sessiond.catalog.rows import Known
-from sessiond.errors import InvalidParams, SessionExists, SessionNotFound, StorageError
+from sessiond.errors import InvalidParams, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import has_file, is_taken
@@ -25,18 +25,20 @@ from sessiond.journal.trash.restoring import Restoring
 from sessiond.journal.trash.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
-from sessiond.service.files.agents.in_place import AgentFiles
-from sessiond.service.files.agents.opencode.paths import Paths
 from sessiond.service.files.catalog_records import CatalogRecords
+from sessiond.service.files.checking.repairing import bring_over, write_repaired
+from sessiond.service.files.checking.verifying import VerifyScope
 from sessiond.service.files.headers import require_header
+from sessiond.service.files.in_place import AgentFiles
 from sessiond.service.files.kept_index import KeptIndexes
-from sessiond.service.files.repairing import Repair, bring_over, write_repaired
-from sessiond.service.files.roots import Roots
-from sessiond.service.files.verifying import VerifyScope
+from sessiond.service.files.roots.roots import Roots
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.sources.agents.opencode.paths import Paths
+from sessiond.service.store.checks import Repair
+from sessiond.service.store.refusals import exists_again, lies_inside, still_there
 from sessiond.session.draft import read_only
 
-__all__ = ["SessionFiles", "exists_again", "lies_inside", "still_there"]
+__all__ = ["SessionFiles"]
 
 
 class SessionFiles:
@@ -82,6 +84,10 @@ class SessionFiles:
         found = self.find_all(session_id)
         return found[0] if found else None
 
+    def has(self, session_id: str) -> bool:
+        """Return whether a file of this id is recorded, listed or not. Raises StorageError."""
+        return self.find(session_id) is not None
+
     def find_all(self, session_id: str) -> list[Path]:
         """Return every file of this id, beginning with the session's own. Raises StorageError."""
         self.require_folder()
@@ -116,11 +122,6 @@ class SessionFiles:
             session_id=session_id,
             available=self._layout.session_ids(self._files)[:AVAILABLE_IDS_MAX],
         )
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the sessions that are neither drafts nor archived."""
-        return self._layout.sessions
 
     def now(self) -> float:
         """Return the disk's clock, on which `written_at` is based."""
@@ -373,23 +374,3 @@ class SessionFiles:
 
     def _trash_name(self, path: Path, session_id: str) -> str:
         return self._layout.trash_name(path, session_id, self._environment.file_stamp())
-
-
-def lies_inside() -> InvalidParams:
-    """Return the refusal to forget a session whose file is the profile's own."""
-    text = "only a session outside the profile can be forgotten; call session/delete for this one"
-    return InvalidParams(text, path="session_id")
-
-
-def exists_again(session_id: str) -> SessionExists:
-    """Return the refusal to restore a session whose id belongs to a session outside the trash."""
-    text = "a session of this id exists: delete that session before you restore this one"
-    return SessionExists(text, session_id=session_id)
-
-
-def still_there(session_id: str) -> SessionExists:
-    """Return the refusal to purge a session that is not deleted."""
-    return SessionExists(
-        "only a session in the trash can be purged; call session/delete first",
-        session_id=session_id,
-    )

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams, SessionExists, StorageError
+from sessiond.errors import SessionExists, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryJournal
@@ -25,18 +24,7 @@ from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 
-__all__ = ["Promotion", "require_forward"]
-
-_ORDER: Final = ("never", "on_assistant", "immediate")
-
-
-def require_forward(now: Persist, wanted: Persist) -> None:
-    """Raise InvalidParams for a level that lies behind the current one."""
-    if _ORDER.index(wanted) < _ORDER.index(now):
-        raise InvalidParams(
-            f"persist goes from never to on_assistant to immediate, and here it is {now}",
-            path="persist",
-        )
+__all__ = ["Promotion"]
 
 
 class Promotion(Struct, frozen=True):

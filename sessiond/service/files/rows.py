@@ -13,13 +13,14 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.entries import Header
-from sessiond.service.files.agents.in_place import AgentFile, AgentFiles
-from sessiond.service.files.agents.opencode.places import stored_place
 from sessiond.service.files.assembly import Assembly
-from sessiond.service.files.catalog_records import CatalogRecords, snapshot, unseen
+from sessiond.service.files.catalog_records import CatalogRecords, unseen
 from sessiond.service.files.crash_recovery import judge_tail
-from sessiond.service.files.indexer import Indexer
-from sessiond.service.files.roots import Roots
+from sessiond.service.files.in_place import AgentFile, AgentFiles
+from sessiond.service.files.roots.roots import Roots
+from sessiond.service.log.indexer import Indexer
+from sessiond.service.sources.agents.opencode.places import stored_place
+from sessiond.service.store.listed import snapshot
 
 __all__ = ["NothingSaid", "Rows"]
 

@@ -10,24 +10,24 @@ from sessiond.errors import SessionCorrupt, SessiondError, StorageError
 from sessiond.journal.disk.files import FileStat
 from sessiond.limits import DRAFT_SECONDS
 from sessiond.service.files.catalog_records import fingerprint_of
-from sessiond.service.files.root_places import DamagedNote, read_note
-from sessiond.service.files.store import Store
+from sessiond.service.files.roots.places import DamagedNote, read_note
+from sessiond.service.files.store import FileStore
 
 __all__ = ["remove_half_made", "remove_stray_indexes", "settle_drafts", "settle_notes"]
 
 
-def remove_half_made(store: Store) -> None:
+def remove_half_made(store: FileStore) -> None:
     """Remove the files that an earlier daemon was making when it ended.
 
     A purge would not find such a file: it has the words of a session, but not the name.
     """
     with suppress(StorageError):
-        for path in store.layout.half_made(store.files):
+        for path in store.profile.layout.half_made(store.profile.files):
             with suppress(OSError):
-                store.files.unlink(path)
+                store.profile.files.unlink(path)
 
 
-def settle_notes(store: Store) -> None:
+def settle_notes(store: FileStore) -> None:
     """Record where drafts for roots came to, and remove the notes of drafts that are drafts no more.
 
     A daemon that was killed right after the move of a draft has recorded the new path nowhere else,
@@ -35,48 +35,54 @@ def settle_notes(store: Store) -> None:
     """
     left: list[str] = []
     with suppress(OSError):
-        names = set(store.files.listdir(store.layout.pending))
-        for draft_id, _ in store.layout.draft_notes(names):
-            if store.layout.pending_path(draft_id).name not in names:
+        names = set(store.profile.files.listdir(store.profile.layout.pending))
+        for draft_id, _ in store.profile.layout.draft_notes(names):
+            if store.profile.layout.pending_path(draft_id).name not in names:
                 with suppress(SessiondError, OSError):
                     _record_place(store, draft_id)
                     left.append(draft_id)
-    store.remove_notes(left)
+    store.opener.remove_notes(left)
 
 
-def _record_place(store: Store, draft_id: str) -> None:
+def _record_place(store: FileStore, draft_id: str) -> None:
     """Record the path of a draft's note if the file there is the draft's and has no other record.
 
     Raises StorageError, OSError: the note is still needed then.
     """
     try:
-        note = read_note(store.files, store.layout.note_path(draft_id))
+        note = read_note(store.profile.files, store.profile.layout.note_path(draft_id))
         path = None if note is None else Path(note.path)
-        if path is None or not store.files.exists(path) or store.rows.header_id(path) != draft_id:
+        if (
+            path is None
+            or not store.profile.files.exists(path)
+            or store.profile.rows.header_id(path) != draft_id
+        ):
             return
     except (DamagedNote, SessionCorrupt):
         return
-    if store.session_files.find(draft_id) is None:
-        known = store.records.known(draft_id)
+    if store.profile.session_files.find(draft_id) is None:
+        known = store.profile.records.known(draft_id)
         if known is None:
-            store.records.place(draft_id, path)
+            store.profile.records.place(draft_id, path)
         else:
             # The mark names the file by its inode and lines, so the epoch outlives only a move.
-            store.catalog.place(draft_id, str(path), known.mark)
+            store.profile.catalog.place(draft_id, str(path), known.mark)
 
 
-def remove_stray_indexes(store: Store) -> None:
+def remove_stray_indexes(store: FileStore) -> None:
     """Remove the kept indexes of sessions whose files are gone: an index has words of its session."""
     with suppress(SessiondError):
-        indexed = store.layout.indexed_ids(store.files)
+        indexed = store.profile.layout.indexed_ids(store.profile.files)
         # Each search lists the folders, so it is left to the few that one listing does not show.
-        there = set(store.layout.session_ids(store.files)) if indexed else set[str]()
+        there = (
+            set(store.profile.layout.session_ids(store.profile.files)) if indexed else set[str]()
+        )
         for session_id in indexed:
-            if session_id not in there and store.session_files.find(session_id) is None:
-                store.indexes.forget(session_id)
+            if session_id not in there and store.profile.session_files.find(session_id) is None:
+                store.profile.indexes.forget(session_id)
 
 
-def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -> None:
+def settle_drafts(store: FileStore, is_ending: Callable[[], bool] = lambda: False) -> None:
     """Promote drafts that became conversations, and move abandoned ones to the trash.
 
     A draft is abandoned when it has no assistant message and its file was not written to for
@@ -84,8 +90,8 @@ def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -
     the catalog does not know the file as it is now: an unchanged draft still has no answer. Once
     `is_ending`, the rest is left to the next start.
     """
-    oldest = store.files.now() - DRAFT_SECONDS
-    settled = store.catalog.settled_drafts()
+    oldest = store.profile.files.now() - DRAFT_SECONDS
+    settled = store.profile.catalog.settled_drafts()
     for path, found in _drafts(store).items():
         if is_ending():
             return
@@ -95,24 +101,26 @@ def settle_drafts(store: Store, is_ending: Callable[[], bool] = lambda: False) -
                 _settle_draft(store, path, is_forgotten=is_forgotten)
 
 
-def _drafts(store: Store) -> dict[Path, FileStat]:
+def _drafts(store: FileStore) -> dict[Path, FileStat]:
     """Return the files of drafts; none if the folder cannot be read."""
-    folder = store.layout.pending
+    folder = store.profile.layout.pending
     try:
-        found = store.files.stats(folder)
+        found = store.profile.files.stats(folder)
     except OSError:
         return {}
     drafts = {folder / name: stat for name, stat in sorted(found.items())}
-    return {path: stat for path, stat in drafts.items() if store.layout.id_of(path) is not None}
+    return {
+        path: stat for path, stat in drafts.items() if store.profile.layout.id_of(path) is not None
+    }
 
 
-def _settle_draft(store: Store, path: Path, *, is_forgotten: bool) -> None:
-    session_id = store.layout.id_of(path)
+def _settle_draft(store: FileStore, path: Path, *, is_forgotten: bool) -> None:
+    session_id = store.profile.layout.id_of(path)
     assert session_id is not None, "it is the file of a draft"
     # An opening promotes a draft that became a conversation.
     opened = store.open(session_id)
     try:
         if opened.pending and is_forgotten:
-            store.session_files.discard_draft(opened)
+            store.profile.session_files.discard_draft(opened)
     finally:
         opened.journal.close()

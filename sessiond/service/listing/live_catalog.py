@@ -13,7 +13,7 @@ and every connection that watches the catalog is told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import TypeVar
 
 import anyio
@@ -35,16 +35,14 @@ from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
 from sessiond.service.external.folder_notices import FolderNotices
-from sessiond.service.files.catalog_records import Snapshot, snapshot
-from sessiond.service.files.roots import Root, is_in
-from sessiond.service.files.store import Store
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
-from sessiond.service.listing.folder_scanner import FolderScanner
 from sessiond.service.listing.pages import Pages, Selection
-from sessiond.service.listing.running import RunningPrograms
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener, Progress
+from sessiond.service.store.listed import Snapshot, snapshot
+from sessiond.service.store.roots import ShownAt
+from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["LiveCatalog", "RosterStatistics"]
 
@@ -70,7 +68,7 @@ class LiveCatalog:
 
     def __init__(
         self,
-        store: Store,
+        store: SessionStore,
         environment: Environment,
         *,
         actors: Callable[[], Iterable[SessionActor]],
@@ -83,16 +81,11 @@ class LiveCatalog:
         """
         self.feed = Feed()
         self.revision = unix_ms(environment.now()) or 0
+        self._store = store
         self._catalog: Catalog = store.catalog
-        self._records = store.records
-        self._require_folder = store.session_files.require_folder
         self._environment = environment
         self._actors = actors
-        self._roots = store.roots
-        # The roots that scans list. They change in the same turn as what hides open sessions.
-        self._scanned_roots = store.roots.current
-        self._notices = notices
-        self._scanner = FolderScanner(store, environment.monotonic, has_open, notices)
+        self._scanner = store.scanner(has_open, notices)
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
@@ -103,7 +96,6 @@ class LiveCatalog:
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
         self._pages = Pages()
-        self._running = RunningPrograms(store.files, store.roots, environment.monotonic)
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
@@ -147,7 +139,7 @@ class LiveCatalog:
     async def _changed_or_polled(self) -> None:
         """Wait for a change; in folders of roots whose changes no system tells, for a while only."""
         while not self._wake.is_set():
-            is_polled = len(self.feed) and self._scanner.root_folders.must_be_polled
+            is_polled = len(self.feed) and self._scanner.must_be_polled
             with anyio.move_on_after(ROOT_POLL_SECONDS if is_polled else None):
                 await self._wake.wait()
             if is_polled:
@@ -161,23 +153,25 @@ class LiveCatalog:
     def watch(self, listener: Listener) -> None:
         """Tell a connection of changes from now on."""
         self.feed.add(listener)
-        if self._scanner.root_folders.must_be_polled:
+        if self._scanner.must_be_polled:
             self._wake.set()
 
-    async def roots_changed(self, before: Sequence[Root]) -> None:
+    async def roots_changed(self, shown: ShownAt) -> None:
         """Record that there are other roots now: open sessions may come into lists, or leave them."""
         # A store that is under way may still list a session that is hidden here.
         async with self._turn:
             for actor in self._actors():
                 opened = actor.opened
-                if opened.elsewhere and opened.path is not None:
-                    if self._roots.holds(opened.path):
-                        opened.hidden = False
+                if not opened.elsewhere or opened.path is None:
+                    continue
+                is_shown = shown(opened.path)
+                if is_shown is not None:
+                    opened.hidden = not is_shown
+                    if is_shown:
                         self.touch(actor)
-                    elif is_in(before, opened.path):
-                        opened.hidden = True
+                    else:
                         self._dirty.discard(actor)
-            self._scanned_roots = self._roots.current
+            self._scanner.take_roots()
         self._wake.set()
 
     def scan_now(self) -> None:
@@ -211,14 +205,14 @@ class LiveCatalog:
             if gone or actor in self._dirty:
                 self._dirty.discard(actor)
                 seen = [] if gone else [snapshot(actor.opened)]
-                await self._store(seen, gone, lambda: None)
+                await self._put(seen, gone, lambda: None)
 
     async def forget(self, session_id: str) -> None:
         """Drop all records of a session that no client has open."""
         async with self._turn:
             forgotten = [session_id]
             self._scanner.forget(session_id)
-            await self._store([], forgotten, lambda: self._catalog.forget(forgotten))
+            await self._put([], forgotten, lambda: self._catalog.forget(forgotten))
 
     # -- questions ---------------------------------------------------------------------
 
@@ -232,7 +226,7 @@ class LiveCatalog:
             unreadable = self._scanner.unreadable(drafts=query.drafts, archived=query.archived)
             return structs.replace(
                 found,
-                sessions=self._running.marked(found.sessions),
+                sessions=self._store.with_activity(found.sessions),
                 unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
             )
 
@@ -243,7 +237,7 @@ class LiveCatalog:
         looked = False
 
         def answer() -> tuple[T] | None:
-            self._require_folder()
+            self._store.require_there()
             if not looked and self._scanner.is_due():
                 return None
             found = question(self._catalog)
@@ -270,12 +264,12 @@ class LiveCatalog:
             dirty, self._dirty = self._dirty, set()
             try:
                 seen = [snapshot(actor.opened) for actor in dirty if actor.is_open]
-                return await self._store(seen, [], then)
+                return await self._put(seen, [], then)
             except BaseException:
                 self._dirty |= dirty
                 raise
 
-    async def _store(
+    async def _put(
         self,
         seen: list[Snapshot],
         gone: list[str],
@@ -289,7 +283,7 @@ class LiveCatalog:
             created = {one.info.id for one in seen if one.opened.created}
 
         def work() -> T:
-            rows = [self._records.row(one) for one in seen]
+            rows = [self._store.row(one) for one in seen]
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
                 self._scanner.meet(rows)
@@ -305,9 +299,7 @@ class LiveCatalog:
         async with self._scanning:
             changes = Changes(self._words)
             rebuilt = False
-            roots = self._scanned_roots
-            if roots:
-                self._notices.begin()
+            self._scanner.prepare()
 
             def work() -> None:
                 nonlocal rebuilt
@@ -317,7 +309,6 @@ class LiveCatalog:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
                 self._scanner.run(
-                    roots,
                     lambda before, rows, gone: changes.add(before, rows, gone, known),
                     self._report,
                 )
@@ -342,11 +333,11 @@ class LiveCatalog:
             hidden = [actor.opened for actor in actors if actor.opened.hidden]
             seen = [snapshot(actor.opened) for actor in actors if not actor.opened.hidden]
             new = {one.info.id for one in seen if one.opened.created and not self.complete.is_set()}
-            await self._store(seen, [], lambda: self._note_all(hidden), created=new)
+            await self._put(seen, [], lambda: self._note_all(hidden), created=new)
 
     def _note_all(self, hidden: Iterable[OpenSession]) -> None:
         for opened in hidden:
-            self._records.note(opened)
+            self._store.note(opened)
 
     def _raise_revision(self, changes: Changes) -> None:
         if changes.any:

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
 from sessiond.limits import KEPT_PAGE_BYTES_MAX, KEPT_PAGES_MAX
-from sessiond.service.listing.folder_scanner import Unreadable
+from sessiond.service.store.listed import Unreadable
 
 __all__ = ["Pages", "Selection"]
 

@@ -7,15 +7,16 @@ ROOT_TEXT_CHARS_MAX. The profile's own sessions have as much room as they need.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.fulltext import TextIndex
+from sessiond.catalog.rows import Known
 from sessiond.errors import StorageError
 from sessiond.limits import ROOT_TEXT_CHARS_MAX
-from sessiond.service.files.roots import Roots
-from sessiond.service.files.store import Store
+from sessiond.service.store.listed import Whereabouts
 
 __all__ = ["IndexedTexts", "Room", "RootRooms", "indexed_texts"]
 
@@ -37,7 +38,7 @@ class Room(Struct):
 
 
 class Place(Struct, frozen=True):
-    """The place of a session's file: whether another agent writes it, and its root with the root's room."""
+    """The place of a session: whether another agent writes its file, and its root with the root's room."""
 
     is_agents: bool
     root: str | None
@@ -47,26 +48,25 @@ class Place(Struct, frozen=True):
 class RootRooms:
     """The rooms of all roots during one search."""
 
-    def __init__(self, roots: Roots) -> None:
-        self._roots = roots
+    def __init__(self, whereabouts: Callable[[Known], Whereabouts]) -> None:
+        self._whereabouts = whereabouts
         self._rooms: dict[str, Room] = {}
         # Thousands of files lie in a few folders, and only the folder counts.
         self._places: dict[str, Place] = {}
 
-    def at(self, path: str) -> Place:
-        """Return the place of a file."""
-        folder = os.path.dirname(path)  # noqa: PTH120 - a search asks for every session
+    def at(self, known: Known) -> Place:
+        """Return the place of a session."""
+        folder = os.path.dirname(known.path)  # noqa: PTH120 - a search asks for every session
         place = self._places.get(folder)
         if place is None:
-            place = self._places[folder] = self._place(Path(path))
+            place = self._places[folder] = self._place(self._whereabouts(known))
         return place
 
-    def _place(self, path: Path) -> Place:
-        root = self._roots.at(path)
-        if root is None:
-            return Place(self._roots.agent_at(path), None, None)
-        room = self._rooms.setdefault(root.path, Room(ROOT_TEXT_CHARS_MAX))
-        return Place(self._roots.agent_at(path), root.path, room)
+    def _place(self, there: Whereabouts) -> Place:
+        room = None
+        if there.root is not None:
+            room = self._rooms.setdefault(there.root, Room(ROOT_TEXT_CHARS_MAX))
+        return Place(there.is_agents, there.root, room)
 
 
 class IndexedTexts(Struct):
@@ -76,23 +76,24 @@ class IndexedTexts(Struct):
     is_full: bool = False
 
 
-def indexed_texts(store: Store) -> Mapping[str, IndexedTexts]:
+def indexed_texts(
+    texts: TextIndex, catalog: Catalog, rooms: RootRooms
+) -> Mapping[str, IndexedTexts]:
     """Return what the search index has of each root, by the root's path. Blocking."""
     try:
-        indexed = store.texts.amounts()
-        known = store.catalog.all() if indexed else []
+        indexed = texts.amounts()
+        known = catalog.all() if indexed else []
     except StorageError:
         # Roots can be seen and removed while the index cannot be read; a search says why.
         return {}
     found: dict[str, IndexedTexts] = {}
-    rooms = RootRooms(store.roots)
     for one in known:
-        mark, root = indexed.get(one.session_id), rooms.at(one.path).root
+        mark, root = indexed.get(one.session_id), rooms.at(one).root
         if mark is None or root is None:
             continue
-        texts = found.setdefault(root, IndexedTexts())
+        amount = found.setdefault(root, IndexedTexts())
         if mark.left_out:
-            texts.is_full = True
+            amount.is_full = True
         else:
-            texts.chars += mark.chars
+            amount.chars += mark.chars
     return found

@@ -2,6 +2,7 @@
 
 open_session.py  index, lines, dialect, metadata
 line_indexer.py  stored lines into the index
+indexer.py       the first line of a file and the lines behind into a new index
 log_reader.py    lines without blocking the loop
 annotations.py   what is known about an entry, added up
 chunks.py        lines that are read at once

@@ -8,11 +8,11 @@ With no session to evict, the caller is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
 
 import anyio
 
 from sessiond.errors import Overloaded
-from sessiond.journal.disk.files import Files
 from sessiond.limits import (
     DEFAULT_BOUNDS,
     RETRY_AFTER_MS,
@@ -23,7 +23,19 @@ from sessiond.limits import (
 )
 from sessiond.service.actor.actor import SessionActor
 
-__all__ = ["EvictionPolicy"]
+__all__ = ["Descriptors", "EvictionPolicy"]
+
+
+class Descriptors(Protocol):
+    """The descriptors of the daemon's process."""
+
+    def descriptors_max(self) -> int:
+        """Return how many the process may have."""
+        ...
+
+    def descriptors_used(self) -> int:
+        """Return how many the process has. Raises OSError."""
+        ...
 
 
 class EvictionPolicy:
@@ -33,14 +45,14 @@ class EvictionPolicy:
         self,
         actors: Mapping[str, SessionActor],
         leaving: Mapping[str, anyio.Event],
-        files: Files,
+        descriptors: Descriptors,
         monotonic: Callable[[], float],
         dismiss: Callable[[SessionActor], None],
     ) -> None:
         self.bounds: Bounds = DEFAULT_BOUNDS
         self._actors = actors
         self._leaving = leaving
-        self._files = files
+        self._descriptors = descriptors
         self._monotonic = monotonic
         self._dismiss = dismiss
 
@@ -81,7 +93,7 @@ class EvictionPolicy:
             raise Overloaded(
                 "the daemon may not open more files, and all open sessions are in use:"
                 " raise its limit (ulimit -n)",
-                limit=self._files.descriptors_max(),
+                limit=self._descriptors.descriptors_max(),
                 retry_after_ms=RETRY_AFTER_MS,
             )
         return [*self._leaving.values()]
@@ -93,13 +105,13 @@ class EvictionPolicy:
 
     def _missing(self, wanted: int) -> int:
         """Return how many descriptors are missing for `wanted` more, and for the reserve."""
-        limit, bounds = self._files.descriptors_max(), self.bounds
+        limit, bounds = self._descriptors.descriptors_max(), self.bounds
         all_of_it = bounds.open_sessions * SESSION_DESCRIPTORS + bounds.connections_at_most
         if limit >= all_of_it + SPARE_DESCRIPTORS * SPARE_DESCRIPTORS_PART:
             # The usual case: the limit is high enough to need no count.
             return 0
         opening = sum(not actor.is_open for actor in self._actors.values())
-        used = self._files.descriptors_used() + opening * SESSION_DESCRIPTORS
+        used = self._descriptors.descriptors_used() + opening * SESSION_DESCRIPTORS
         return used + wanted + min(SPARE_DESCRIPTORS, limit // SPARE_DESCRIPTORS_PART) - limit
 
     def _let_go(self, count: int, among: Collection[SessionActor]) -> list[SessionActor]:

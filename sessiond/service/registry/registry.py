@@ -36,13 +36,13 @@ from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.environment import Environment
 from sessiond.service.external.watcher import Watcher
-from sessiond.service.files.store import Store
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.progress import LatestProgress
 from sessiond.service.registry.creation_times import CreationTimes
-from sessiond.service.registry.eviction import EvictionPolicy
+from sessiond.service.registry.eviction import Descriptors, EvictionPolicy
+from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["SessionRegistry"]
 
@@ -59,7 +59,8 @@ class SessionRegistry:
 
     def __init__(  # noqa: PLR0913 - what one daemon has
         self,
-        store: Store,
+        store: SessionStore,
+        descriptors: Descriptors,
         environment: Environment,
         tasks: TaskGroup,
         live_catalog: LiveCatalog,
@@ -81,7 +82,7 @@ class SessionRegistry:
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
         self._leaving: dict[str, anyio.Event] = {}
         self.eviction = EvictionPolicy(
-            self.by_id, self._leaving, store.files, environment.monotonic, self._dismiss
+            self.by_id, self._leaving, descriptors, environment.monotonic, self._dismiss
         )
         self.chunk = Chunk()
         self._last_client: object = None
@@ -138,9 +139,7 @@ class SessionRegistry:
         header = msgspec.structs.replace(header, timestamp=time)
 
         def make() -> OpenSession:
-            if root is None:
-                return self._store.create(header, persist)
-            return self._store.create_in_root(header, persist, root)
+            return self._store.create(header, persist, root)
 
         return self.begin(
             header.id,

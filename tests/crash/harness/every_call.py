@@ -20,7 +20,7 @@ from msgspec import Struct
 from sessiond.errors import SessiondError
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.crash_recovery import open_unchanged
-from sessiond.service.files.indexer import Indexer
+from sessiond.service.log.indexer import Indexer
 from sessiond.testing.daemon import Daemon, Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault

@@ -1,0 +1,6 @@
+"""Checks of one file: what is wrong with it, and what a repair leaves.
+
+verifying.py  what is wrong with a file
+lint.py       what is odd about lines that parse
+repairing.py  a file without its bad lines
+"""

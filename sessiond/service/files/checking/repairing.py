@@ -1,0 +1,161 @@
+"""Repair of a session file: a new file without the bad lines, and the old file in the trash.
+
+Law: the new file has every line that parses, byte for byte, in order. At each moment, and after a
+crash at any moment, the session's name has the old file or the new one, whole. Only files that no
+other program writes are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from sessiond.errors import SessionCorrupt
+from sessiond.journal.disk.descriptor import close_quietly, write_all
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.profile.making import write_unfinished
+from sessiond.journal.scanning import chunks_of
+from sessiond.limits import PROBLEMS_MAX
+from sessiond.service.files.checking.verifying import WHOLE, FileSurvey, VerifyScope, survey
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.checks import Repair
+
+__all__ = ["bring_over", "plan_in_memory", "plan_repair", "write_repaired"]
+
+
+class Repaired(Struct, frozen=True):
+    """A plan that was carried out, and how many bytes of the old file the plan covers.
+
+    `unfinished` is the new file, which does not have the session's name yet; None if the plan has a
+    reason not to write a file.
+    """
+
+    plan: Repair
+    size: int
+    unfinished: Path | None
+
+
+def plan_repair(
+    files: Files, path: Path, look: VerifyScope = WHOLE, *, dry_run: bool = True
+) -> Repair:
+    """Return what a repair would do, without a change. Raises SessionCorrupt, StorageError."""
+    with telling("read", path):
+        fd = open_regular(files, path)
+        try:
+            total = check_regular(files, fd) if look.size is None else look.size
+            found = _survey(files, path, fd, look.upto(total))
+        finally:
+            files.close(fd)
+    return _plan(found, path, dry_run=dry_run)
+
+
+def plan_in_memory(opened: OpenSession, *, dry_run: bool) -> Repair:
+    """Return the plan for a session without a file: there is nothing to repair."""
+    return Repair(
+        dry_run=dry_run,
+        repaired=False,
+        problems=[],
+        problem_count=0,
+        kept=opened.journal.line_count,
+        dropped=0,
+        dropped_lines=[],
+        reason="the session is in memory only: there is no file to repair",
+    )
+
+
+def write_repaired(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> Repaired:
+    """Write the kept lines to a new file, durably, if the plan has no reason not to.
+
+    Raises SessionCorrupt for a file that may not be made anew, StorageError.
+    """
+    with telling("repair", path):
+        found = _survey(files, path, fd, look)
+        plan = _plan(found, path, dry_run=False)
+        unfinished = None
+        if plan.reason is None:
+            out, unfinished = write_unfinished(files, path.parent, _kept(files, fd, found))
+            close_quietly(files, out)
+    return Repaired(plan, found.size, unfinished)
+
+
+def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
+    """Append the old file's bytes from `start` on, durably; return where they end.
+
+    Foreign writers may append to the old file until the new file has its name. Raises OSError.
+    """
+    end = files.fstat(fd).st_size
+    if end <= start:
+        return start
+    out = files.open_append(young)
+    try:
+        for chunk in chunks_of(files, fd, start, end):
+            write_all(files, out, chunk)
+        files.fdatasync(out)
+    finally:
+        files.close(out)
+    return end
+
+
+def _survey(files: Files, path: Path, fd: int, look: VerifyScope) -> FileSurvey:
+    try:
+        return survey(files, path, fd, look)
+    except SessionCorrupt as corrupt:
+        # Without the header the other lines have no meaning.
+        raise SessionCorrupt(
+            f"{corrupt.message}. It cannot be repaired: put a good copy in its place, write a"
+            " header line by hand, or session/delete it",
+            path=str(path),
+            line=1,
+            repairable=False,
+        ) from corrupt
+
+
+def _plan(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
+    session = found.indexer.session
+    reason = None
+    if not found.damaged:
+        reason = "every line is whole: there is nothing to leave out"
+    elif not found.is_native:
+        reason = (
+            f"a file of {found.indexer.dialect.name} is that program's too, so it is never made"
+            " anew; what does not parse is skipped and keeps nobody from writing"
+        )
+        if not dry_run:
+            line = found.first_damage
+            message = f"{path.name}, line {line}: {reason}"
+            raise SessionCorrupt(message, path=str(path), line=line, repairable=False)
+    dropped = [] if reason is not None else _dropped(found)
+    return Repair(
+        dry_run=dry_run,
+        repaired=False,
+        problems=session.problems,
+        problem_count=session.problem_count,
+        kept=found.lines - len(dropped),
+        dropped=len(dropped),
+        dropped_lines=[seq + 1 for seq in dropped[:PROBLEMS_MAX]],
+        reason=reason,
+    )
+
+
+def _dropped(found: FileSurvey) -> list[int]:
+    """Return the lines that are left out, half a last line among them."""
+    lines = found.lines
+    if found.half is not None:
+        return [seq for seq in found.bad if seq < found.half] + list(range(found.half, lines))
+    torn = bool(found.tail) and not found.tail_is_whole
+    return found.bad + ([lines - 1] if torn else [])
+
+
+def _kept(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
+    """Yield the bytes of the lines that stay."""
+    at = 0
+    for seq in _dropped(found):
+        yield from chunks_of(files, fd, at, found.ends[seq])
+        at = found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
+    yield from chunks_of(files, fd, at, found.size)
+    if found.tail and found.tail_is_whole and at < found.size:
+        yield b"\n"

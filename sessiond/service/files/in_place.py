@@ -1,0 +1,335 @@
+"""Sessions of other agents where they lie: recognised by their first lines, and only ever read.
+
+Law: nothing here opens a file for writing, locks one, or makes one beside it. The header of such a
+session is made of its first lines and of the file's name, and stays as it is while the file grows.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
+
+from sessiond.dialects import sniff
+from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
+from sessiond.dialects.agents.opencode import AGENT as OPENCODE
+from sessiond.dialects.agents.reading import Origin, Reading
+from sessiond.dialects.agents.view import AgentDialect
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.journal.disk.failures import storage_error, telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.mirror import Mirror
+from sessiond.journal.source import LineSource
+from sessiond.journal.splitter import long_line
+from sessiond.journal.store import Replaced
+from sessiond.limits import AGENT_LIST_BYTES_MAX, LINE_BYTES_MAX
+from sessiond.model.entries import Header
+from sessiond.model.formats import AgentFormatName
+from sessiond.model.times import rfc3339
+from sessiond.service.files.checking.verifying import verified
+from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.session_info import Lineage
+from sessiond.service.ports import Progress
+from sessiond.service.sources.agents.neighbours import ThreadNames, beside, spans_before
+from sessiond.service.sources.agents.opencode.places import stored_place
+from sessiond.service.sources.agents.opencode.rows import StoredSession
+from sessiond.service.sources.agents.opencode.source import StoreSource, first_line_of, title_of
+from sessiond.service.sources.agents.opencode.store import Chosen
+from sessiond.service.sources.agents.source import BASE_IS_MISSING
+from sessiond.service.sources.agents.sources import (
+    open_beginning,
+    open_fork,
+    open_sample,
+    open_source,
+)
+from sessiond.service.store.checks import Verification
+
+__all__ = ["AgentFile", "AgentFiles"]
+
+
+class AgentFile(Struct, frozen=True):
+    """A file of another agent: the agent's name, the first line, and the header of its session.
+
+    `stored` is the session where it lies in a store of several.
+    """
+
+    path: Path
+    name: AgentFormatName
+    first: bytes
+    header: Header
+    stored: Chosen | None = None
+
+    @property
+    def dialect(self) -> AgentDialect:
+        """Dialect of the session."""
+        return AgentDialect(self.name)
+
+
+class AgentFiles:
+    """Files of other agents. Blocking, for worker threads."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        """`folder` is where the entries of open sessions are kept while they are open."""
+        self._files = files
+        self._folder = folder
+        self._names = ThreadNames(files)
+
+    def renamed(self, folders: Iterable[Path]) -> dict[str, str]:
+        """Return the new names of sessions of Codex that have their rollouts in these folders."""
+        return self._names.changes(folders)
+
+    def recognise(self, path: Path) -> AgentFile | None:
+        """Return the file as another agent's; None for any other file. Raises StorageError."""
+        stored = self._stored(path)
+        if stored is not None:
+            return stored
+        lines: list[bytes] = []
+        with _telling("read", path):
+            source = open_beginning(self._files, path, lambda: len(lines) >= LINES_TRIED)
+            try:
+                while more := source.more():
+                    lines += more
+            finally:
+                source.close()
+        del lines[LINES_TRIED:]
+        first = next((line for line in lines if line.strip()), b"")
+        if not first or sniff(first) is not None:
+            return None
+        agent = agent_of_lines(lines)
+        if agent is None:
+            return None
+        return AgentFile(path, agent.name, first, self._header(path, agent, lines))
+
+    def _stored(self, path: Path) -> AgentFile | None:
+        """Return the session of a store that has this place; None for any other path."""
+        place = stored_place(path)
+        if place is None:
+            return None
+        with _telling("read", path):
+            store = place.open(self._files)
+            if store is None:
+                return None
+            contents = store.contents(place.session_id)
+            if contents is None:
+                raise FileNotFoundError(errno.ENOENT, "the store has no such session")
+        session = contents.session
+        header = Header(
+            id=session.id,
+            timestamp=rfc3339(session.time_created),
+            cwd=session.directory,
+            agent=OPENCODE,
+            title=title_of(session),
+            lineage=_lineage_of(session),
+        )
+        stored = Chosen(store, session)
+        return AgentFile(path, OPENCODE, first_line_of(session), header, stored)
+
+    def _source(self, found: AgentFile) -> LineSource:
+        """Return the lines of a session's own file. Raises OSError, StorageError."""
+        if found.stored is not None:
+            return StoreSource(found.stored, found.path, self._files)
+        return open_source(self._files, found.path)
+
+    def _sample(self, found: AgentFile, has_enough: Callable[[], bool]) -> tuple[LineSource, bool]:
+        """Return the lines that a list reads, and whether they are only a part. Raises OSError."""
+        if found.stored is not None:
+            source = StoreSource(found.stored, found.path, self._files, is_sample=True)
+            return source, source.is_part
+        return open_sample(self._files, found.path, found.name, has_enough)
+
+    def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
+        reading = agent.reading()
+        for line in lines:
+            with suppress(BadLine):
+                reading.take(line)
+            if reading.origin.is_told:
+                # Later lines may state another folder, and the header stays as it is.
+                break
+        origin, near = reading.origin, beside(path, (), self._files)
+        return Header(
+            id=_session_id(path, agent, origin),
+            timestamp=origin.created_at,
+            cwd=near.cwd or origin.cwd,
+            agent=agent.name,
+            title=near.title or self._names.of(path, origin.session_id),
+            lineage=_lineage(path, origin),
+        )
+
+    def open(
+        self, found: AgentFile, session_id: str, progress: Progress | None = None
+    ) -> tuple[Mirror, Indexer]:
+        """Return the log of a file, and its index. Raises StorageError.
+
+        `progress` is told of the bytes of the file.
+        """
+        with _telling("open", found.path):
+            source = self._source(found)
+        indexer = Indexer(found.path, session_id=session_id)
+        source, is_whole = self._whole(found, source)
+        log = self._index(found, source, self._folder, indexer, progress)
+        _report_gaps(indexer, log.held_bytes, is_whole=is_whole)
+        return log, indexer
+
+    def summary(self, found: AgentFile, session_id: str) -> tuple[Mirror, Indexer, bool]:
+        """Return what a list needs of a file, and whether that is only a part of a large file.
+
+        Raises StorageError.
+        """
+        indexer = Indexer(found.path, session_id=session_id)
+
+        def has_enough() -> bool:
+            return indexer.session.first_message is not None
+
+        with _telling("open", found.path):
+            source, is_part = self._sample(found, has_enough)
+        try:
+            before = spans_before(found.path, found.first, self._files)
+        except BaseException:
+            source.close()
+            raise
+        is_part = is_part or sum(span.end for span in before or ()) > AGENT_LIST_BYTES_MAX
+        # The first words of a fork stand in the first rollout.
+        source = open_fork(
+            self._files,
+            source,
+            (before or ())[:1] if is_part else before or (),
+            has_enough if is_part else None,
+        )
+        log = self._index(found, source, None, indexer)
+        _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
+        return log, indexer, is_part
+
+    def lines(self, found: AgentFile) -> Iterator[tuple[int, bytes]]:
+        """Yield the entries of a file as native lines, each with its seq. Raises StorageError."""
+        with _telling("read", found.path):
+            source, _ = self._whole(found, self._source(found))
+            try:
+                yield from _entries(source, found)
+            finally:
+                source.close()
+
+    def verify(self, found: AgentFile) -> Verification:
+        """Return the problems of a file, all of its lines read. Raises StorageError."""
+        indexer = Indexer(found.path)
+        indexer.begin_as(found.dialect, found.header)
+        with _telling("read", found.path):
+            source, is_whole = self._whole(found, self._source(found))
+            try:
+                for seq, line in _entries(source, found):
+                    indexer.visit(seq, line)
+                _report_gaps(indexer, source.held_bytes, is_whole=is_whole)
+                return verified(indexer, lines=indexer.session.seq + 1, size=source.read_bytes)
+            finally:
+                source.close()
+
+    def _whole(self, found: AgentFile, own: LineSource) -> tuple[LineSource, bool]:
+        """Return the lines of a session that may begin in other files, and whether these are there."""
+        before = spans_before(found.path, found.first, self._files)
+        return open_fork(self._files, own, before or ()), before is not None
+
+    def _index(
+        self,
+        found: AgentFile,
+        source: LineSource,
+        folder: Path | None,
+        indexer: Indexer,
+        progress: Progress | None = None,
+    ) -> Mirror:
+        """Return the log of a source, which the log owns, and index all of its lines."""
+
+        def visit(first: int, lines: list[bytes]) -> None:
+            indexer.visit_lines(first, lines)
+            if progress is not None:
+                read = source.read_bytes
+                progress.report(read, read + source.behind_bytes, "bytes")
+
+        # A title beside the file may change, and the first line of a log never does.
+        header = NATIVE.encode_header(structs.replace(found.header, title=None))
+        translate = _Translation(AGENTS[found.name].reading())
+        try:
+            with telling("open", found.path):
+                log = Mirror(self._files, source, header=header, translate=translate, folder=folder)
+        except BaseException:
+            source.close()
+            raise
+        try:
+            indexer.begin_as(found.dialect, found.header)
+            with _telling("read", found.path):
+                log.index(visit)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+
+def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:
+    """Yield the entries of a source as native lines. Raises OSError, Replaced."""
+    translate, seqs = _Translation(AGENTS[found.name].reading()), count(1)
+    while lines := source.more():
+        # The lines come first: at their end, a number that was taken would be lost.
+        for line, seq in zip(map(translate, lines), seqs, strict=False):
+            yield seq, line
+
+
+@contextmanager
+def _telling(doing: str, path: Path) -> Generator[None]:
+    """Turn an OSError of the block, or the notice of another file, into a StorageError."""
+    try:
+        with telling(doing, path):
+            yield
+    except Replaced as replaced:
+        error = OSError(errno.ESTALE, "its program has just written it anew: ask again")
+        raise storage_error(error, doing, path) from replaced
+
+
+def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
+    """Report a missing beginning, and half a line at the end."""
+    if not is_whole:
+        indexer.session.report(1, "orphan", BASE_IS_MISSING)
+    if held_bytes:
+        detail = f"{held_bytes} bytes of half a line at the end"
+        indexer.session.report(indexer.session.seq + 2, "torn_tail", detail)
+
+
+class _Translation:
+    """The lines of a file as native lines."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._take = reading.take
+
+    def __call__(self, line: bytes) -> bytes:
+        """Return the native line of the next line; a line that is no object stays as it is."""
+        try:
+            made = NATIVE.encode(self._take(line))
+        except BadLine:
+            return line
+        return made if len(made) <= LINE_BYTES_MAX else long_line(line, b"", len(line))
+
+
+def _session_id(path: Path, agent: Agent, origin: Origin) -> str:
+    return (None if agent.named_by_file else origin.session_id) or path.name.partition(".")[0]
+
+
+def _lineage(path: Path, origin: Origin) -> Raw | UnsetType:
+    # Gemini CLI names the parent only by the folder of a subagent's file.
+    parent_id = origin.parent_id or (path.parent.name if origin.is_subagent else None)
+    return _encoded_lineage(parent_id, is_subagent=origin.is_subagent)
+
+
+def _lineage_of(session: StoredSession) -> Raw | UnsetType:
+    forked = session.columns.get("fork_session_id")
+    parent_id = session.parent_id or (forked if isinstance(forked, str) else None)
+    return _encoded_lineage(parent_id, is_subagent=session.parent_id is not None)
+
+
+def _encoded_lineage(parent_id: str | None, *, is_subagent: bool) -> Raw | UnsetType:
+    if not parent_id:
+        return UNSET
+    lineage = Lineage(parent_id=parent_id, subagent=is_subagent)
+    return Raw(msgspec.json.encode(lineage))

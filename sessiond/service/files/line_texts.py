@@ -1,0 +1,121 @@
+"""The texts of stored lines, for the search index. Blocking.
+
+Rule 1: a session's own lines are read up to the recorded line.
+
+Rule 2: the file of another agent is read up to AGENT_TEXT_CHARS_MAX. The catalog may have seen only a
+part of such a file, so the size of the file says whether the index is behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sessiond.catalog.fulltext import Indexed, Text
+from sessiond.catalog.rows import Known
+from sessiond.dialects import recognise
+from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
+from sessiond.dialects.words import header_words
+from sessiond.journal.disk.files import Files
+from sessiond.journal.scanning import lines_from
+from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
+from sessiond.service.files.catalog_records import fits_line
+from sessiond.service.files.profile import Profile
+from sessiond.service.store.listed import TextsChanged
+
+__all__ = ["LineTexts"]
+
+
+class LineTexts:
+    """The texts of one profile's files, and of files in roots."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._files = profile.files
+        self._agents = profile.agents
+        self._roots = profile.roots
+
+    def behind(self, known: Known, indexed: Indexed | None) -> Iterator[tuple[Indexed, list[Text]]]:
+        """Yield the texts of a session's lines behind `indexed`, in batches.
+
+        Raises TextsChanged, StorageError.
+        """
+        if self._roots.agent_at(Path(known.path)):
+            return self._read_in_place(known, indexed)
+        return _read(self._files, known, indexed)
+
+    def _read_in_place(
+        self, known: Known, indexed: Indexed | None
+    ) -> Iterator[tuple[Indexed, list[Text]]]:
+        """Yield the texts of the lines of another agent's file behind `indexed`, in batches."""
+        found = self._agents.recognise(Path(known.path))
+        if found is None:
+            raise TextsChanged
+        behind = -1 if indexed is None else indexed.seq
+        texts: list[Text] = []
+        chars = total = seq = 0
+        for seq, line in self._agents.lines(found):
+            text = _text(found.dialect, seq, line)
+            if text is None:
+                continue
+            total += len(text.text)
+            if total > AGENT_TEXT_CHARS_MAX:
+                break
+            if seq > behind:
+                texts.append(text)
+                chars += len(text.text)
+            if chars > SEARCH_BATCH_CHARS:
+                # Only the last batch says that the file was read to its end.
+                yield Indexed(known.mark.epoch, seq, 0), texts
+                texts, chars = [], 0
+        yield Indexed(known.mark.epoch, max(seq, behind), known.end), texts
+
+
+def _read(
+    files: Files, known: Known, indexed: Indexed | None
+) -> Iterator[tuple[Indexed, list[Text]]]:
+    """Yield the texts of the lines behind `indexed`, in batches, up to the recorded line."""
+    mark, path = known.mark, Path(known.path)
+    dialect, first, upgrade = _header(files, path)
+    texts: list[Text] = []
+    chars = 0
+    behind = -1 if indexed is None else indexed.seq
+    # The lines of an older version depend on the lines before them.
+    seq, begin = (0, 0) if indexed is None or upgrade is not None else (behind + 1, indexed.end)
+    for stored, end in lines_from(files, path, begin):
+        line = stored
+        if upgrade is not None:
+            line = upgrade.take(stored) if seq else upgrade.header
+        text = first if seq == 0 else _text(dialect, seq, line)
+        if text is not None and seq > behind:
+            texts.append(text)
+            chars += len(text.text)
+        if seq == mark.seen_seq:
+            if not fits_line(mark, line):
+                break
+            yield Indexed(mark.epoch, seq, end), texts
+            return
+        if chars > SEARCH_BATCH_CHARS:
+            yield Indexed(mark.epoch, seq, end), texts
+            texts, chars = [], 0
+        seq += 1
+    raise TextsChanged
+
+
+def _header(files: Files, path: Path) -> tuple[Dialect, Text, Upgrade | None]:
+    for line, _ in lines_from(files, path, 0):
+        try:
+            dialect, header = recognise(line)
+        except BadHeader:
+            break
+        return dialect, Text(0, None, header_words(header)), dialect.upgrade(line)
+    raise TextsChanged
+
+
+def _text(dialect: Dialect, seq: int, line: bytes) -> Text | None:
+    words = dialect.words(line)
+    if not words:
+        return None
+    try:
+        return Text(seq, dialect.row(line).id, words)
+    except BadLine:
+        return None

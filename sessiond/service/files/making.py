@@ -1,0 +1,172 @@
+"""Making of session files: new ones, copies, drafts, and sessions that leave the memory. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.errors import InvalidParams, SessionExists, TooLarge
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.journal import Journal
+from sessiond.journal.memory import MemoryBudget, MemoryJournal
+from sessiond.journal.profile.making import make_file
+from sessiond.limits import LINE_BYTES_MAX
+from sessiond.model.entries import Header
+from sessiond.service.files.opening import SessionOpener
+from sessiond.service.files.profile import Profile
+from sessiond.service.files.promotion import Promotion
+from sessiond.service.files.roots.places import header_line, note_of, place_in_root
+from sessiond.service.log.line_indexer import LineIndexer
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import Persist
+from sessiond.session.index import Session
+
+__all__ = ["SessionMaker"]
+
+
+class SessionMaker:
+    """The maker of one profile's sessions."""
+
+    def __init__(self, profile: Profile, opener: SessionOpener) -> None:
+        self.memory = MemoryBudget()
+        """Bytes that the sessions without files share."""
+        self._opener = opener
+        self._roots = profile.roots
+        self._layout = profile.layout
+        self._files = profile.files
+        self._environment = profile.environment
+        self._records = profile.records
+        self._places = profile.session_files
+
+    def create(self, header: Header, persist: Persist, root: str | None = None) -> OpenSession:
+        """Return a new session, native or in the dialect of a root.
+
+        Raises InvalidParams, SessionExists, StorageError.
+        """
+        if root is None:
+            return self._create(header, persist)
+        return self._create_in_root(header, persist, root)
+
+    def _create(self, header: Header, persist: Persist) -> OpenSession:
+        session_id = header.id
+        line = NATIVE.encode_header(header)
+        self.require_free(session_id)
+        if persist == "never":
+            return self._new(header, MemoryJournal(line, self.memory), persist, None)
+        place = self._layout.session_path(session_id, self._environment.file_stamp())
+        pending = persist == "on_assistant"
+        path = self._layout.pending_path(session_id) if pending else place
+        journal = Journal.create(self._files, path, line, locks=self._layout.locks)
+        opened = self._new(header, journal, persist, place if pending else None)
+        self._records.note(opened)
+        return opened
+
+    def _create_in_root(self, header: Header, persist: Persist, path: str) -> OpenSession:
+        root = self._roots.require(path)
+        if root.is_agents:
+            text = f"the root has the files of {root.kind}, which are only read: leave root out"
+            raise InvalidParams(text, path="root")
+        line = header_line(root, header)
+        self.require_free(header.id)
+        homes = self._environment.homes()
+        place = place_in_root(self._layout, self._files, root, header, homes)
+        target = place.path
+        if persist == "on_assistant" and place.appears != "created":
+            target = self._layout.pending_path(header.id)
+            note = self._layout.note_path(header.id)
+            # A note of an earlier draft that was deleted would send this one elsewhere.
+            with suppress(OSError):
+                self._files.unlink(note)
+            self.write_new(note, [note_of(place)])
+        self.write_new(target, [line + b"\n"])
+        try:
+            opened = self._opener.open_file(target, header.id)
+        except BaseException:
+            self._places.take_back(target)
+            raise
+        opened.created = True
+        return opened
+
+    def _new(
+        self,
+        header: Header,
+        journal: Journal | MemoryJournal,
+        persist: Persist,
+        place: Path | None,
+    ) -> OpenSession:
+        session = Session(NATIVE.rules)
+        return OpenSession(
+            header.id,
+            session,
+            journal,
+            NATIVE,
+            header,
+            LineIndexer(session, NATIVE, {header.id}),
+            epoch=self._environment.new_epoch(),
+            persist=persist,
+            place=place,
+            created_at=str(header.timestamp),
+            created=True,
+        )
+
+    def adopt(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> Path:
+        """Put the lines of a copy into the sessions folder as one file; return its path.
+
+        Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
+        """
+        path = self._layout.session_path(session_id, self._environment.file_stamp())
+        pieces = (b"\n".join([*_short_enough(lines), b""]) for lines in chunks)
+        self.write_new(path, pieces)
+        return path
+
+    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+        """Put the lines of a copy into the sessions folder as one file, and open the session.
+
+        Raises SessionExists, StorageError; no file was made then.
+        """
+        self.require_free(session_id)
+        path = self.adopt(session_id, chunks)
+        try:
+            opened = self._opener.open_file(path, session_id)
+        except BaseException:
+            # A refused copy leaves no file, so that a retry does not make a second one.
+            self._places.take_back(path)
+            raise
+        opened.created = True
+        return opened
+
+    def require_free(self, session_id: str) -> None:
+        """Raise SessionExists for an id that a file has, StorageError."""
+        if self._places.find(session_id) is not None:
+            raise SessionExists("a session of this id exists", session_id=session_id)
+
+    def promote(
+        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+    ) -> None:
+        """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
+
+        Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
+        """
+        stamp = self._environment.file_stamp()
+        promotion = Promotion(self._layout, self._files, self._records, stamp, late)
+        promotion.promote(opened, wanted, lines)
+
+    def write_new(self, path: Path, pieces: Iterable[bytes]) -> None:
+        """Write a new file of these bytes, private and durable. Raises StorageError (EEXIST)."""
+        with telling("create", path):
+            fd, lock = make_file(self._files, path, pieces, self._layout.locks)
+        lock.release()
+        # A close that fails still closes the descriptor, and the bytes are synced.
+        with suppress(OSError):
+            self._files.close(fd)
+
+
+def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines. Raises TooLarge for a line that no reader would take."""
+    longest = max(map(len, lines), default=0)
+    if longest > LINE_BYTES_MAX:
+        text = "a line of the copy would exceed the limit of a line; nothing was copied"
+        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
+    return lines

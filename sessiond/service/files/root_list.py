@@ -1,0 +1,203 @@
+"""The roots, for people: what is on this machine, what is a root, add and remove.
+
+Law: a list looks at names and sizes when it is called, and opens no session. A root that is removed
+leaves catalog and search; its files stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import CancelScope, to_thread
+
+from sessiond.errors import InvalidParams, SessiondError
+from sessiond.journal.disk.failures import printable
+from sessiond.journal.disk.files import FileStat
+from sessiond.model.formats import ROOT_KINDS
+from sessiond.service.files.profile import Profile
+from sessiond.service.files.roots.roots import OWN, Root, is_in
+from sessiond.service.listing.root_rooms import IndexedTexts, RootRooms, indexed_texts
+from sessiond.service.store.roots import RootInfo, ShownAt
+
+__all__ = ["FolderRoots"]
+
+_FILES_TRIED: Final = 20
+
+
+class FolderRoots:
+    """The roots of one profile, one change at a time."""
+
+    def __init__(self, profile: Profile, on_change: Callable[[ShownAt], Awaitable[None]]) -> None:
+        self._profile = profile
+        self._roots = profile.roots
+        self._on_change = on_change
+        self._turn = anyio.Lock()
+
+    async def look(self) -> list[RootInfo]:
+        """Return the roots, and the folders of known programs that are none."""
+        return await to_thread.run_sync(self._look)
+
+    async def add(self, path: str, kind: str | None) -> list[RootInfo]:
+        """Add a folder; return what `look` returns. Raises InvalidParams, StorageError."""
+        return await self._change(lambda: self._add(path, kind))
+
+    async def remove(self, path: str) -> list[RootInfo]:
+        """Remove a root; return what `look` returns. Raises InvalidParams, StorageError."""
+        return await self._change(lambda: self._remove(path))
+
+    async def configure(self, folders: Mapping[str, Sequence[str]]) -> None:
+        """Take over the roots of another configuration, by kind."""
+        await self._change(lambda: self._roots.configure(folders))
+
+    async def _change(self, change: Callable[[], object]) -> list[RootInfo]:
+        """Change the roots in a worker thread, to the end even if the caller is cancelled."""
+        async with self._turn:
+            before = self._roots.current
+
+            def shown(path: Path) -> bool | None:
+                return self._roots.holds(path) or (False if is_in(before, path) else None)
+
+            with CancelScope(shield=True):
+                await to_thread.run_sync(change)
+                await self._on_change(shown)
+        return await self.look()
+
+    # -- changes -----------------------------------------------------------------------
+
+    def _add(self, path: str, kind: str | None) -> None:
+        real = os.path.realpath(path)
+        if printable(real) != real:
+            raise InvalidParams("the path is not UTF-8: rename the folder", path="path")
+        if self._roots.is_own(real):
+            raise InvalidParams(OWN, path="path")
+        if kind is not None and kind not in ROOT_KINDS:
+            text = f"no kind of this name is known; the kinds are {', '.join(ROOT_KINDS)}"
+            raise InvalidParams(text, path="kind")
+        found = self._roots.find(real)
+        if found is not None:
+            if kind not in {None, found.kind}:
+                text = f"the folder is a root of kind {found.kind} already: remove that root first"
+                raise InvalidParams(text, path="kind")
+            return
+        try:
+            self._profile.paths.listdir(Path(real))
+        except OSError as error:
+            text = f"the folder cannot be listed: {error.strerror}"
+            raise InvalidParams(text, path="path") from error
+        self._roots.add(Root(real, kind or self._kind_of(real)))
+
+    def _kind_of(self, path: str) -> str:
+        """Return the dialect of a folder's files: by the folder, else by the newest file that tells."""
+        for kind, home in self._homes():
+            if home == path:
+                return kind
+        found = [each for kind in ROOT_KINDS for each in self._files_in(Root(path, kind))]
+        files = sorted({(one.st_mtime_ns, str(file)) for file, one in found})
+        for _, file in files[: -_FILES_TRIED - 1 : -1]:
+            with suppress(SessiondError):
+                return self._profile.rows.kind(Path(file))
+        raise InvalidParams(
+            f"no file in the folder tells its program: name it with kind ({', '.join(ROOT_KINDS)})",
+            path="kind",
+        )
+
+    def _remove(self, path: str) -> None:
+        root = self._roots.find(path)
+        if root is None:
+            text = "the folder is no root: catalog/roots lists the roots"
+            raise InvalidParams(text, path="path")
+        if root.configured:
+            text = (
+                f"the root stands in the configuration: take it out of roots.{root.kind} there,"
+                " then let the daemon read the configuration again (SIGHUP, or a restart)"
+            )
+            raise InvalidParams(text, path="path")
+        self._roots.remove(root)
+
+    # -- the look ------------------------------------------------------------------------
+
+    def _look(self) -> list[RootInfo]:
+        roots = self._roots.current
+        texts = self._indexed()
+        found = [self._info(root, texts.get(root.path), added=True) for root in roots]
+        there = {root.path for root in roots}
+        for kind, home in self._homes():
+            if home not in there:
+                there.add(home)
+                info = self._info(Root(home, kind), None, added=False)
+                found += [info] if info.reason is None else []
+        return found
+
+    def _indexed(self) -> Mapping[str, IndexedTexts]:
+        rooms = RootRooms(lambda known: self._roots.whereabouts(Path(known.path)))
+        return indexed_texts(self._profile.texts, self._profile.catalog, rooms)
+
+    def _homes(self) -> Iterator[tuple[str, str]]:
+        """Yield the folders in which programs keep their files, each with the program's dialect."""
+        for kind, home in self._profile.environment.homes():
+            before, star, behind = home.folder.partition("/*/")
+            names = [""]
+            if star:
+                try:
+                    names = sorted(self._profile.files.listdir(Path(before)))
+                except OSError:
+                    continue
+            for name in names:
+                real = os.path.realpath(f"{before}/{name}/{behind}" if star else home.folder)
+                if self._profile.files.exists(real) and printable(real) == real:
+                    yield kind, real
+
+    def _info(self, root: Root, texts: IndexedTexts | None, *, added: bool) -> RootInfo:
+        count = size = 0
+        has_unread = False
+        reason: str | None = None
+        try:
+            for _, found in self._files_in(root, is_root=added):
+                count += 1
+                size += found.st_size
+            databases = (
+                self._profile.paths.database_bytes(Path(root.path)) if root.has_databases else 0
+            )
+            size += databases
+            has_unread = databases > 0 and not added
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        return RootInfo(
+            path=printable(root.path),
+            kind=root.kind,
+            sessions=None if has_unread else count,
+            bytes=size,
+            added=added,
+            configured=root.configured,
+            reason=reason,
+            indexed_chars=0 if texts is None else texts.chars,
+            index_full=texts is not None and texts.is_full,
+        )
+
+    def _files_in(
+        self, root: Root, *parts: str, is_root: bool = True
+    ) -> Iterator[tuple[Path, FileStat]]:
+        """Yield the session files of a root by their names, from the folder to which `parts` lead.
+
+        Databases are opened in a root alone. Raises OSError for the folder itself; a folder below that
+        cannot be read has no files.
+        """
+        folder = Path(root.path, *parts)
+        looks = self._profile.paths if is_root else self._profile.files
+        for name, found in looks.stats(folder).items():
+            inner = (*parts, name)
+            if not stat.S_ISDIR(found.st_mode):
+                if root.has_session(inner):
+                    yield folder / name, found
+            elif root.leads_to(inner) and not self._is_own(folder / name):
+                with suppress(OSError):
+                    yield from self._files_in(root, *inner, is_root=is_root)
+
+    def _is_own(self, folder: Path) -> bool:
+        return self._roots.is_own(os.path.realpath(folder))

@@ -1,0 +1,228 @@
+"""Roots: folders with session files of any program, listed beside the profile's own.
+
+Rule 1: a root is named by its path without symbolic links, so two spellings are one root.
+
+Rule 2: the files of a root are those in its folder and in the folders directly below: programs that
+make a folder for each project go no deeper. Other agents keep their files deeper; for these the
+agent's places say which folders and which names count.
+
+Rule 3: roots come from the configuration, and from `roots.json` in the profile, which holds those
+that a client added. A damaged `roots.json` is reported and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.dialects.agents.places import agent_places
+from sessiond.errors import InvalidParams, StorageError
+from sessiond.journal.disk.descriptor import close_quietly
+from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.making import write_unfinished
+from sessiond.service.store.listed import Whereabouts
+
+__all__ = ["OWN", "Root", "Roots", "is_in", "is_session_name"]
+
+_VERSION: Final = 1
+_SUFFIX: Final = ".jsonl"
+
+OWN: Final = "the folder is part of the profile, whose sessions are listed anyway"
+
+
+class Root(Struct, frozen=True):
+    """A folder of session files; `kind` is the dialect, or the agent, that makes files there."""
+
+    path: str
+    kind: str
+    configured: bool = False
+
+    @property
+    def is_agents(self) -> bool:
+        """True if the files are an agent's, which are only read."""
+        return agent_places(self.kind) is not None
+
+    @property
+    def has_databases(self) -> bool:
+        """True if sessions may be rows of databases."""
+        places = agent_places(self.kind)
+        return places is not None and places.has_databases
+
+    def leads_to(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a folder below may have session files; `parts` lead there from the root."""
+        if parts[-1].startswith("."):
+            return False
+        places = agent_places(self.kind)
+        return len(parts) == 1 if places is None else places.is_folder(parts)
+
+    def has_session(self, parts: tuple[str, ...]) -> bool:
+        """Return whether a file below may be a session, by its name; `parts` as in `leads_to`."""
+        places = agent_places(self.kind)
+        return is_session_name(parts[-1]) if places is None else places.is_session(parts)
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file lies in this root, in a folder that the root leads to."""
+        if not path.is_relative_to(self.path):
+            return False
+        folders = path.relative_to(self.path).parts[:-1]
+        return all(self.leads_to(folders[: at + 1]) for at in range(len(folders)))
+
+
+class _Added(Struct, frozen=True):
+    path: str
+    kind: str
+
+
+class _File(Struct, frozen=True):
+    version: int
+    roots: list[_Added]
+
+
+class Roots:
+    """The roots of one profile. Changes are made by one thread at a time; any thread may read."""
+
+    def __init__(self, layout: Layout, files: Files, report_trouble: Callable[[str], None]) -> None:
+        self.current: tuple[Root, ...] = ()
+        """The roots; a change puts another tuple in its place."""
+        self.linked: frozenset[Path] = frozenset()
+        """Folders that count to a root because a symbolic link in the root leads there."""
+        self._path = layout.roots
+        self._unfinished = layout.pending
+        self._own = os.path.realpath(layout.root)
+        self._files = files
+        self._report_trouble = report_trouble
+        self._configured: tuple[Root, ...] = ()
+        self._added: tuple[Root, ...] = ()
+        self._is_loaded = False
+        try:
+            self._load()
+        except StorageError as error:
+            report_trouble(f"{error}; the roots in it are not listed")
+        self._put_together()
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a file is one of a root's files, by its path without links."""
+        return path.parent in self.linked or is_in(self.current, path)
+
+    def agent_at(self, path: Path) -> bool:
+        """Return whether a file lies in a root whose files another agent writes."""
+        return any(root.is_agents and root.holds(path) for root in self.current)
+
+    def whereabouts(self, path: Path) -> Whereabouts:
+        """Return whether another agent writes a file, and the first root in which the file lies."""
+        root = next((root for root in self.current if root.holds(path)), None)
+        return Whereabouts(self.agent_at(path), None if root is None else root.path)
+
+    def find(self, path: str) -> Root | None:
+        """Return the root at this path, in any spelling; None if there is no such root."""
+        if "\0" in path:
+            return None
+        real = os.path.realpath(path)
+        return next((root for root in self.current if root.path == real), None)
+
+    def require(self, path: str) -> Root:
+        """Return the root at this path. Raises InvalidParams."""
+        root = self.find(path)
+        if root is None:
+            there = ", ".join(one.path for one in self.current) or "none"
+            text = f"the folder is no root: catalog/roots adds it; the roots are: {there}"
+            raise InvalidParams(printable(text), path="root")
+        return root
+
+    def configure(self, folders: Mapping[str, Sequence[str]]) -> bool:
+        """Set the roots of the configuration, by kind; return whether the roots changed."""
+        before, found = self.current, list[Root]()
+        for kind, named in folders.items():
+            for folder in named:
+                root = Root(os.path.realpath(Path(folder).expanduser()), kind, configured=True)
+                if self.is_own(root.path):
+                    self._report_trouble(f"the root {root.path} is ignored: {OWN}")
+                else:
+                    found.append(root)
+        self._configured = tuple(found)
+        self._put_together()
+        return self.current != before
+
+    def is_own(self, path: str) -> bool:
+        """Return whether a path without links lies in the profile itself."""
+        return path == self._own or path.startswith(f"{self._own}/")
+
+    def add(self, root: Root) -> None:
+        """Add a root, durably. Raises StorageError; the roots are as they were then."""
+        self._load()
+        self._store([*self._added, root])
+
+    def remove(self, root: Root) -> None:
+        """Remove a root that was added, durably. Raises StorageError."""
+        self._load()
+        self._store(one for one in self._added if one.path != root.path)
+
+    def _put_together(self) -> None:
+        roots: dict[str, Root] = {}
+        for root in (*self._configured, *self._added):
+            roots.setdefault(root.path, root)
+        self.current = tuple(roots.values())
+
+    def _load(self) -> None:
+        """Read the file, unless that was done. Raises StorageError."""
+        if not self._is_loaded:
+            self._added = self._read()
+            self._is_loaded = True
+
+    def _read(self) -> tuple[Root, ...]:
+        path = self._path
+        with telling("read", path):
+            if not self._files.exists(path):
+                return ()
+            fd = self._files.open_read(path)
+            try:
+                data = self._files.pread(fd, self._files.fstat(fd).st_size, 0)
+            finally:
+                close_quietly(self._files, fd)
+        try:
+            found = msgspec.json.decode(data, type=_File)
+        except msgspec.DecodeError as error:
+            raise _damaged(path, str(error)) from error
+        if found.version != _VERSION:
+            raise _damaged(path, f"version {found.version} is not known")
+        return tuple(Root(one.path, one.kind) for one in found.roots)
+
+    def _store(self, roots: Iterable[Root]) -> None:
+        added = tuple(roots)
+        text = msgspec.json.encode(_File(_VERSION, [_Added(one.path, one.kind) for one in added]))
+        with telling("write", self._path):
+            # In a folder where a start removes what an earlier daemon was making.
+            fd, unfinished = write_unfinished(self._files, self._unfinished, [text, b"\n"])
+            close_quietly(self._files, fd)
+            try:
+                self._files.rename(unfinished, self._path)
+            except OSError:
+                with suppress(OSError):
+                    self._files.unlink(unfinished)
+                raise
+            self._added = added
+            self._put_together()
+            self._files.fsync_folder(self._path.parent)
+
+
+def is_in(roots: Sequence[Root], path: Path) -> bool:
+    """Return whether a file lies in one of these roots, or in a folder that a root leads to."""
+    return any(root.holds(path) for root in roots)
+
+
+def is_session_name(name: str) -> bool:
+    """Return whether a file of this name may be a session of a dialect."""
+    return name.endswith(_SUFFIX) and not name.startswith(".")
+
+
+def _damaged(path: Path, why: str) -> StorageError:
+    text = f"{printable(path)} is damaged ({why}): mend it, or move it away to begin without roots"
+    return StorageError(text, errno="EINVAL", path=printable(path), retryable=False)

@@ -1,0 +1,553 @@
+"""Folder scanner: compares a profile's folders with the catalog, to find foreign changes.
+
+Rule 1: a file is read only when its inode, size or time differs from its row.
+
+Rule 2: names are read whenever a folder has changed (`mtime_cache`), the state of every file at
+most once per SCAN_SECONDS.
+
+Rule 3: an open session's row is its actor's task; here only its file's name counts.
+
+Rule 4: of several files with one session id the first in the layout's order is the session; the
+other files are listed as unreadable. A file of a root never gets an id that another file has.
+
+Rule 5: what was listed because of a root leaves the catalog with the root (`root_folders` says how
+roots are looked at). One scan works with one set of roots. Roots that change meanwhile are the next
+scan's.
+
+Blocking, for worker threads, one scan at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.files import FileStat
+from sessiond.journal.disk.settled import is_settled
+from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
+from sessiond.model.ids import is_session_id
+from sessiond.service.external.folder_notices import FolderNotices
+from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.profile import Profile
+from sessiond.service.files.roots.roots import Root, is_session_name
+from sessiond.service.files.rows import NothingSaid
+from sessiond.service.files.scanning.file_index import FileIndex
+from sessiond.service.files.scanning.mtime_cache import MtimeCache
+from sessiond.service.files.scanning.root_folders import Look, RootFolders
+from sessiond.service.store.listed import Report, Tell, Unreadable
+
+__all__ = ["FolderScanner"]
+
+Read = tuple[Stored, Mark | None]
+
+
+class _IsLinked(Exception):
+    """End of the reading of a link to a file that is listed where the file lies."""
+
+
+class _IsRecorded(Exception):
+    """End of the reading of a file whose session has a record, or another file."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+
+class FolderScanner:
+    """The state of the folders when they were looked at last."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        is_open: Callable[[str], bool],
+        notices: FolderNotices,
+    ) -> None:
+        self._profile = profile
+        self._roots = profile.roots
+        # The roots that scans list. They change in the same turn as what hides open sessions.
+        self._wanted_roots = profile.roots.current
+        self._notices = notices
+        self._layout = profile.layout
+        self._files = profile.files
+        self._paths = profile.paths
+        self._monotonic = profile.environment.monotonic
+        self._is_open = is_open
+        self._catalog = profile.catalog
+        self._generation = -1
+        self._running = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._claims = FileIndex(self._layout)
+        self.root_folders = RootFolders(self._paths, self._roots, self._notices, self._monotonic)
+        self._listed_roots: tuple[Root, ...] | None = None
+        """The roots of the last scan; None while the catalog was not asked."""
+        self._known_at: dict[str, str] = {}
+        self._doubtful: set[str] = set()
+        # The state of files that are no sessions, with the time that a change of permissions sets.
+        self._refused: dict[str, tuple[int, ...]] = {}
+        # Files that were listed because of a root that is no root any more.
+        self._left: dict[str, str] = {}
+        self._seen: dict[str, Fingerprint] = {}
+        # Files of roots whose ids the reading of the files will tell.
+        self._arrived: dict[str, FileStat] = {}
+        self._unreadable: dict[str, str] = {}
+        self._folders = MtimeCache(self._files)
+        self._next_full = float("-inf")
+        self._expected: set[str] = set()
+        # Sessions whose agents gave them names in other files, until they are read.
+        self._renamed: set[str] = set()
+        # Files outside the profile that were opened by their paths.
+        self._elsewhere: dict[str, str] = {}
+
+    # -- is there anything to do -----------------------------------------------------
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether rows were lost, or never existed, since the last scan."""
+        return self._catalog.file.generation != self._generation
+
+    @property
+    def has_other_roots(self) -> bool:
+        """Return whether roots were added or removed since the last scan."""
+        return self._listed_roots is not self._roots.current
+
+    @property
+    def must_be_polled(self) -> bool:
+        """Return whether the system does not tell the changes of a root's folders."""
+        return self.root_folders.must_be_polled
+
+    def take_roots(self) -> None:
+        """Let the next scan list the roots that there are now."""
+        self._wanted_roots = self._roots.current
+
+    def prepare(self) -> None:
+        """Make ready for notices about the folders of roots. Called on the loop."""
+        if self._wanted_roots:
+            self._notices.begin()
+
+    def expect(self, session_id: str) -> None:
+        """Record a change of this session's file: the next scan looks at it too."""
+        self._expected.add(session_id)
+
+    def is_due(self) -> bool:
+        """Return whether a list has to wait for a scan.
+
+        Costs a few calls for folders of any size.
+        """
+        self._catalog.file.look()
+        return (
+            self._running
+            or self.is_behind
+            or bool(self._expected)
+            or self._monotonic() >= self._next_full
+            or any(self._folders.has_changed(folder) for folder in self._claims.folders)
+            or self.root_folders.has_changed()
+        )
+
+    def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
+        """Return the files that are no sessions, of the folders that a list shows."""
+        folders = {self._layout.sessions: archived is not True}
+        folders |= {self._layout.archive: archived is not False, self._layout.pending: drafts}
+        found = sorted(self.root_folders.troubles.items()) + sorted(dict(self._unreadable).items())
+        return [
+            Unreadable(printable(path), printable(reason))
+            for path, reason in found
+            if folders.get(Path(path).parent, True)
+        ]
+
+    def meet(self, rows: Iterable[Stored]) -> None:
+        """Take note of rows that were stored: their files may lie outside all folders."""
+        for row in rows:
+            if row.path is not None and self._is_elsewhere(row.path):
+                self._elsewhere[row.path] = row.session_id
+
+    def forget(self, session_id: str) -> None:
+        """Forget a file outside all folders that is in no list any more."""
+        for path, found in list(self._elsewhere.items()):
+            if found == session_id:
+                self._elsewhere.pop(path, None)
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Return whether a file lies outside the profile and all roots."""
+        there = Path(path)
+        return not (
+            there.parent in self._claims.folders
+            or there.parent in self.root_folders.folders
+            or self._roots.holds(there)
+            or path in self._left
+        )
+
+    # -- the scan ----------------------------------------------------------------------
+
+    def run(self, tell: Tell, report: Report) -> None:
+        """Look, and store the changes. `tell` gets each transaction. Raises StorageError."""
+        roots = self._wanted_roots
+        self._running = True
+        expected, self._expected = self._expected, set()
+        try:
+            with telling("look through", self._layout.root):
+                self._run(roots, expected, tell, report)
+        except BaseException:
+            # Half a scan is void: the next one begins with the catalog's state.
+            expected |= self._expected
+            self._forget()
+            self._expected = expected
+            raise
+        finally:
+            self._running = False
+
+    def _run(self, roots: tuple[Root, ...], expected: set[str], tell: Tell, report: Report) -> None:
+        self._catalog.file.look()
+        generation = self._catalog.file.generation
+        if generation != self._generation:
+            self._forget()
+        known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
+        touched = self._look(roots, expected, known)
+        self._settle(touched, tell, report)
+        self._settle_roots(roots)
+        self._generation = generation
+
+    def _look(
+        self, roots: tuple[Root, ...], expected: set[str], known: dict[str, Known] | None
+    ) -> list[str]:
+        """Return the sessions whose files changed, in the order of their ids."""
+        full = self._monotonic() >= self._next_full
+        touched: dict[str, None] = dict.fromkeys(expected)
+        if known is not None:
+            listed = [row for row in known.values() if row.listed]
+            self._seen = {row.path: row.fingerprint for row in listed}
+            self._known_at = {row.path: row.session_id for row in listed}
+            # An older version may have recorded one file as two sessions.
+            often = Counter(row.path for row in listed)
+            self._doubtful = {path for path, count in often.items() if count > 1}
+        touched |= dict.fromkeys(self._look_left(roots))
+        for folder in self._claims.folders:
+            if full or self._folders.has_changed(folder):
+                touched |= dict.fromkeys(self._take_in(self._look_into(folder, full=full)))
+        for look in self.root_folders.look(roots, full=full):
+            touched |= dict.fromkeys(self._take_in(look))
+        for path, session_id in self._known_at.items():
+            if self._is_elsewhere(path):
+                self._elsewhere[path] = session_id
+        self._known_at = {}
+        if full:
+            touched |= dict.fromkeys(self._look_for_names(roots))
+            touched |= dict.fromkeys(self._look_elsewhere())
+            self._next_full = self._monotonic() + SCAN_SECONDS
+        return sorted(touched | dict.fromkeys(self._missing(known or {})))
+
+    def _missing(self, known: dict[str, Known]) -> Iterable[str]:
+        """Yield the sessions whose files disappeared or moved while no daemon looked."""
+        for row in known.values():
+            if self._claims.of(row.session_id)[0] != row.path and row.path not in self._elsewhere:
+                yield row.session_id
+
+    def _look_left(self, roots: tuple[Root, ...]) -> Iterable[str]:
+        """Yield the sessions that are listed because of a root that is no root any more."""
+        if self._listed_roots is not roots:
+            for path in self._catalog.roots() - {root.path for root in roots}:
+                for row in self._catalog.below(path):
+                    self._left[row.path] = row.session_id
+                    yield row.session_id
+
+    def _settle_roots(self, roots: tuple[Root, ...]) -> None:
+        """Record the roots whose sessions are listed; erase what left with a root."""
+        if self._listed_roots is not roots:
+            left = list(self._left.values())
+            self._catalog.set_roots({root.path for root in roots}, left)
+            if left:
+                self._profile.texts.forget(left)
+            self._listed_roots = roots
+            self._left = {}
+
+    def _look_into(self, folder: Path, *, full: bool) -> Look:
+        look = self._folders.look(folder)
+        found: dict[str, FileStat | None] = {}
+        try:
+            with telling("list", folder):
+                if full:
+                    found |= self._files.stats(folder)
+                else:
+                    found = dict.fromkeys(self._files.listdir(folder))
+        except StorageError as error:
+            if error.data()["errno"] != "ENOENT":
+                raise
+        self._folders.looked(look)
+        return Look(folder, {name: one for name, one in found.items() if is_session_name(name)})
+
+    def _take_in(self, look: Look) -> Iterable[str]:
+        """Yield the sessions that the files in a folder concern."""
+        folder, found = look.folder, look.found
+        names: Iterable[str] = found
+        if look.asked is not None:
+            names = (self._claims.names(folder) - look.asked) | found.keys()
+        again = {name for name, one in found.items() if self._is_changed(f"{folder}/{name}", one)}
+        yield from self._claims.update(
+            folder, names, lambda path: self._identify(path, found.get(path.name)), again
+        )
+        for path in self._claims.take_gone():
+            for kept in (self._seen, self._unreadable, self._refused):
+                kept.pop(path, None)
+        for name, one in found.items():
+            path = f"{folder}/{name}"
+            session_id = self._claims.id_at(path)
+            if path in self._arrived:
+                continue
+            if session_id is None and one is not None:
+                self._refused[path] = _state(one)
+            elif one is not None and self._seen.get(path) != fingerprint_of(one):
+                yield from () if session_id is None else (session_id,)
+
+    def _is_changed(self, path: str, found: FileStat | None) -> bool:
+        """Return whether a file that was no session has changed since."""
+        refused = self._refused.get(path)
+        return refused is not None and found is not None and refused != _state(found)
+
+    def _identify(self, path: Path, found: FileStat | None) -> str | None:
+        """Return the session id of a file whose name has none; record why if it is no session."""
+        known_id = None if str(path) in self._doubtful else self._known_at.get(str(path))
+        if found is not None and self._seen.get(str(path)) == fingerprint_of(found) and known_id:
+            # Read by an earlier daemon, and not written to since.
+            return known_id
+        self._unreadable.pop(str(path), None)
+        if printable(path) != str(path):
+            # Neither an answer nor the catalog can hold a name that is not UTF-8.
+            self._unreadable[str(path)] = "its name is not UTF-8: rename it"
+            return None
+        if found is not None and path.parent not in self._claims.folders:
+            self._arrived[str(path)] = found
+            return None
+        try:
+            header_id = self._profile.rows.header_id(path)
+        except SessiondError as error:
+            self._unreadable[str(path)] = str(error)
+            return None
+        session_id, _ = self._named(path, header_id)
+        return session_id
+
+    def _named(self, path: Path, header_id: str) -> tuple[str, Known | None]:
+        """Return the session id of a file whose name has none, and the session's record."""
+        if is_session_id(header_id) and self._roots.agent_at(path):
+            # The parts and copies of one session of an agent have its id.
+            return header_id, self._profile.records.known(header_id)
+        other, _ = self._claims.of(header_id)
+        is_deleted = self._profile.session_files.trash.has
+        return self._profile.records.identify(path, header_id, other, is_deleted)
+
+    def _tell_unreadable(self, path: Path, error: SessiondError | OSError) -> None:
+        """Record why a file is no session, unless it may become one."""
+        if not isinstance(error, NothingSaid):
+            self._unreadable[str(path)] = str(error)
+
+    def _is_linked(self, path: Path) -> bool:
+        """Return whether a file of a root is a link to a file that is listed where it lies."""
+        try:
+            if not stat.S_ISLNK(self._paths.lstat(path).st_mode):
+                return False
+        except OSError:
+            return False
+        real = Path(os.path.realpath(path))
+        folders = (self._claims.folders, self.root_folders.folders)
+        return any(real.parent in each for each in folders) or self._roots.holds(real)
+
+    def _look_for_names(self, roots: tuple[Root, ...]) -> Iterable[str]:
+        """Yield the sessions whose agent has given them a name outside their files."""
+        folders = (Path(root.path) for root in roots if root.kind == "codex")
+        names = self._profile.agents.renamed(folders)
+        titles = self._catalog.titles(names).items()
+        self._renamed |= {session_id for session_id, title in titles if title != names[session_id]}
+        # A session that is open gets its new row once it is closed.
+        return set(self._renamed)
+
+    def _look_elsewhere(self) -> Iterable[str]:
+        # `meet` may add files meanwhile.
+        for path, session_id in list(self._elsewhere.items()):
+            try:
+                found = fingerprint_of(self._paths.stat(Path(path)))
+            except OSError:
+                found = None
+            if self._seen.get(path) != found:
+                yield session_id
+
+    # -- one session after the other -----------------------------------------------------
+
+    def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
+        rows: list[Read] = []
+        gone: list[str] = []
+        total = len(self._arrived) + len(touched)
+        for done, row in enumerate(self._readings(touched, gone), 1):
+            if row is not None:
+                rows.append(row)
+            if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
+                self._put(rows, gone, tell)
+                # The generator goes on filling this list of sessions that are gone.
+                rows.clear()
+                gone.clear()
+            if total > SCAN_BATCH_ROWS:
+                report(min(done, total), total)
+        self._put(rows, gone, tell)
+
+    def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
+        """Yield what each file that may have changed was read to; None without a new row."""
+        arrived, self._arrived = self._arrived, {}
+        recorded = set(touched)
+        for path, found in arrived.items():
+            yield self._read_arrived(Path(path), found, recorded)
+        for session_id in sorted(recorded):
+            yield self._settle_one(session_id, gone)
+
+    def _read_arrived(self, path: Path, found: FileStat, recorded: set[str]) -> Read | None:
+        """Return the row of a file of a root, read in one opening.
+
+        A file whose session has a record, or another file, is read as any known session is: its
+        session id is added to `recorded`.
+        """
+
+        def identify(header_id: str) -> str:
+            if self._is_linked(path):
+                raise _IsLinked
+            session_id, known = self._named(path, header_id)
+            self._claims.claim(str(path), session_id)
+            if known is not None or self._claims.of(session_id) != (str(path), []):
+                raise _IsRecorded(session_id)
+            return session_id
+
+        fingerprint = fingerprint_of(found)
+        if not is_settled(fingerprint.mtime_ns, self._files.now()):
+            fingerprint = NOTHING
+        try:
+            row = self._profile.rows.read_new(path, identify, fingerprint)
+        except _IsLinked:
+            self._refused[str(path)] = _state(found)
+            return None
+        except _IsRecorded as found_id:
+            recorded.add(found_id.session_id)
+            return None
+        except (SessiondError, OSError) as error:
+            self._tell_unreadable(path, error)
+            if self._claims.id_at(str(path)) is None:
+                self._refused[str(path)] = _state(found)
+            elif not isinstance(error, (StorageError, OSError)):
+                self._seen[str(path)] = fingerprint_of(found)
+            return None
+        self._seen[str(path)] = fingerprint
+        return row, None
+
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
+        # The actor of a session that was opened meanwhile reports its changes.
+        rows = [read for read in rows if not self._is_open(read[0].session_id)]
+        # So does the actor of a session that was deleted and made again meanwhile.
+        gone = [session_id for session_id in gone if not self._is_there(session_id)]
+        if rows or gone:
+            before, stored = self._catalog.put_read(rows, gone)
+            # Rows that were not stored belong to sessions being opened. The next scan looks at
+            # them again, since an opening may fail.
+            self._expected |= {row.session_id for row, _ in rows} - {
+                row.session_id for row in stored
+            }
+            tell(before, stored, gone)
+
+    def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
+        """Return the new row of a session, if it needs one, and the mark recorded before."""
+        known = self._profile.records.known(session_id)
+        path, others = self._claims.of(session_id)
+        if path is not None and others and self._paths.exists(Path(path)):
+            # A file that is gone moved between the looks at two folders, so there is no duplicate.
+            for other in () if self._roots.agent_at(Path(path)) else others:
+                self._unreadable[other] = f"has the same session id as {Path(path).name}"
+        if path is None and known is not None:
+            path = self._path_elsewhere(known)
+        if path is None:
+            if known is not None and not (self._has_place(known.path) and self._is_own(known)):
+                self._miss(known, gone)
+            return None
+        if self._is_open(session_id):
+            self._unreadable.pop(path, None)
+            return None
+        try:
+            row = self._read(session_id, Path(path), known)
+        except FileNotFoundError:
+            # The file disappeared after the look at its folder, whose time tells the next scan.
+            return None
+        except (SessiondError, OSError) as error:
+            self._tell_unreadable(Path(path), error)
+            if known is not None and known.listed:
+                gone.append(session_id)
+            return None
+        return None if row is None else (row, None if known is None else known.mark)
+
+    def _has_place(self, path: str) -> bool:
+        """Return whether a file is there, and may be listed."""
+        if path in self._left:
+            return False
+        try:
+            return self._paths.exists(path)
+        except OSError:
+            # A root that cannot be read has no sessions; a profile that cannot be read is an error.
+            if self._roots.holds(Path(path)):
+                return False
+            raise
+
+    def _is_own(self, known: Known) -> bool:
+        """Return whether no other session has the file of this one."""
+        return self._claims.id_at(known.path) is None or self._is_open(known.session_id)
+
+    def _miss(self, known: Known, gone: list[str]) -> None:
+        """Handle a missing file; forget one that was missing at the last start too."""
+        if self._is_there(known.session_id):
+            # The file was put in its place after the look at its folder.
+            return
+        self._elsewhere.pop(known.path, None)
+        if known.listed:
+            gone.append(known.session_id)
+        elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
+            # A file outside the profile keeps its id and its epoch until session/forget.
+            self._catalog.forget([known.session_id])
+
+    def _is_there(self, session_id: str) -> bool:
+        """Return whether the session is open, in a file inside the profile."""
+        return self._is_open(session_id) and self._layout.find(self._files, session_id) is not None
+
+    def _path_elsewhere(self, known: Known) -> str | None:
+        if known.path in self._elsewhere and self._paths.exists(known.path):
+            return known.path
+        return None
+
+    def _read(self, session_id: str, path: Path, known: Known | None) -> Stored | None:
+        found = fingerprint_of(self._paths.stat(path))
+        row: Stored | None = None
+        if (
+            known is not None
+            and known.listed
+            and known.fingerprint == found
+            and session_id not in self._renamed
+        ):
+            if known.path != str(path):
+                row = self._profile.rows.moved(known, path, found)
+        else:
+            settled = is_settled(found.mtime_ns, self._files.now())
+            try:
+                row = self._profile.rows.read(
+                    path, session_id, known, found if settled else NOTHING
+                )
+            except StorageError:
+                raise
+            except SessiondError:
+                self._seen[str(path)] = found
+                raise
+            if not settled:
+                found = NOTHING
+        self._seen[str(path)] = found
+        self._renamed.discard(session_id)
+        self._unreadable.pop(str(path), None)
+        return row
+
+
+def _state(found: FileStat) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,74 @@
+"""Rollouts of Codex, which may begin in another rollout, as the entries of a native file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sessiond.dialects.agents.codex import AGENT, CodexReading
+from sessiond.dialects.agents.own_entries import USAGE_RECORD
+from sessiond.dialects.agents.source_line import member
+from sessiond.dialects.lenient_json import lenient, text
+from sessiond.model.entries import Entry, Opaque, SessionInfoEntry
+from sessiond.service.sources.agents.copied import copied
+from sessiond.service.sources.agents.source import BASE_IS_MISSING, AgentLog, Report
+from sessiond.service.sources.agents.writing import Conversation
+
+__all__ = ["codex", "codex_left_out"]
+
+# Lines whose facts are elsewhere in a copy, and events that repeat items for people.
+_USED: Final = frozenset({"session_meta", "turn_context"})
+_REPEATED: Final = frozenset(
+    {
+        *("agent_message", "agent_reasoning", "agent_reasoning_raw_content", "item_completed"),
+        *("item_started", "task_complete", "turn_complete", "context_compacted"),
+        *("task_started", "turn_started", "user_message", "token_count"),
+    }
+)
+
+
+def codex(log: AgentLog, report: Report) -> Conversation:
+    """Return the conversation of a rollout; `report` gets what has no place in it."""
+    if log.beside.before is None:
+        report.add(1, "orphan", BASE_IS_MISSING)
+    reading = CodexReading()
+    talk = copied(_entries(log, reading, report), reading, report, codex_left_out)
+    if log.beside.title:
+        talk.info = SessionInfoEntry(name=log.beside.title)
+    return talk
+
+
+def _entries(
+    log: AgentLog, reading: CodexReading, report: Report
+) -> Iterator[tuple[int, Entry | Opaque]]:
+    """Yield the entries of a rollout and of the rollouts before it.
+
+    The first line says whose session this is, so the lines of other rollouts come behind that line.
+    """
+    own = report.entries(log, reading)
+    yield from (first for first in [next(own, None)] if first is not None)
+    before = AgentLog(log.name, log.beside.before or (), b"")
+    for number, entry in Report().entries(before, reading):
+        # What another file has beside the conversation is not missing in this copy.
+        if not isinstance(entry, Opaque) or entry.type == USAGE_RECORD:
+            yield number, entry
+    yield from own
+
+
+def codex_left_out(record: Opaque) -> str | None:
+    """Return the name of the lines that became records of this type; None for lines of use."""
+    kind, _, detail = record.type.removeprefix(f"{AGENT}.").partition(".")
+    data = lenient(record.fields["data"])
+    match kind:
+        case "event_msg":
+            return None if detail in _REPEATED else f"events of type {detail}"
+        case "response_item":
+            role = text((member(data, "payload") or data).get("role"))
+            return f"items of type {detail}" + (f" ({role})" if role else "")
+        case "none" if "id" in data:
+            # The oldest rollouts have a first line without a type.
+            return None
+        case _ if kind in _USED:
+            return None
+        case _:
+            return f"lines of type {kind}"

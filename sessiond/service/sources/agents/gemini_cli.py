@@ -1,0 +1,32 @@
+"""Chats of Gemini CLI as the entries of a native file."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessiond.dialects.agents.gemini_cli import COPY, GeminiCliReading
+from sessiond.model.entries import Opaque
+from sessiond.service.sources.agents.copied import copied
+from sessiond.service.sources.agents.source import AgentLog, Report
+from sessiond.service.sources.agents.writing import Conversation
+
+__all__ = ["gemini_cli", "gemini_cli_left_out"]
+
+# Operations whose facts are in other entries.
+_USED: Final = frozenset({"$set", "$rewindTo", "metadata"})
+
+
+def gemini_cli(log: AgentLog, report: Report) -> Conversation:
+    """Return the conversation of a file; `report` gets what has no place in it."""
+    reading = GeminiCliReading()
+    talk = copied(report.entries(log, reading), reading, report, gemini_cli_left_out)
+    talk.origin.cwd = log.beside.cwd or ""
+    return talk
+
+
+def gemini_cli_left_out(record: Opaque) -> str | None:
+    """Return the name of the lines that became records of this type; None for lines of use."""
+    word = record.type
+    if word in _USED or word.startswith(COPY):
+        return None
+    return "lines of no known form" if word == "none" else f"messages of type {word}"

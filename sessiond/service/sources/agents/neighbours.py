@@ -1,0 +1,190 @@
+"""Facts of a session from the files beside its file: its title, its project, its beginning.
+
+Law: a file beside the source that is missing, damaged or too large says nothing. No such file is written
+or locked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from sessiond.dialects.agents.source_line import decoded, member
+from sessiond.dialects.lenient_json import lenient, text
+from sessiond.errors import SessiondError
+from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.regular import check_regular, open_regular
+from sessiond.journal.scanning import chunks_of
+from sessiond.limits import IMPORT_BYTES_MAX, RESULT_BYTES_MAX
+from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
+from sessiond.service.sources.agents.source import Beside
+from sessiond.service.sources.agents.sources import Span, first_line
+
+__all__ = ["ThreadNames", "beside", "spans_before"]
+
+_ROLLOUT: Final = r"rollout-.*?([0-9a-f-]{36})\.jsonl(?:\.zst)?"
+_NAMES: Final = "session_index.jsonl"
+# Years, months and days lie between a rollout and the home of Codex.
+_LEVELS_UP: Final = 5
+_FORKS_MAX: Final = 100
+
+
+def beside(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
+    """Return what the files beside a file say of the session in these lines. Waits for the disk."""
+    if re.fullmatch(_ROLLOUT, path.name):
+        return _of_rollout(path, lines, files)
+    chats = path.parent if path.parent.name == "chats" else path.parent.parent
+    if chats.name == "chats":
+        root = _content(chats.parent / ".project_root", files)
+        return Beside(cwd=None if root is None else root.decode(errors="replace").strip() or None)
+    if path.name.startswith("agent-"):
+        about = lenient(_content(path.with_suffix(".meta.json"), files) or b"")
+        return Beside(title=text(about.get("description")))
+    return Beside()
+
+
+def _of_rollout(path: Path, lines: Sequence[bytes], files: Files) -> Beside:
+    first = lines[0] if lines else b""
+    thread = text(member(lenient(first), "payload").get("id"))
+    title = ThreadNames(files).of(path, thread)
+    return Beside(title=title, before=_before(path, first, files))
+
+
+class ThreadNames:
+    """The names that Codex gives to its threads: the index of names of each home, read once a change."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._read: dict[Path, tuple[tuple[int, int], dict[str, str]]] = {}
+        self._told: dict[Path, dict[str, str]] = {}
+
+    def of(self, rollout: Path, thread_id: str | None) -> str | None:
+        """Return the newest name of a thread; None if there is none to read."""
+        is_rollout = thread_id and re.fullmatch(_ROLLOUT, rollout.name)
+        for home in list(rollout.parents)[:_LEVELS_UP] if is_rollout else ():
+            names = self._at(home)
+            if names is not None:
+                return names.get(thread_id or "")
+        return None
+
+    def changes(self, folders: Iterable[Path]) -> dict[str, str]:
+        """Return the names that changed since the last call, of the homes that have these folders."""
+        changed: dict[str, str] = {}
+        for home in {folder.parent for folder in folders}:
+            names, told = self._at(home) or {}, self._told.get(home, {})
+            if names is not told:
+                changed |= {one: name for one, name in names.items() if told.get(one) != name}
+                self._told[home] = names
+        return changed
+
+    def _at(self, home: Path) -> dict[str, str] | None:
+        """Return the names of the threads of a home; None where there is no index of names."""
+        try:
+            found = self._files.stat(home / _NAMES)
+        except OSError:
+            return None
+        state = found.st_size, found.st_mtime_ns
+        known = self._read.get(home)
+        if known is None or known[0] != state:
+            names = _names_in(_content(home / _NAMES, self._files) or b"")
+            self._read[home] = known = state, names
+        return known[1]
+
+
+def _names_in(index: bytes) -> dict[str, str]:
+    """Return the newest name of each thread."""
+    names: dict[str, str] = {}
+    for row in map(lenient, index.split(b"\n")):
+        thread, name = text(row.get("id")), text(row.get("thread_name"))
+        if thread and name:
+            names[thread] = name
+    return names
+
+
+def spans_before(path: Path, first: bytes, files: Files) -> list[Span] | None:
+    """Return the spans with which a rollout begins, by its first line; None if a rollout is missing."""
+    spans: list[Span] = []
+    while base := member(lenient(first), "payload", "history_base"):
+        name, end = text(base.get("thread_id")), decoded(base.get("end_byte_offset"), int, 0)
+        found = None if name is None or len(spans) > _FORKS_MAX else _rollout(path, name, files)
+        if found is None:
+            return None
+        spans.append(Span(found, end))
+        first = first_line(files, found)
+    return spans[::-1]
+
+
+def _before(path: Path, first: bytes, files: Files) -> tuple[bytes, ...] | None:
+    """Return the lines of other rollouts that a fork begins with; None if such a rollout is missing."""
+    spans = spans_before(path, first, files)
+    lines: list[bytes] = []
+    for span in () if spans is None else spans:
+        content = None if span.end > IMPORT_BYTES_MAX else _content(span.path, files, span.end)
+        if content is None or len(content) < span.end:
+            return None
+        # Half a line at the end, where a tool rewrote the file, is no item.
+        lines += content.split(b"\n")[1:]
+    return None if spans is None else tuple(lines)
+
+
+def _rollout(path: Path, rollout_id: str, files: Files) -> Path | None:
+    """Return the file of another rollout of the same home of Codex."""
+    near = [path.parent, *_days_of(path, rollout_id)]
+    homes = list(path.parents)[:_LEVELS_UP]
+    far = [home / name for home in homes for name in ("sessions", "archived_sessions")]
+    for folders, levels in ((near, 1), (far, _LEVELS_UP)):
+        for found in chain.from_iterable(_below(one, files, levels, rollout_id) for one in folders):
+            named = re.fullmatch(_ROLLOUT, found.name)
+            if named is not None and named[1] == rollout_id:
+                return found
+    return None
+
+
+def _days_of(path: Path, rollout_id: str) -> list[Path]:
+    """Return the folders of the day in the id of a rollout, which is a UUID with its time.
+
+    A fork mostly finds its beginning there, without a look through the folders of all years.
+    """
+    try:
+        moment = datetime.fromtimestamp(int(rollout_id.replace("-", "")[:12], 16) / 1000, UTC)
+        days = [moment + timedelta(days=days) for days in (0, -1, 1)]
+    except (ValueError, OverflowError, OSError):
+        return []
+    above = path.parents[3] if len(path.parents) > _LEVELS_UP else path.parent
+    return [above / f"{day:%Y/%m/%d}" for day in days]
+
+
+def _below(folder: Path, files: Files, levels: int, named: str) -> Iterator[Path]:
+    """Yield the rollouts in a folder, and in the folders of years, months and days below, by their names."""
+    try:
+        names = sorted(files.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if named in name and name.endswith((".jsonl", ".jsonl.zst")):
+            yield folder / name
+        elif levels > 1 and name.isdigit():
+            yield from _below(folder / name, files, levels - 1, named)
+
+
+def _content(path: Path, files: Files, end: int | None = None) -> bytes | None:
+    """Return the content of a file, or of its first `end` bytes; None if there is none to read."""
+    try:
+        fd = open_regular(files, path)
+    except (OSError, SessiondError):
+        return None
+    try:
+        size = check_regular(files, fd)
+        if end is None:
+            return b"".join(chunks_of(files, fd, 0, size)) if size <= RESULT_BYTES_MAX else None
+        if files.pread(fd, len(COMPRESSED), 0) == COMPRESSED:
+            return b"".join(unpacked(files, fd, size, path.name))[:end]
+        return b"".join(chunks_of(files, fd, 0, min(size, end)))
+    except (OSError, SessiondError):
+        return None
+    finally:
+        files.close(fd)

@@ -1,0 +1,81 @@
+"""The formats of sessions that are one JSON document each, and the format that a content has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.dialects.lenient_json import lenient
+from sessiond.model.formats import WholeFormatName
+from sessiond.service.sources.documents.construct import (
+    construct_lines,
+    construct_source,
+    title_in_index,
+)
+from sessiond.service.sources.documents.nova import nova_lines, nova_members
+
+__all__ = ["FoundDocument", "NewSession", "found_document", "may_be_document"]
+
+
+class NewSession(Struct, frozen=True):
+    """Id and project of a copy, and the content of the `index.json` beside the document."""
+
+    session_id: str
+    cwd: str | None
+    index: bytes | None
+
+
+Lines = Callable[[NewSession], list[bytes]]
+
+
+class FoundDocument(Struct, frozen=True):
+    """A format, and the work that makes the lines of a native file, which raises SessionCorrupt."""
+
+    name: WholeFormatName
+    lines: Lines
+
+
+def may_be_document(first_line: bytes) -> bool:
+    """Return whether a content that begins with this line can be one JSON document."""
+    if not first_line.lstrip().startswith((b"{", b"[")):
+        return False
+    # A line that is a whole object is the document, or the first of many lines.
+    known = lenient(first_line)
+    return not known or ("type" not in known and any(one in known for one in _OWN))
+
+
+def found_document(name: str, content: bytes) -> FoundDocument | None:
+    """Return the document that a content is; None for any other content. Raises SessionCorrupt."""
+    for form, find in _FINDERS.items():
+        lines = find(name, content)
+        if lines is not None:
+            return FoundDocument(form, lines)
+    return None
+
+
+def _construct(name: str, content: bytes) -> Lines | None:
+    source = construct_source(name, content)
+    if source is None:
+        return None
+
+    def lines(new: NewSession) -> list[bytes]:
+        title = None if new.index is None else title_in_index(new.index, source)
+        return construct_lines(source, new.session_id, new.cwd, title)
+
+    return lines
+
+
+def _nova(name: str, content: bytes) -> Lines | None:
+    if nova_members(content) is None:
+        return None
+    return lambda new: nova_lines(name, content, new.session_id, new.cwd)
+
+
+_OWN: Final = ("turns", "Turns", "session_id")
+"""Members, one of which every document has that is no array."""
+_FINDERS: Final[Mapping[WholeFormatName, Callable[[str, bytes], Lines | None]]] = {
+    "construct": _construct,
+    "nova": _nova,
+}

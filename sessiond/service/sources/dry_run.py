@@ -1,0 +1,62 @@
+"""Sessions that some lines would make, without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from sessiond.journal.memory import MemoryJournal
+from sessiond.model.times import rfc3339
+from sessiond.service.log.ending import CONVERSATION
+from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import SessionInfo
+
+__all__ = ["in_memory", "rehearse"]
+
+
+def in_memory(session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+    """Return the session that the lines make, with its lines. Raises TooLarge."""
+    indexer = Indexer(Path(session_id))
+    journal: MemoryJournal | None = None
+    for lines in chunks:
+        for line in lines:
+            indexer.visit(0 if journal is None else journal.line_count, line)
+            if journal is None:
+                journal = MemoryJournal(line)
+            else:
+                journal.append([line], sync=False)
+    assert journal is not None, "a session has a header"
+    return _opened(session_id, indexer, journal, "")
+
+
+def rehearse(session_id: str, chunks: Iterable[Sequence[bytes]], epoch: str) -> SessionInfo:
+    """Return the session as lists would show it; its lines are read and not kept."""
+    indexer = Indexer(Path(session_id))
+    lines = chain.from_iterable(chunks)
+    header = next(lines)
+    indexer.visit(0, header)
+    last = (0, b"")
+    for seq, line in enumerate(lines, 1):
+        indexer.visit(seq, line)
+        if indexer.session.kinds[seq] in CONVERSATION:
+            last = (seq, line)
+    opened = _opened(session_id, indexer, MemoryJournal(header), epoch)
+    opened.endings.take(opened.session, opened.dialect, *last)
+    return opened.whole()
+
+
+def _opened(session_id: str, indexer: Indexer, journal: MemoryJournal, epoch: str) -> OpenSession:
+    return OpenSession(
+        session_id,
+        indexer.session,
+        journal,
+        indexer.dialect,
+        indexer.header,
+        indexer.intake,
+        epoch=epoch,
+        persist="immediate",
+        place=None,
+        created_at=rfc3339(indexer.header.timestamp),
+    )

@@ -1,0 +1,174 @@
+"""All sessions at once: rows for lists, scans for changes, texts for searches.
+
+The catalog and the search index are files on the daemon's machine, and never the truth: a scan brings
+both up to what the store has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.fulltext import Indexed, Text, TextIndex
+from sessiond.catalog.query import Query
+from sessiond.catalog.rows import Known, Shown, Stored
+from sessiond.service.external.folder_notices import FolderNotices
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import SessionInfo
+
+__all__ = [
+    "Listed",
+    "Report",
+    "Scanner",
+    "Snapshot",
+    "Tell",
+    "TextsChanged",
+    "Unreadable",
+    "Whereabouts",
+    "snapshot",
+]
+
+Report = Callable[[int, int], None]
+"""Called with how many sessions are read, of how many."""
+Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
+"""Called for each transaction: the rows before, the new rows, the ids of sessions that are gone."""
+
+
+class Snapshot(Struct, frozen=True):
+    """An open session as it was at one moment, to be stored later."""
+
+    opened: OpenSession
+    info: SessionInfo
+    has_assistant: bool
+
+
+def snapshot(opened: OpenSession) -> Snapshot:
+    """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
+    return Snapshot(opened, opened.info(reads=False), opened.session.has_assistant)
+
+
+class Unreadable(Struct, frozen=True):
+    """A file in a folder of sessions that is no session."""
+
+    path: str
+    reason: str
+
+
+class Whereabouts(Struct, frozen=True):
+    """The place of a stored session: whether another agent writes its file, and its root, if any."""
+
+    is_agents: bool
+    root: str | None
+
+
+class TextsChanged(Exception):
+    """Signal that the lines are not those that were recorded; the next scan finds out why."""
+
+
+class Scanner(Protocol):
+    """The comparison of what is stored with the catalog. One thread at a time scans."""
+
+    @property
+    def is_behind(self) -> bool:
+        """True if rows were lost, or never existed, since the last scan."""
+        ...
+
+    @property
+    def has_other_roots(self) -> bool:
+        """True if roots were added or removed since the last scan."""
+        ...
+
+    @property
+    def must_be_polled(self) -> bool:
+        """True if changes are found by looking alone, so that watchers need a look now and then."""
+        ...
+
+    def is_due(self) -> bool:
+        """Return whether a list has to wait for a scan. Blocking."""
+        ...
+
+    def expect(self, session_id: str) -> None:
+        """Record a change of a session as a whole: the next scan looks at the session too."""
+        ...
+
+    def meet(self, rows: Iterable[Stored]) -> None:
+        """Take note of rows that were stored."""
+        ...
+
+    def forget(self, session_id: str) -> None:
+        """Forget a session that is in no list any more."""
+        ...
+
+    def take_roots(self) -> None:
+        """Let the next scan list the roots that there are now. Called on the loop."""
+        ...
+
+    def prepare(self) -> None:
+        """Make ready for `run`. Called on the loop."""
+        ...
+
+    def run(self, tell: Tell, report: Report) -> None:
+        """Look, and store the changes in the catalog. Blocking. Raises StorageError."""
+        ...
+
+    def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
+        """Return what is no session, of the places that a list shows."""
+        ...
+
+
+class Listed(Protocol):
+    """The stored sessions as lists and searches need them."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Index of all sessions."""
+        ...
+
+    @property
+    def texts(self) -> TextIndex:
+        """Index of what was said."""
+        ...
+
+    def scanner(self, has_open: Callable[[str], bool], notices: FolderNotices) -> Scanner:
+        """Return the scanner of the catalog. Waits for nothing.
+
+        `has_open` tells in any thread whether a session is open or closing: its row is not the
+        scanner's. `notices` tell of changes in folders of the daemon's machine.
+        """
+        ...
+
+    def require_there(self) -> None:
+        """Raise StorageError if no session can be found or made, since the place of all is gone."""
+        ...
+
+    def row(self, seen: Snapshot) -> Stored:
+        """Return the row of an open session."""
+        ...
+
+    def note(self, opened: OpenSession) -> None:
+        """Record under which epoch an open session is served."""
+        ...
+
+    def older(self, before_ns: int) -> Query:
+        """Return the query of the store's own sessions in their places, written before a time."""
+        ...
+
+    def with_activity(self, sessions: list[bytes]) -> list[bytes]:
+        """Return rows of a list, with `running` in those whose program runs on this machine."""
+        ...
+
+    def whereabouts(self, known: Known) -> Whereabouts:
+        """Return the place of a stored session."""
+        ...
+
+    def texts_behind(
+        self, known: Known, indexed: Indexed | None
+    ) -> Iterator[tuple[Indexed, list[Text]]]:
+        """Yield the texts of a session's lines behind `indexed`, in batches, up to the recorded line.
+
+        Raises TextsChanged, StorageError.
+        """
+        ...

@@ -1,0 +1,85 @@
+"""Folders and files on the daemon's machine that are not the store's own.
+
+With any store a root is a folder of the machine on which the daemon runs, and so is a file that a
+client opens by its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+__all__ = ["Elsewhere", "RootInfo", "RootList", "ShownAt"]
+
+ShownAt = Callable[[Path], bool | None]
+"""Tells whether lists show a file outside the profile; None for a file whose place in lists stays."""
+
+
+class RootInfo(Struct, frozen=True, kw_only=True):
+    """A folder of session files: a root, or a folder that could be one (`added` false)."""
+
+    path: str
+    kind: str
+    sessions: int | None
+    """Number of files that may be sessions; None where a database is no root, so is not opened."""
+    bytes: int
+    added: bool
+    configured: bool
+    reason: str | None
+    indexed_chars: int
+    """Number of characters of its sessions that a search finds; 0 before the first search."""
+    index_full: bool
+    """True if sessions are left out of searches, because newer sessions have ROOT_TEXT_CHARS_MAX."""
+
+
+class RootList(Protocol):
+    """The roots of one profile, one change at a time."""
+
+    async def look(self) -> list[RootInfo]:
+        """Return the roots, and the folders of known programs that are none."""
+        ...
+
+    async def add(self, path: str, kind: str | None) -> list[RootInfo]:
+        """Add a folder; return what `look` returns. Raises InvalidParams, StorageError."""
+        ...
+
+    async def remove(self, path: str) -> list[RootInfo]:
+        """Remove a root; return what `look` returns. Raises InvalidParams, StorageError."""
+        ...
+
+    async def configure(self, folders: Mapping[str, Sequence[str]]) -> None:
+        """Take over the roots of another configuration, by kind."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """Files and roots outside the store's own sessions."""
+
+    def root_list(self, on_change: Callable[[ShownAt], Awaitable[None]]) -> RootList:
+        """Return the roots. `on_change` is awaited after a change. Waits for nothing."""
+        ...
+
+    def folder_of(self, path: str) -> str:
+        """Return the folder that lists know by this path; a root may be named in any spelling."""
+        ...
+
+    def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
+        """Return the session id of a file anywhere. Raises SessionCorrupt, StorageError.
+
+        `is_open` has the files outside the profile that are open, by session id.
+        """
+        ...
+
+    def forget(self, session_id: str) -> None:
+        """Remove what is kept of a session outside the profile, but for its row in lists.
+
+        Raises InvalidParams for a session of the profile, SessionNotFound, StorageError.
+        """
+        ...
+
+    def write_new(self, path: Path, pieces: Iterable[bytes]) -> None:
+        """Write a new file of these bytes, private and durable. Raises StorageError (EEXIST)."""
+        ...

@@ -1,0 +1,48 @@
+"""The port: what a store of sessions does for the service.
+
+Law: a store keeps lines and names, and never decides what a line means. All methods block and are
+called in worker threads, but for those that say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sessiond.service.store.checks import Checks
+from sessiond.service.store.listed import Listed
+from sessiond.service.store.roots import Elsewhere
+from sessiond.service.store.sessions import Sessions
+from sessiond.service.store.trash import Trash
+from sessiond.state.documents import Documents
+from sessiond.state.secret_store import SecretStore
+
+__all__ = ["SessionStore"]
+
+
+class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
+    """Sessions, states and secrets of one profile."""
+
+    @property
+    def data_folder(self) -> str:
+        """Folder of the profile on the daemon's machine."""
+        ...
+
+    @property
+    def next_lease_epoch(self) -> Callable[[], int]:
+        """Source of numbers for leases, each above all earlier ones. Waits for nothing."""
+        ...
+
+    @property
+    def documents(self) -> Documents:
+        """Documents of the state store."""
+        ...
+
+    @property
+    def secrets(self) -> SecretStore:
+        """Documents of the secrets, encrypted."""
+        ...
+
+    def close(self) -> None:
+        """Release what the store holds, once all sessions are closed."""
+        ...

@@ -1,0 +1,111 @@
+"""One session at a time: made, opened, moved, closed.
+
+An `OpenSession` has its lines in a `SessionLog`, which is a port of its own (`journal/store.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+from sessiond.catalog.rows import ListedFile
+from sessiond.model.entries import Header
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import Persist
+from sessiond.service.ports import Progress
+
+__all__ = ["Sessions"]
+
+
+class Sessions(Protocol):
+    """Sessions, each by its id."""
+
+    # -- made ------------------------------------------------------------------------
+
+    def create(self, header: Header, persist: Persist, root: str | None) -> OpenSession:
+        """Return a new session; in a root, in the dialect of the root.
+
+        Raises SessionExists, InvalidParams for a folder that is no root, StorageError.
+        """
+        ...
+
+    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+        """Store the lines of a copy as one session, all or none, and open the session.
+
+        Raises SessionExists, TooLarge, StorageError, and what `chunks` raises.
+        """
+        ...
+
+    def require_free(self, session_id: str) -> None:
+        """Raise SessionExists for an id that a stored session has, StorageError."""
+        ...
+
+    # -- opened ----------------------------------------------------------------------
+
+    def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
+        """Open a stored session; `progress` is told of the bytes that are read.
+
+        Raises SessionNotFound, SessionCorrupt, SessionLocked, StorageError.
+        """
+        ...
+
+    def reopen(self, opened: OpenSession) -> OpenSession:
+        """Open a session again whose log was replaced by another log, under a new epoch."""
+        ...
+
+    def settle(self, opened: OpenSession) -> None:
+        """Make the last entries durable before the log is closed; a failure is not told."""
+        ...
+
+    def promote(
+        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+    ) -> None:
+        """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
+
+        Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
+        """
+        ...
+
+    # -- found -----------------------------------------------------------------------
+
+    def has(self, session_id: str) -> bool:
+        """Return whether a session of this id is stored, listed or not. Raises StorageError."""
+        ...
+
+    def find_entry(
+        self, entry_id: str, listed: Iterable[ListedFile], besides: Collection[str]
+    ) -> str | None:
+        """Return the session that has the entry, latest begun first; None without one.
+
+        `listed` are sessions that lists show, with their paths. Sessions in `besides` are not read.
+        """
+        ...
+
+    # -- the archive -----------------------------------------------------------------
+
+    def archive(self, opened: OpenSession) -> None:
+        """Move an open session into the archive. Safe to repeat.
+
+        Raises InvalidParams for a session that is not this store's, SessionReadOnly, StorageError.
+        """
+        ...
+
+    def unarchive(self, opened: OpenSession) -> None:
+        """Move an open session back among the sessions. Safe to repeat. Raises StorageError.
+
+        The session counts as written just now, so that a retention does not take the session at once.
+        """
+        ...
+
+    # -- age -------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the seconds since 1970 by the store's clock, on which `written_at` is based."""
+        ...
+
+    def written_at(self, session_id: str) -> int:
+        """Return when a session was written last, in nanoseconds since 1970.
+
+        Raises SessionNotFound, StorageError.
+        """
+        ...
