@@ -124,11 +124,16 @@ async def entries_of(wire: Wire, session_id: str) -> list[Any]:
 
 
 async def events_of(wire: Wire, last: dict[str, int]) -> dict[str, list[dict[str, Any]]]:
-    """Return the events of sessions in the order in which they came, up to the last seq of each."""
+    """Return the events of sessions in the order in which they came, up to the last seq of each.
+
+    On a busy machine the reader may fall behind. The daemon then says so, and goes on with a replay.
+    """
     found: dict[str, list[dict[str, Any]]] = {session_id: [] for session_id in last}
     left = set(last)
     while left:
         notice = await wire.next_notification()
+        if notice["method"] in {"session/lagged", "session/synced"}:
+            continue
         assert notice["method"] == "session/event", notice
         event = notice["params"]
         found[event["session_id"]].append(event)
