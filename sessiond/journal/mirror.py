@@ -13,25 +13,21 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from sessiond.errors import StorageError
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
-from sessiond.journal.profile.names import unfinished_name
-from sessiond.journal.reader import LineReader
 from sessiond.journal.source import LineSource
-from sessiond.journal.splitter import LongLine, ends_of
+from sessiond.journal.splitter import LongLine
+from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
 
 __all__ = ["Mirror", "Translate"]
 
 Translate = Callable[[bytes], bytes]
 """Makes the next line of the log from the next line of the source."""
-
-_NO_DESCRIPTOR: Final = -1
 
 
 class Mirror:
@@ -55,10 +51,10 @@ class Mirror:
         """
         self.files = files
         """Disk of the other program's file."""
-        self._files = _InMemory() if folder is None else files
         self._source = source
         self._translate = translate
-        self._reader = LineReader(self._files, _spool(self._files, folder), source.path)
+        self._spool = Spool(files, folder, source.path)
+        self._reader = self._spool.reader
         # Translated lines that the spool has not taken yet, for example because the disk was full.
         self._waiting: list[bytes] = [header]
         self._found: list[Found] = []
@@ -71,7 +67,7 @@ class Mirror:
         try:
             self._spool_waiting()
         except BaseException:
-            self._close_spool()
+            self._spool.close()
             raise
 
     # -- what is there -------------------------------------------------------------------
@@ -159,18 +155,10 @@ class Mirror:
 
     def _spool_waiting(self) -> list[bytes]:
         """Write the waiting lines into the spool, behind the last line. Raises OSError."""
-        lines, reader = self._waiting, self._reader
-        if not lines:
-            return lines
-        data, start = b"\n".join([*lines, b""]), reader.ends[-1]
-        at = 0
-        while at < len(data):
-            written = self._files.pwrite(reader.fd, memoryview(data)[at:], start + at)
-            if not written:
-                raise OSError(errno.ENOSPC, "the disk accepts no more bytes")
-            at += written
-        reader.ends.extend(ends_of(lines, start))
-        reader.checksums.add(data)
+        lines = self._waiting
+        if lines:
+            self._spool.put(lines)
+            self._spool.take(lines)
         self._waiting = []
         return lines
 
@@ -218,43 +206,4 @@ class Mirror:
     def close(self) -> None:
         """Close the file and the spool, once no read runs."""
         self._source.close()
-        self._close_spool()
-
-    def _close_spool(self) -> None:
-        # The spool ends with its descriptor, and a failed close closes too.
-        with suppress(OSError):
-            self._reader.close()
-
-
-class _InMemory(Files):
-    """A file without a name, in memory."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def pread(self, fd: int, count: int, offset: int) -> bytes:  # noqa: ARG002
-        """Return bytes of the file."""
-        return bytes(self._data[offset : offset + count])
-
-    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:  # noqa: ARG002
-        """Put bytes into the file."""
-        self._data[offset : offset + len(data)] = data
-        return len(data)
-
-    def close(self, fd: int) -> None:  # noqa: ARG002
-        """Drop the file."""
-        self._data.clear()
-
-
-def _spool(files: Files, folder: Path | None) -> int:
-    """Return the descriptor of a new file without a name. Raises OSError."""
-    if folder is None:
-        return _NO_DESCRIPTOR
-    path = folder / unfinished_name(files.random_digits())
-    fd = files.create(path)
-    try:
-        files.unlink(path)
-    except BaseException:
-        files.close(fd)
-        raise
-    return fd
+        self._spool.close()

@@ -1,0 +1,92 @@
+"""Lines in a file without a name, which the system removes with the last descriptor.
+
+Law: `take` follows `put` and cannot fail: what a caller made durable elsewhere is never lost here.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.names import unfinished_name
+from sessiond.journal.reader import LineReader
+from sessiond.journal.splitter import ends_of
+
+__all__ = ["Spool"]
+
+_NO_DESCRIPTOR: Final = -1
+
+
+class Spool:
+    """A growing file of lines for one process. One thread writes; any thread reads."""
+
+    def __init__(self, files: Files, folder: Path | None, path: Path) -> None:
+        """Make an empty spool. `path` is the name in errors. Raises OSError.
+
+        A start removes what an earlier daemon left in `folder`. Without a folder the lines are in
+        memory, for a log that is read once.
+        """
+        self.files = _InMemory() if folder is None else files
+        """Disk of the spool."""
+        self.reader = LineReader(self.files, _descriptor(self.files, folder), path)
+        """Reader of the lines that were taken."""
+
+    def put(self, lines: Sequence[bytes]) -> None:
+        """Write lines behind the last one; they are no lines of the spool yet. Raises OSError."""
+        data, at = b"\n".join([*lines, b""]), 0
+        while at < len(data):
+            end = self.reader.ends[-1]
+            written = self.files.pwrite(self.reader.fd, memoryview(data)[at:], end + at)
+            if not written:
+                raise OSError(errno.ENOSPC, "the disk accepts no more bytes")
+            at += written
+
+    def take(self, lines: Sequence[bytes]) -> None:
+        """Make the lines that were put last the last lines of the spool."""
+        reader = self.reader
+        reader.ends.extend(ends_of(lines, reader.ends[-1]))
+        reader.checksums.add(b"\n".join([*lines, b""]))
+
+    def close(self) -> None:
+        """Drop the file, once no read runs."""
+        # The file ends with its descriptor, and a failed close closes too.
+        with suppress(OSError):
+            self.reader.close()
+
+
+class _InMemory(Files):
+    """A file without a name, in memory."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:  # noqa: ARG002
+        """Return bytes of the file."""
+        return bytes(self._data[offset : offset + count])
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:  # noqa: ARG002
+        """Put bytes into the file."""
+        self._data[offset : offset + len(data)] = data
+        return len(data)
+
+    def close(self, fd: int) -> None:  # noqa: ARG002
+        """Drop the file."""
+        self._data.clear()
+
+
+def _descriptor(files: Files, folder: Path | None) -> int:
+    """Return the descriptor of a new file without a name. Raises OSError."""
+    if folder is None:
+        return _NO_DESCRIPTOR
+    path = folder / unfinished_name(files.random_digits())
+    fd = files.create(path)
+    try:
+        files.unlink(path)
+    except BaseException:
+        files.close(fd)
+        raise
+    return fd
