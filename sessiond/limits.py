@@ -104,6 +104,8 @@ OVERTAKEN_MAX: Final = 4
 # the time between two looks at files that the system does not report on.
 WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
+# service: the time between two questions of a daemon what other daemons changed in a database.
+DATABASE_POLL_SECONDS: Final = 1.0
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
 # journal/memory: bytes of one such session (more is too_large) and of all of them (more is

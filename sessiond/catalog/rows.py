@@ -84,6 +84,11 @@ class Known(Struct, frozen=True):
     listed: bool
 
     @property
+    def is_file(self) -> bool:
+        """True if the session is a file, whose path is absolute."""
+        return self.path.startswith("/")
+
+    @property
     def end(self) -> int:
         """Number that grows with another agent's file; a row of a database has a time alone."""
         return self.fingerprint.size or self.fingerprint.mtime_ns

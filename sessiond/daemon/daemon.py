@@ -35,7 +35,6 @@ from sessiond.methods import METHODS
 from sessiond.methods._shared.access import allow
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.client import connect
-from sessiond.service.external.inotify import best_watcher
 from sessiond.service.files.startup_cleanup import (
     remove_half_made,
     remove_stray_indexes,
@@ -45,7 +44,6 @@ from sessiond.service.files.startup_cleanup import (
 from sessiond.service.files.store import FileStore
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
-from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.transports.admission import Admission
 from sessiond.transports.base import Port
 from sessiond.transports.listening import Listening
@@ -126,9 +124,6 @@ class Daemon:
                     tasks,
                     profile=self._layout.profile,
                     request_stop=self._stop.set,
-                    watcher=best_watcher(
-                        store.profile.paths, environment.report_trouble, watched_path
-                    ),
                 )
                 self._tuning.govern(service)
                 self._service = service

@@ -19,6 +19,7 @@ context/           contexts and token figures, cached
 external/          foreign writers
 pubsub/            events to subscribers
 client_request.py  a request to a client, with a time limit
+database/          the store that keeps sessions in a database, for worker threads
 files/             the store that keeps sessions as files, for worker threads
 store/             the port of the store: all that the rest knows of it
 sources/           files and texts of other programs as lines

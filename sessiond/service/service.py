@@ -25,7 +25,6 @@ from sessiond.service.actor.live import HostStatistics
 from sessiond.service.byte_budget import ByteBudget, HoldingsStatistics
 from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Watcher
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
@@ -68,7 +67,6 @@ class Service:
         *,
         profile: str,
         request_stop: Callable[[], None],
-        watcher: Watcher,
     ) -> None:
         self.store = store
         self.files = files
@@ -84,7 +82,6 @@ class Service:
         self.live_catalog = LiveCatalog(
             store,
             environment,
-            notices=watcher.folders,
             actors=lambda: self.registry.open_actors(),
             has_open=lambda session_id: self.registry.describes(session_id),
         )
@@ -100,7 +97,6 @@ class Service:
             environment,
             tasks,
             self.live_catalog,
-            watcher,
             self.compactions,
             on_leave=self.note_use,
         )
@@ -110,8 +106,7 @@ class Service:
         tasks.start_soon(self.states.run)
         tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)
-        tasks.start_soon(watcher.run)
-        tasks.start_soon(watcher.folders.run, self.live_catalog.wake)
+        tasks.start_soon(store.run, self.live_catalog.wake)
         tasks.start_soon(self.registry.disk.run)
         self._tasks = tasks
         self._deserted = anyio.Event()

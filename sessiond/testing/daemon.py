@@ -11,7 +11,7 @@ counted (e1, e2, …), so the answers are identical in every run.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -33,12 +33,11 @@ from sessiond.rpc.framing import Framing
 from sessiond.schema import openrpc_bytes
 from sessiond.service.client import Client, connect
 from sessiond.service.environment import NO_KEYS, Environment
-from sessiond.service.external.inotify import best_watcher
 from sessiond.service.external.watcher import Unwatched, Watcher
 from sessiond.service.files.store import FileStore
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
-from sessiond.service.sources.agents.opencode.places import watched_path
+from sessiond.service.store.session_store import SessionStore
 from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Refusal, Wire
 from sessiond.transports.base import SocketPort
@@ -47,12 +46,16 @@ from sessiond.transports.serving import serve_connection
 __all__ = [
     "NOW",
     "Daemon",
+    "Keep",
     "Refusal",
     "Wire",
     "running_daemon",
     "standing_environment",
     "unscanned_daemon",
 ]
+
+Keep = Callable[[FileStore], SessionStore]
+"""Makes the store of a daemon of the store of its machine's files."""
 
 NOW: Final = "2026-01-15T10:30:00.000Z"
 
@@ -135,20 +138,21 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running_daemon(
+async def running_daemon(  # noqa: PLR0913 - what a test may choose
     home: Path,
     *,
     environment: Environment | None = None,
     files: Files | None = None,
     profile: str = DEFAULT_PROFILE,
     watching: Watcher | None = None,
+    keep: Keep | None = None,
 ) -> AsyncGenerator[Daemon]:
     """Yield a daemon whose first scan is complete; else as `unscanned_daemon`.
 
     Faults of a test then hit only calls of that test.
     """
     async with unscanned_daemon(
-        home, environment=environment, files=files, profile=profile, watching=watching
+        home, environment=environment, files=files, profile=profile, watching=watching, keep=keep
     ) as daemon:
         daemon.service.live_catalog.scan_now()
         await daemon.service.live_catalog.complete.wait()
@@ -156,17 +160,19 @@ async def running_daemon(
 
 
 @asynccontextmanager
-async def unscanned_daemon(
+async def unscanned_daemon(  # noqa: PLR0913 - what a test may choose
     home: Path,
     *,
     environment: Environment | None = None,
     files: Files | None = None,
     profile: str = DEFAULT_PROFILE,
     watching: Watcher | None = None,
+    keep: Keep | None = None,
 ) -> AsyncGenerator[Daemon]:
     """Yield a daemon on the files of `home`, drained at the end. Raises the first bug it met.
 
-    With `files` from a test, only `watching` reports changes to the daemon.
+    With `files` from a test, only `watching` reports changes to the daemon. `keep` puts another store
+    before the files.
     """
     bugs: list[BaseException] = []
     environment = environment or standing_environment(bugs)
@@ -174,22 +180,21 @@ async def unscanned_daemon(
     if environment.key_settings() is NO_KEYS:
         keys = KeySettings(home.with_name(f"{home.name}.key"))
         environment = structs.replace(environment, key_settings=lambda: keys)
-    is_in_memory = files is not None
-    files = files or Files()
-    store = await to_thread.run_sync(
-        partial(_store, layout, files, environment, is_in_memory=is_in_memory)
-    )
+    if files is not None and watching is None:
+        # Only the test knows of foreign writers on a disk in memory.
+        watching = Unwatched()
+    store = await to_thread.run_sync(_store, layout, files, environment, watching)
+    kept: SessionStore = store if keep is None else await to_thread.run_sync(keep, store)
     try:
         async with anyio.create_task_group() as tasks:
             stop = anyio.Event()
             service = Service(
-                store,
-                files,
+                kept,
+                store.profile.files,
                 environment,
                 tasks,
                 profile=profile,
                 request_stop=stop.set,
-                watcher=watching or _watcher(store, environment, is_in_memory=is_in_memory),
             )
             daemon = Daemon(service, store, _dispatcher(environment), tasks, bugs)
             tasks.start_soon(_end_when_asked, daemon, stop)
@@ -198,26 +203,20 @@ async def unscanned_daemon(
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(store.close)
+            await to_thread.run_sync(kept.close)
     if bugs:
         raise bugs[0]
 
 
 def _store(
-    layout: Layout, files: Files, environment: Environment, *, is_in_memory: bool
+    layout: Layout, files: Files | None, environment: Environment, watching: Watcher | None
 ) -> FileStore:
-    if is_in_memory:
+    if files is not None:
         # The catalog is a file of SQLite, on the real disk wherever the sessions are.
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = files or Files()
     layout.make_folders(files)
-    return FileStore(layout, files, environment)
-
-
-def _watcher(store: FileStore, environment: Environment, *, is_in_memory: bool) -> Watcher:
-    """Return the watcher of the system; only a test knows of foreign writers on a disk in memory."""
-    if is_in_memory:
-        return Unwatched()
-    return best_watcher(store.profile.paths, environment.report_trouble, watched_path)
+    return FileStore(layout, files, environment, watching)
 
 
 def _dispatcher(environment: Environment) -> Dispatcher[Client]:

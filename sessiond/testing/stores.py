@@ -21,7 +21,6 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import InvalidParams, SessionExists, SessionLocked, SessionNotFound
 from sessiond.journal.store import Found, Overtaken
 from sessiond.model.entries import Header
-from sessiond.service.external.folder_notices import NO_NOTICES
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.progress import LatestProgress
@@ -507,7 +506,7 @@ def _close(store: SessionStore, opened: OpenSession) -> None:
 
 
 def _scanner(store: SessionStore) -> Scanner:
-    return store.scanner(lambda _session_id: False, NO_NOTICES)
+    return store.scanner(lambda _session_id: False)
 
 
 def _listed(store: SessionStore, scanner: Scanner) -> dict[str, tuple[int, bool]]:

@@ -83,6 +83,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "databases",
+        "daemons that know nothing of each other write to one database, and lines are changed there",
+        ("tests/service/test_daemons_on_one_database.py", *_ONCE),
+    ),
+    Attacker(
         "leases",
         "leases over restarts, clocks that go back, and who is next",
         ("tests/service/test_leases.py", *_ONCE),

@@ -15,7 +15,7 @@ from anyio import to_thread
 from sessiond.catalog.rows import NOTHING, Known, Mark
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
-from sessiond.service.files.line_texts import _read
+from sessiond.service.files.line_texts import file_texts
 from sessiond.service.store.listed import TextsChanged
 from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
@@ -298,11 +298,11 @@ def test_a_file_that_is_not_the_one_that_was_noted_is_not_read(tmp_path: Path) -
     path.write_bytes(b"\n".join([*lines, b""]))
     good = Mark("epoch", 1, hashlib.sha256(b"{}").hexdigest())
     bad = [Mark("epoch", 1, "another"), Mark("epoch", 2, good.seen_digest)]
-    (_, texts), *_ = _read(Files(), Known("s", str(path), good, NOTHING, listed=True), None)
+    (_, texts), *_ = file_texts(Files(), Known("s", str(path), good, NOTHING, listed=True), None)
     assert [text.text for text in texts] == ["/p"]
     for mark in bad:
         with pytest.raises(TextsChanged):
-            list(_read(Files(), Known("s", str(path), mark, NOTHING, listed=True), None))
+            list(file_texts(Files(), Known("s", str(path), mark, NOTHING, listed=True), None))
 
 
 async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_being_found(

@@ -154,13 +154,13 @@ async def test_every_root_has_room_of_its_own_and_the_profile_has_no_bound(
     said = "needle " + "x" * 100
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=len(said) * 2)
     read: list[str] = []
-    read_file = line_texts._read
+    read_file = line_texts.file_texts
 
     def counted(files: Files, known: Known, indexed: Indexed | None) -> Any:
         read.append(known.session_id)
         return read_file(files, known, indexed)
 
-    monkeypatch.setattr(line_texts, "_read", counted)
+    monkeypatch.setattr(line_texts, "file_texts", counted)
     home = tmp_path.resolve()
     for at in range(3):
         path = put(home / "pi", f"x_theirs-{at}", pi_file(f"theirs-{at}", said, "a"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.memory import MemoryJournal
 from sessiond.journal.store import Overtaken, Replaced
+from sessiond.service.database.log import DatabaseLog
+from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (
     HEADER,
@@ -59,7 +63,23 @@ def in_a_file_of_others(folder: Path) -> MakeLog:
     return make
 
 
-@pytest.mark.parametrize("place", [in_memory, on_fault_disk, in_a_file, in_a_file_of_others])
+def in_a_database(folder: Path) -> MakeLog:
+    database, numbers = MemoryDatabase(time.time_ns).connection(), count(1)
+
+    def make(header: bytes) -> DatabaseLog:
+        head = database.create(f"log-{next(numbers)}", "epoch", [header.split(b"\n")], "placed")
+        assert head is not None
+        log = DatabaseLog(database, head, Files(), folder)
+        assert log.index(lambda _first, _lines: None)
+        return log
+
+    return make
+
+
+PLACES = [in_memory, on_fault_disk, in_a_file, in_a_file_of_others, in_a_database]
+
+
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("check", SESSION_LOG_CHECKS, ids=lambda check: check.__name__)
 def test_every_log_keeps_the_promises_of_a_session_log(
     place: Callable[[Path], MakeLog], check: Callable[[MakeLog], None], tmp_path: Path

@@ -22,7 +22,7 @@ from sessiond.service.context.context_cache import ContextCache
 from sessiond.service.context.token_counts import TokenCounts
 from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Watcher
+from sessiond.service.external.change_monitor import WatchSession
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.pubsub.hub import Hub, HubStatistics
@@ -39,7 +39,7 @@ class SessionDeps(Struct, frozen=True):
     disk: DiskThreads
     next_lease_epoch: Callable[[], int]
     reopen: Callable[[OpenSession], OpenSession]
-    watcher: Watcher
+    watch: WatchSession
     caches: CacheBudget
 
 

@@ -54,7 +54,7 @@ class Loop:
         self._deps = deps
         self._on_open = on_open
         self._on_change = on_change
-        self._monitor = ChangeMonitor(deps.watcher, self.wake)
+        self._monitor = ChangeMonitor(deps.watch, self.wake)
         self._wake = anyio.Event()
         self._rests = False
         """True while the task waits for work."""

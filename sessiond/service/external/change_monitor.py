@@ -11,10 +11,13 @@ from typing import Protocol
 
 from sessiond.journal.store import SessionLog
 from sessiond.service.external.foreign_lines import ForeignLines
-from sessiond.service.external.watcher import NO_WATCH, Watch, Watcher
+from sessiond.service.external.watcher import NO_WATCH, Changed, Watch
 from sessiond.service.log.open_session import OpenSession
 
-__all__ = ["ChangeMonitor", "Follower"]
+__all__ = ["ChangeMonitor", "Follower", "WatchSession"]
+
+WatchSession = Callable[[OpenSession, Changed], Watch]
+"""Function that tells of each change of an open session by another writer."""
 
 
 class Follower(Protocol):
@@ -33,8 +36,8 @@ class Follower(Protocol):
 class ChangeMonitor:
     """Notices about the file since the last look; `wake` is called on each notice."""
 
-    def __init__(self, watcher: Watcher, wake: Callable[[], None]) -> None:
-        self._watcher = watcher
+    def __init__(self, watch: WatchSession, wake: Callable[[], None]) -> None:
+        self._watch_session = watch
         self._wake = wake
         self._watch: Watch = NO_WATCH
         self._watched: SessionLog | None = None
@@ -49,7 +52,7 @@ class ChangeMonitor:
         self._watch.end()
         self._watched = opened.journal
         if self._watched.blocking:
-            self._watch = self._watcher.watch(lambda: opened.path, self.changed)
+            self._watch = self._watch_session(opened, self.changed)
 
     def end(self) -> None:
         """End the watch."""

@@ -8,11 +8,11 @@ part of such a file, so the size of the file says whether the index is behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sessiond.catalog.fulltext import Indexed, Text
-from sessiond.catalog.rows import Known
+from sessiond.catalog.rows import Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_words
@@ -23,7 +23,10 @@ from sessiond.service.files.catalog_records import fits_line
 from sessiond.service.files.profile import Profile
 from sessiond.service.store.listed import TextsChanged
 
-__all__ = ["LineTexts"]
+__all__ = ["LineTexts", "LinesFrom", "file_texts", "read_texts"]
+
+LinesFrom = Callable[[int, int], Iterator[tuple[bytes, int]]]
+"""Yields the lines from a seq on, which begins at an offset, with the offset where each line ends."""
 
 
 class LineTexts:
@@ -41,7 +44,7 @@ class LineTexts:
         """
         if self._roots.agent_at(Path(known.path)):
             return self._read_in_place(known, indexed)
-        return _read(self._files, known, indexed)
+        return file_texts(self._files, known, indexed)
 
     def _read_in_place(
         self, known: Known, indexed: Indexed | None
@@ -70,18 +73,28 @@ class LineTexts:
         yield Indexed(known.mark.epoch, max(seq, behind), known.end), texts
 
 
-def _read(
+def file_texts(
     files: Files, known: Known, indexed: Indexed | None
 ) -> Iterator[tuple[Indexed, list[Text]]]:
-    """Yield the texts of the lines behind `indexed`, in batches, up to the recorded line."""
-    mark, path = known.mark, Path(known.path)
-    dialect, first, upgrade = _header(files, path)
+    """Yield the texts of a file's lines behind `indexed`. Raises TextsChanged, StorageError."""
+    path = Path(known.path)
+    return read_texts(lambda _seq, end: lines_from(files, path, end), known.mark, indexed)
+
+
+def read_texts(
+    lines_behind: LinesFrom, mark: Mark, indexed: Indexed | None
+) -> Iterator[tuple[Indexed, list[Text]]]:
+    """Yield the texts of the lines behind `indexed`, in batches, up to the marked line.
+
+    Raises TextsChanged.
+    """
+    dialect, first, upgrade = _header(lines_behind(0, 0))
     texts: list[Text] = []
     chars = 0
     behind = -1 if indexed is None else indexed.seq
     # The lines of an older version depend on the lines before them.
     seq, begin = (0, 0) if indexed is None or upgrade is not None else (behind + 1, indexed.end)
-    for stored, end in lines_from(files, path, begin):
+    for stored, end in lines_behind(seq, begin):
         line = stored
         if upgrade is not None:
             line = upgrade.take(stored) if seq else upgrade.header
@@ -101,8 +114,8 @@ def _read(
     raise TextsChanged
 
 
-def _header(files: Files, path: Path) -> tuple[Dialect, Text, Upgrade | None]:
-    for line, _ in lines_from(files, path, 0):
+def _header(lines: Iterator[tuple[bytes, int]]) -> tuple[Dialect, Text, Upgrade | None]:
+    for line, _ in lines:
         try:
             dialect, header = recognise(line)
         except BadHeader:

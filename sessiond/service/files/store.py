@@ -7,6 +7,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import anyio
+
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known
 from sessiond.journal.disk.files import Files
@@ -14,7 +16,8 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.limits import LEASE_EPOCHS_RESERVED
 from sessiond.model.times import unix_ms
 from sessiond.service.environment import Environment
-from sessiond.service.external.folder_notices import FolderNotices
+from sessiond.service.external.inotify import best_watcher
+from sessiond.service.external.watcher import Changed, Watch, Watcher
 from sessiond.service.files.line_texts import LineTexts
 from sessiond.service.files.making import SessionMaker
 from sessiond.service.files.opening import SessionOpener
@@ -23,6 +26,8 @@ from sessiond.service.files.root_list import FolderRoots
 from sessiond.service.files.roots.running import RunningPrograms
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.files.trashed import TrashedFiles
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.service.store.listed import Whereabouts
 from sessiond.service.store.roots import ShownAt
 from sessiond.state import codec
@@ -38,8 +43,18 @@ __all__ = ["FileStore"]
 class FileStore:
     """The session files of one profile, whose folders exist (`Layout.make_folders`)."""
 
-    def __init__(self, layout: Layout, files: Files, environment: Environment) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        files: Files,
+        environment: Environment,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """Take the watcher of files and folders; without one, the best that the system has."""
         self.profile = profile = Profile(layout, files, environment)
+        self._watcher = watcher or best_watcher(
+            profile.paths, environment.report_trouble, watched_path
+        )
         self.data_folder = str(layout.root)
         self.catalog = profile.catalog
         self.texts = profile.texts
@@ -85,9 +100,19 @@ class FileStore:
             report=self.profile.environment.report_trouble,
         )
 
-    def scanner(self, has_open: Callable[[str], bool], notices: FolderNotices) -> FolderScanner:
+    def watch(self, opened: OpenSession, changed: Changed) -> Watch:
+        """Call `changed` for each change of the file that has an open session's path."""
+        return self._watcher.watch(lambda: opened.path, changed)
+
+    async def run(self, wake: Callable[[], None]) -> None:
+        """Deliver notices of files and folders until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watcher.run)
+            tasks.start_soon(self._watcher.folders.run, wake)
+
+    def scanner(self, has_open: Callable[[str], bool]) -> FolderScanner:
         """Return the scanner that compares the folders with the catalog."""
-        return FolderScanner(self.profile, has_open, notices)
+        return FolderScanner(self.profile, has_open, self._watcher.folders)
 
     def root_list(self, on_change: Callable[[ShownAt], Awaitable[None]]) -> FolderRoots:
         """Return the roots; `on_change` is awaited after a change."""

@@ -34,7 +34,6 @@ from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
-from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.pages import Pages, Selection
@@ -73,11 +72,10 @@ class LiveCatalog:
         *,
         actors: Callable[[], Iterable[SessionActor]],
         has_open: Callable[[str], bool],
-        notices: FolderNotices,
     ) -> None:
         """Take `actors`, the open sessions, and `has_open`, which also covers closing ones.
 
-        `has_open` may be called in any thread. `notices` tell of changes in the folders of roots.
+        `has_open` may be called in any thread.
         """
         self.feed = Feed()
         self.revision = unix_ms(environment.now()) or 0
@@ -85,7 +83,7 @@ class LiveCatalog:
         self._catalog: Catalog = store.catalog
         self._environment = environment
         self._actors = actors
-        self._scanner = store.scanner(has_open, notices)
+        self._scanner = store.scanner(has_open)
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()

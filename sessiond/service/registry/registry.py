@@ -35,7 +35,6 @@ from sessiond.service.compaction.recommender import Recommender
 from sessiond.service.compaction.runner import CompactionRunner
 from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.environment import Environment
-from sessiond.service.external.watcher import Watcher
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
@@ -64,7 +63,6 @@ class SessionRegistry:
         environment: Environment,
         tasks: TaskGroup,
         live_catalog: LiveCatalog,
-        watcher: Watcher,
         runs: CompactionRunner,
         *,
         on_leave: Callable[[], None],
@@ -102,7 +100,7 @@ class SessionRegistry:
                 disk=self.disk,
                 next_lease_epoch=store.next_lease_epoch,
                 reopen=store.reopen,
-                watcher=watcher,
+                watch=store.watch,
                 caches=self.caches,
             ),
         )

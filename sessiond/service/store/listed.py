@@ -15,7 +15,6 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Indexed, Text, TextIndex
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known, Shown, Stored
-from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
@@ -132,11 +131,11 @@ class Listed(Protocol):
         """Index of what was said."""
         ...
 
-    def scanner(self, has_open: Callable[[str], bool], notices: FolderNotices) -> Scanner:
+    def scanner(self, has_open: Callable[[str], bool]) -> Scanner:
         """Return the scanner of the catalog. Waits for nothing.
 
         `has_open` tells in any thread whether a session is open or closing: its row is not the
-        scanner's. `notices` tell of changes in folders of the daemon's machine.
+        scanner's.
         """
         ...
 

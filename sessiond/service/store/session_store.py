@@ -43,6 +43,10 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
         """Documents of the secrets, encrypted."""
         ...
 
+    async def run(self, wake: Callable[[], None]) -> None:
+        """Deliver notices until cancelled; `wake` is called after changes that only lists show."""
+        ...
+
     def close(self) -> None:
         """Release what the store holds, once all sessions are closed."""
         ...

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sessiond.catalog.rows import ListedFile
 from sessiond.model.entries import Header
+from sessiond.service.external.watcher import Changed, Watch
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.ports import Progress
@@ -55,6 +56,13 @@ class Sessions(Protocol):
 
     def settle(self, opened: OpenSession) -> None:
         """Make the last entries durable before the log is closed; a failure is not told."""
+        ...
+
+    def watch(self, opened: OpenSession, changed: Changed) -> Watch:
+        """Call `changed` for each change of an open session by another writer. Waits for nothing.
+
+        `run` of the store delivers the notices. They say only that a look may find something.
+        """
         ...
 
     def promote(

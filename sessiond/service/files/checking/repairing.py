@@ -24,7 +24,14 @@ from sessiond.service.files.checking.verifying import WHOLE, FileSurvey, VerifyS
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
 
-__all__ = ["bring_over", "plan_in_memory", "plan_repair", "write_repaired"]
+__all__ = [
+    "bring_over",
+    "kept_lines",
+    "plan_in_memory",
+    "plan_of",
+    "plan_repair",
+    "write_repaired",
+]
 
 
 class Repaired(Struct, frozen=True):
@@ -50,7 +57,7 @@ def plan_repair(
             found = _survey(files, path, fd, look.upto(total))
         finally:
             files.close(fd)
-    return _plan(found, path, dry_run=dry_run)
+    return plan_of(found, path, dry_run=dry_run)
 
 
 def plan_in_memory(opened: OpenSession, *, dry_run: bool) -> Repair:
@@ -74,10 +81,10 @@ def write_repaired(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE)
     """
     with telling("repair", path):
         found = _survey(files, path, fd, look)
-        plan = _plan(found, path, dry_run=False)
+        plan = plan_of(found, path, dry_run=False)
         unfinished = None
         if plan.reason is None:
-            out, unfinished = write_unfinished(files, path.parent, _kept(files, fd, found))
+            out, unfinished = write_unfinished(files, path.parent, kept_lines(files, fd, found))
             close_quietly(files, out)
     return Repaired(plan, found.size, unfinished)
 
@@ -114,7 +121,8 @@ def _survey(files: Files, path: Path, fd: int, look: VerifyScope) -> FileSurvey:
         ) from corrupt
 
 
-def _plan(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
+def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
+    """Return what a repair of a file would do. Raises SessionCorrupt."""
     session = found.indexer.session
     reason = None
     if not found.damaged:
@@ -150,7 +158,7 @@ def _dropped(found: FileSurvey) -> list[int]:
     return found.bad + ([lines - 1] if torn else [])
 
 
-def _kept(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
+def kept_lines(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
     """Yield the bytes of the lines that stay."""
     at = 0
     for seq in _dropped(found):

@@ -34,7 +34,9 @@ __all__ = [
     "WHOLE",
     "FileSurvey",
     "VerifyScope",
+    "no_session",
     "survey",
+    "verification_of",
     "verified",
     "verify_file",
     "verify_memory",
@@ -108,9 +110,9 @@ def verify_file(files: Files, path: Path, look: VerifyScope = WHOLE) -> Verifica
         total = 0
         try:
             total = check_regular(files, fd) if look.size is None else look.size
-            return _verification(survey(files, path, fd, look.upto(total)))
+            return verification_of(survey(files, path, fd, look.upto(total)))
         except SessionCorrupt as corrupt:
-            return _no_session(corrupt, total)
+            return no_session(corrupt, total)
         finally:
             files.close(fd)
 
@@ -180,7 +182,8 @@ def _take_half(indexer: Indexer, lines: int) -> int | None:
     return first
 
 
-def _verification(found: FileSurvey) -> Verification:
+def verification_of(found: FileSurvey) -> Verification:
+    """Return the verification of a file that sessiond may write to."""
     made = verified(found.indexer, lines=found.lines, size=found.size)
     damaged = found.indexer.session.read_only_line is not None
     is_read_only = damaged or found.indexer.upgrade is not None
@@ -205,7 +208,8 @@ def verified(indexer: Indexer, *, lines: int, size: int) -> Verification:
     )
 
 
-def _no_session(corrupt: SessionCorrupt, size: int) -> Verification:
+def no_session(corrupt: SessionCorrupt, size: int) -> Verification:
+    """Return the verification of a file without a header."""
     return Verification(
         ok=False,
         dialect=None,

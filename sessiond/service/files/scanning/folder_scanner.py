@@ -207,7 +207,11 @@ class FolderScanner:
         generation = self._catalog.file.generation
         if generation != self._generation:
             self._forget()
-        known = {row.session_id: row for row in self._catalog.all()} if not self._seen else None
+        known = (
+            {row.session_id: row for row in self._catalog.all() if row.is_file}
+            if not self._seen
+            else None
+        )
         touched = self._look(roots, expected, known)
         self._settle(touched, tell, report)
         self._settle_roots(roots)
@@ -400,7 +404,12 @@ class FolderScanner:
         for path, found in arrived.items():
             yield self._read_arrived(Path(path), found, recorded)
         for session_id in sorted(recorded):
-            yield self._settle_one(session_id, gone)
+            yield self._settle_one(session_id, gone) if self._is_file(session_id) else None
+
+    def _is_file(self, session_id: str) -> bool:
+        """Return whether a session is a file, or may be one."""
+        known = self._profile.records.known(session_id)
+        return known is None or known.is_file or self._claims.of(session_id)[0] is not None
 
     def _read_arrived(self, path: Path, found: FileStat, recorded: set[str]) -> Read | None:
         """Return the row of a file of a root, read in one opening.

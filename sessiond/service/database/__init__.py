@@ -1,0 +1,18 @@
+"""The store that keeps sessions in a database: lines by their numbers, one row for each session.
+
+`SessionDatabase` is the port of a database, and each kind of database is one class that has its methods.
+`sessiond.testing.database` has one in memory, which shows with every transcript of the protocol that a daemon
+works on sessions that are no files. What belongs to the daemon's machine (roots, files that clients open by
+their paths, sessions in memory) stays with the store of files that this store goes together with. Blocking,
+for worker threads.
+
+    database.py  the port of a database: rows and lines, no meaning
+    log.py       the lines of one session, copied into a file without a name
+    opening.py   a session from its row and its lines
+    store.py     the port of the store
+    promotion.py out of memory, or from a draft to its place
+    watching.py  notices of other writers
+    scanner.py   rows that changed, into the catalog
+    rows.py      rows of the catalog
+    checking.py  what is wrong with stored lines, and what a repair leaves
+"""

@@ -1,0 +1,88 @@
+"""Checks of stored lines, and repairs: the checks of files, on a copy of the lines. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import structs
+
+from sessiond.errors import SessionCorrupt
+from sessiond.journal.disk.files import Files
+from sessiond.journal.spool import Spool
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.log import away
+from sessiond.service.files.checking.repairing import kept_lines, plan_of
+from sessiond.service.files.checking.verifying import (
+    FileSurvey,
+    VerifyScope,
+    no_session,
+    survey,
+    verification_of,
+)
+from sessiond.service.ports import Progress
+from sessiond.service.store.checks import Repair, Verification
+
+__all__ = ["DatabaseChecks"]
+
+
+class DatabaseChecks:
+    """Checks of the sessions of one database."""
+
+    def __init__(self, database: SessionDatabase, files: Files, folder: Path) -> None:
+        """Take the disk and the folder for copies of lines."""
+        self._database = database
+        self._files = files
+        self._folder = folder
+
+    def verify(self, head: Head, progress: Progress) -> Verification:
+        """Return the problems of a session's lines. Raises StorageError."""
+        with self._copied(head) as spool:
+            try:
+                return verification_of(self._survey(head, spool, progress))
+            except SessionCorrupt as corrupt:
+                return no_session(corrupt, spool.reader.ends[-1])
+
+    def plan(self, head: Head, *, dry_run: bool, progress: Progress | None) -> Repair:
+        """Return what a repair would do. Raises SessionCorrupt, StorageError."""
+        with self._copied(head) as spool:
+            found = self._survey(head, spool, progress)
+            return plan_of(found, Path(head.session_id), dry_run=dry_run)
+
+    def repair(self, head: Head, epoch: str) -> Repair:
+        """Put a session without the bad lines in the place of a session, if there are bad lines.
+
+        Raises SessionCorrupt, StorageError.
+        """
+        with self._copied(head) as spool:
+            found = self._survey(head, spool, None)
+            plan = plan_of(found, Path(head.session_id), dry_run=False)
+            if plan.reason is not None:
+                return plan
+            kept = kept_lines(spool.files, spool.reader.fd, found)
+            lines = b"".join(kept).split(b"\n")[:-1]
+            if self._database.replace(head, epoch, [lines]) is None:
+                raise away("repair", Path(head.session_id), "another daemon changed it", "EBUSY")
+        backup = f"{self._database.name}: session number {head.number} in the trash"
+        return structs.replace(plan, repaired=True, backup=backup)
+
+    @contextmanager
+    def _copied(self, head: Head) -> Generator[Spool]:
+        spool = Spool(self._files, self._folder, Path(head.session_id))
+        try:
+            for lines in self._database.lines(head.number, 0, head.seq):
+                spool.put(lines)
+                spool.take(lines)
+            yield spool
+        finally:
+            spool.close()
+
+    def _survey(self, head: Head, spool: Spool, progress: Progress | None) -> FileSurvey:
+        """Return the survey of a copy. Raises SessionCorrupt."""
+        there = spool.reader.line_count
+        if there != head.seq + 1:
+            text = f"{head.session_id}: the database has {there} of {head.seq + 1} lines"
+            raise SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)
+        scope = VerifyScope(spool.reader.ends[-1], head.session_id, progress)
+        return survey(spool.files, Path(head.session_id), spool.reader.fd, scope)

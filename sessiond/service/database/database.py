@@ -1,0 +1,171 @@
+"""The port of a database of sessions: rows and lines, of which the database understands nothing.
+
+Law: a row and the lines that it counts change in one transaction, and an append takes effect only at
+the position that its writer saw. So of any number of writers, of any number of daemons, one wins each
+position, and all readers get the lines in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Final, Literal, Protocol
+
+from msgspec import Struct
+
+__all__ = ["NO_LINES", "ChangedHeads", "Head", "Place", "SessionDatabase", "Trashed", "chained"]
+
+Place = Literal["draft", "placed", "archived"]
+"""Place of a session; a draft comes to its place with its first answer."""
+
+NO_LINES: Final = b""
+"""Digest of no lines at all."""
+
+
+class Head(Struct, frozen=True):
+    """The row of a session: its identity, its position, its place.
+
+    `number` names the session for good: a later session of an equal id has another number. `digest`
+    is chained over all lines up to `seq`, so that equal positions mean equal lines.
+    """
+
+    number: int
+    session_id: str
+    epoch: str
+    seq: int
+    digest: bytes
+    size: int
+    """Bytes of all lines, newlines included."""
+    place: Place
+    is_deleted: bool
+    written_ns: int
+    """Time of the last append, in nanoseconds since 1970, by the database's clock."""
+
+
+class Trashed(Struct, frozen=True):
+    """A deleted session, and its header line."""
+
+    head: Head
+    header: bytes
+
+
+class ChangedHeads(Struct, frozen=True):
+    """Rows that have changed, each as it is now, and the number to ask with the next time."""
+
+    heads: list[Head]
+    upto: int
+
+
+class SessionDatabase(Protocol):
+    """Rows and lines of sessions. Every method is one transaction, and raises StorageError."""
+
+    @property
+    def name(self) -> str:
+        """Name of the database for people, without secrets."""
+        ...
+
+    def create(
+        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+    ) -> Head | None:
+        """Store a session, all lines or none; None if a session that is not deleted has the id.
+
+        Raises what `chunks` raises.
+        """
+        ...
+
+    def find(self, session_id: str) -> Head | None:
+        """Return the row of the session of this id that is not deleted; None without one."""
+        ...
+
+    def ids(self, limit: int) -> list[str]:
+        """Return the ids of sessions that are no drafts, those made last first; archived ones last."""
+        ...
+
+    def head(self, number: int) -> Head | None:
+        """Return the row of a session, deleted or not; None for a number that no session has."""
+        ...
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind the position of `at`; `digest` is that of all lines then.
+
+        Returns None, and stores nothing, if the session is elsewhere by now: at another position, under
+        another epoch, in another place, or deleted. With `sync` the lines are durable behind the call. After an error
+        the lines may be stored nevertheless.
+        """
+        ...
+
+    def sync(self) -> None:
+        """Make all lines durable that were stored without `sync`."""
+        ...
+
+    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
+        """Yield the lines `first` to `last` of a session, both included, in batches."""
+        ...
+
+    def move(self, number: int, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted.
+
+        A session that leaves the archive counts as written just now.
+        """
+        ...
+
+    def delete(self, number: int) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted."""
+        ...
+
+    def restore(self, number: int) -> Head | None:
+        """Bring a deleted session back to its place; None if another session has its id now."""
+        ...
+
+    def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
+        """Give a session another epoch at an unchanged position; None as for `append`."""
+        ...
+
+    def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
+        """Put a new session in the place of one at this position, which is deleted; None as for `append`."""
+        ...
+
+    def purge(self, session_id: str) -> int:
+        """Remove the deleted sessions of an id for good; return how many there were."""
+        ...
+
+    def trashed(self, limit: int, before: int | None) -> list[Trashed]:
+        """Return deleted sessions, those made last first, with numbers below `before`."""
+        ...
+
+    def newest_trashed(self, session_id: str) -> Head | None:
+        """Return the session of an id that was deleted and made last; None without one."""
+        ...
+
+    def changes(self, after: int) -> ChangedHeads:
+        """Return the rows with changes behind a number; all rows, purged ones too, behind 0.
+
+        A row may come again without a change; none is left out.
+        """
+        ...
+
+    def holding(self, text: bytes) -> Iterator[str]:
+        """Yield the ids of the sessions that are not deleted and have a line with these bytes.
+
+        Those made last come first.
+        """
+        ...
+
+    def reserve(self, name: str, least: int, count: int) -> int:
+        """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
+        ...
+
+    def now_ns(self) -> int:
+        """Return the time by the database's clock, in nanoseconds since 1970."""
+        ...
+
+    def close(self) -> None:
+        """Release all connections."""
+        ...
+
+
+def chained(digest: bytes, lines: Iterable[bytes]) -> bytes:
+    """Return the digest of the lines behind those that have `digest`."""
+    for line in lines:
+        digest = sha256(digest + line).digest()
+    return digest

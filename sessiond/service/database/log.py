@@ -1,0 +1,277 @@
+"""The log of a session that a database keeps.
+
+Appends go to the database, and reads come from a spool: a copy of the lines in a file of this machine
+without a name. So a read costs no round trip, and goes on while the database is away.
+
+Law: a line is in the spool only if the database has the line, at its position. Another writer's lines
+are no foreign lines: they come from a daemon that keeps the promises of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+from msgspec import structs
+
+from sessiond.errors import StorageError
+from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import Files
+from sessiond.journal.spool import Spool
+from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
+from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase, chained
+
+__all__ = ["DatabaseLog", "away"]
+
+# Each lost race means that another writer has stored its lines.
+_LATE_TRIES: Final = 100
+
+
+class DatabaseLog:
+    """A `SessionLog` in a database. One thread appends and looks; any thread reads."""
+
+    blocking: ClassVar[bool] = True
+
+    def __init__(
+        self, database: SessionDatabase, head: Head, files: Files, folder: Path | None
+    ) -> None:
+        """Make the log of a session, without its lines: `index` brings them. Raises StorageError.
+
+        `folder` is where the spool is made; None keeps the lines in memory, for a log that is read once.
+        """
+        self.head = structs.replace(head, seq=-1, digest=NO_LINES, size=0)
+        """The row of the session at the position of this log."""
+        self._database = database
+        self._upto = head
+        name = Path(head.session_id)
+        with telling("copy the lines of", name):
+            self._spool = Spool(files, folder, name)
+        self._name = name
+        self._found: list[Found] = []
+        self._is_behind = False
+        """True if another writer is known to have changed the session."""
+        self._is_unsure = False
+        """True after an append whose outcome is unknown: the database may have stored it."""
+        self._writes = self._written_bytes = self._failures = 0
+        reader = self._spool.reader
+        self.read = reader.read
+        self.read_many = reader.read_many
+        self.line_bytes = reader.line_bytes
+        self.span_bytes = reader.span_bytes
+        self.chunks = reader.chunks
+        self.checksum = reader.checksum
+
+    # -- what is there -------------------------------------------------------------------
+
+    def index(self, visit: Callable[[int, list[bytes]], None]) -> bool:
+        """Copy the lines up to the row; return whether they are those that the row counts.
+
+        `visit` gets the lines as `Splitter.feed` returns lines. Raises StorageError, and what `visit`
+        raises.
+        """
+        upto = self._upto
+        for lines in self._database.lines(upto.number, 0, upto.seq):
+            first = self.line_count
+            self._keep(lines)
+            visit(first, [line + b"\n" for line in lines])
+        return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
+
+    @property
+    def line_count(self) -> int:
+        """Number of lines, the header included."""
+        return self._spool.reader.line_count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all lines, newlines included."""
+        return self._spool.reader.ends[-1]
+
+    def is_rewritten(self) -> bool:
+        """Return False: a line of a database is never written anew."""
+        return False
+
+    def has_grown(self) -> bool:
+        """Return whether there is something to take in. Waits for no database."""
+        return self._is_behind or self._is_unsure
+
+    def notice(self, there: Head) -> bool:
+        """Take note of the row as it was seen; return whether there is something to take in.
+
+        A row that was seen before the last append of this log tells nothing.
+        """
+        mine = self.head
+        is_later = there.epoch != mine.epoch or there.seq > mine.seq
+        self._is_behind = is_later or there.is_deleted or there.place != mine.place
+        return self._is_behind
+
+    # -- growth ----------------------------------------------------------------------------
+
+    def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
+        """Store all lines, or none. Raises StorageError, Replaced, Overtaken.
+
+        With `late` the lines of other writers come before these lines instead.
+        """
+        assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
+        if self._is_unsure:
+            self._follow()
+            if self._found and not late:
+                raise Overtaken
+        for _ in range(_LATE_TRIES):
+            if self._stored(lines, sync=sync):
+                return
+            self._follow()
+            if not late:
+                raise Overtaken
+        raise away("append to", self._name, "other writers were faster each time", "EBUSY")
+
+    def _stored(self, lines: Sequence[bytes], *, sync: bool) -> bool:
+        """Return whether the database has taken the lines at the position of this log."""
+        # First the spool: once the database has the lines, nothing may fail.
+        with telling("copy the lines of", self._name):
+            self._spool.put(lines)
+        digest = chained(self.head.digest, lines)
+        try:
+            head = self._database.append(self.head, lines, digest, sync=sync)
+        except BaseException:
+            self._failures += 1
+            self._is_unsure = True
+            raise
+        if head is None:
+            return False
+        self._spool.take(lines)
+        self.head = head
+        self._writes += 1
+        self._written_bytes += sum(map(len, lines)) + len(lines)
+        return True
+
+    def look(self) -> None:
+        """Take in what other writers have stored. Raises StorageError, Replaced."""
+        self._follow()
+
+    def _follow(self) -> None:
+        """Bring this log to the position of the row. Raises StorageError, Replaced."""
+        mine, there = self.head, self._database.head(self.head.number)
+        if there is None or there.is_deleted:
+            # The opening that follows finds no session.
+            raise Replaced("epoch")
+        if (there.epoch, there.place) != (mine.epoch, mine.place):
+            raise Replaced("epoch")
+        if there.seq < mine.seq:
+            raise Replaced("truncated")
+        lines: list[bytes] = []
+        if there.seq > mine.seq:
+            for some in self._database.lines(mine.number, mine.seq + 1, there.seq):
+                lines += some
+        if chained(mine.digest, lines) != there.digest:
+            raise Replaced("epoch")
+        if lines:
+            self._keep(lines)
+        self.head = there
+        self._is_behind = self._is_unsure = False
+        self._found += [Found(line, external=False) for line in lines]
+
+    def _keep(self, lines: Sequence[bytes]) -> None:
+        """Copy lines of the database into the spool. Raises StorageError."""
+        with telling("copy the lines of", self._name):
+            self._spool.put(lines)
+        self._spool.take(lines)
+        self.head = structs.replace(
+            self.head,
+            seq=self.line_count - 1,
+            digest=chained(self.head.digest, lines),
+            size=self.size_bytes,
+        )
+
+    def take_found(self) -> list[Found]:
+        """Return newly found lines; each line is returned once."""
+        found, self._found = self._found, []
+        return found
+
+    def sync(self) -> None:
+        """Make lines durable that were appended without `sync`. Raises StorageError."""
+        self._database.sync()
+
+    def move(self, path: Path) -> None:
+        """Bring a draft to its place, which is no path. Safe to repeat. Raises StorageError."""
+        del path
+        self.bring("placed")
+
+    def bring(self, place: Place) -> None:
+        """Bring the session to a place. Safe to repeat. Raises StorageError."""
+        there = self._database.move(self.head.number, place)
+        if there is None:
+            raise away("move", self._name, "the session was deleted", "ENOENT")
+        self.head = structs.replace(self.head, place=there.place, written_ns=there.written_ns)
+
+    # -- what only files have ------------------------------------------------------------------
+
+    @property
+    def path(self) -> None:
+        """Path of the file: None."""
+
+    @property
+    def inode(self) -> int:
+        """Inode of the file: 0."""
+        return 0
+
+    @property
+    def slack_bytes(self) -> int:
+        """Number of bytes behind the last line: 0."""
+        return 0
+
+    @property
+    def is_doubted(self) -> bool:
+        """False: no program but a daemon writes lines."""
+        return False
+
+    @property
+    def was_changed(self) -> bool:
+        """False: no program but a daemon writes lines."""
+        return False
+
+    @property
+    def behind_bytes(self) -> int:
+        """Number of bytes that a look left to the next look: 0."""
+        return 0
+
+    @property
+    def half_bytes(self) -> int:
+        """Number of bytes of a half line: 0, since a line is stored whole or not at all."""
+        return 0
+
+    @property
+    def half_age(self) -> float:
+        """Seconds for which a half line has not grown: 0."""
+        return 0.0
+
+    def half(self) -> bytes:
+        """Return no bytes: a line is stored whole or not at all."""
+        return b""
+
+    def close_half(self) -> None:
+        """Do nothing: a line is stored whole or not at all."""
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def statistics(self) -> JournalStatistics:
+        """Return sizes and costs so far."""
+        return JournalStatistics(
+            self.line_count,
+            self.size_bytes,
+            self.size_bytes,
+            writes=self._writes,
+            written_bytes=self._written_bytes,
+            syncs=self._writes,
+            failures=self._failures,
+        )
+
+    def close(self) -> None:
+        """Drop the copy of the lines, once no read runs."""
+        self._spool.close()
+
+
+def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
+    """Return the refusal of work on a session that its database does not do."""
+    text = f"could not {doing} {name}: {why}"
+    return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")

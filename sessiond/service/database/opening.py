@@ -1,0 +1,75 @@
+"""Opening of sessions that a database keeps. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sessiond.errors import SessionCorrupt
+from sessiond.journal.disk.files import Files
+from sessiond.model.times import rfc3339
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.log.indexer import Indexer
+from sessiond.service.log.open_session import OpenSession
+
+__all__ = ["DatabaseOpener"]
+
+
+class DatabaseOpener:
+    """The opener of the sessions of one database."""
+
+    def __init__(
+        self, database: SessionDatabase, files: Files, folder: Path, new_epoch: Callable[[], str]
+    ) -> None:
+        """Take the disk and the folder for copies of lines."""
+        self._database = database
+        self._files = files
+        self._folder = folder
+        self._new_epoch = new_epoch
+
+    def log_of(self, head: Head) -> DatabaseLog:
+        """Return the log of a session whose lines are indexed. Raises StorageError."""
+        log = DatabaseLog(self._database, head, self._files, self._folder)
+        log.index(lambda _first, _lines: None)
+        return log
+
+    def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
+        """Return the session of a row. Raises SessionCorrupt, StorageError."""
+        folder = None if is_read_once else self._folder
+        log = DatabaseLog(self._database, head, self._files, folder)
+        try:
+            indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
+            if not log.index(indexer.visit_lines):
+                log.head = self._as_found(head, log.head)
+            opened = OpenSession(
+                head.session_id,
+                indexer.session,
+                log,
+                indexer.dialect,
+                indexer.header,
+                indexer.intake,
+                epoch=log.head.epoch,
+                persist="on_assistant" if head.place == "draft" else "immediate",
+                # A draft has a place to come to, and the database needs no path for that.
+                place=Path(head.session_id) if head.place == "draft" else None,
+                created_at=rfc3339(indexer.header.timestamp),
+                archived=head.place == "archived",
+            )
+            opened.endings.read(opened.session, log, opened.dialect)
+        except BaseException:
+            log.close()
+            raise
+        return opened
+
+    def _as_found(self, counted: Head, found: Head) -> Head:
+        """Give lines that were changed by hand a new epoch; return the row then.
+
+        Raises SessionCorrupt if lines are missing.
+        """
+        if found.seq == counted.seq:
+            renewed = self._database.renew(counted, self._new_epoch(), found.digest)
+            if renewed is not None:
+                return renewed
+        text = f"{counted.session_id}: the database has {found.seq + 1} of {counted.seq + 1} lines"
+        raise SessionCorrupt(text, path=counted.session_id, line=found.seq + 2, repairable=False)

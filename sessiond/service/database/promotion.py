@@ -1,0 +1,70 @@
+"""Promotion of a session towards the database: out of memory, or from a draft to its place. Blocking.
+
+Law: never back, and all or nothing, as with files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sessiond.errors import SessiondError, SessionExists, StorageError
+from sessiond.journal.store import Overtaken, Replaced
+from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.opening import DatabaseOpener
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import Persist
+
+__all__ = ["give_place", "id_is_taken", "write_out"]
+
+
+def write_out(
+    database: SessionDatabase,
+    opener: DatabaseOpener,
+    opened: OpenSession,
+    wanted: Persist,
+    lines: Sequence[bytes],
+) -> None:
+    """Store a session that is in memory, with more lines. Raises SessionExists, StorageError."""
+    is_draft = wanted == "on_assistant" and not opened.is_lasting
+    stored = opened.journal.read(0, opened.session.seq)
+    head = database.create(
+        opened.session_id, opened.epoch, [stored, lines], "draft" if is_draft else "placed"
+    )
+    if head is None:
+        raise id_is_taken(opened.session_id)
+    log = opener.log_of(head)
+    opened.journal.close()
+    opened.journal = log
+    opened.place = Path(opened.session_id) if is_draft else None
+
+
+def give_place(
+    opened: OpenSession, log: DatabaseLog, wanted: Persist, lines: Sequence[bytes], *, late: bool
+) -> None:
+    """Bring a draft to its place, with more lines. Raises StorageError, Overtaken, Replaced."""
+    place = opened.place
+    if wanted == "immediate" and place is not None:
+        log.bring("placed")
+        opened.place = None
+    try:
+        _store_more(opened, lines, late=late)
+    except (SessiondError, Overtaken, Replaced):
+        if place is not None and opened.place is None:
+            with suppress(StorageError):
+                log.bring("draft")
+                opened.place = place
+        raise
+
+
+def _store_more(opened: OpenSession, lines: Sequence[bytes], *, late: bool) -> None:
+    error = opened.store(lines, sync=True, has_assistant=False, late=late) if lines else None
+    if error is not None:
+        raise error
+
+
+def id_is_taken(session_id: str) -> SessionExists:
+    """Return the refusal of an id that a stored session has."""
+    return SessionExists("a session of this id exists", session_id=session_id)

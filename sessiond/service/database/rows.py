@@ -1,0 +1,45 @@
+"""Rows of the catalog for sessions of a database.
+
+A catalog knows a session by a path, and a session of a database has none: it gets a path that no file
+can have. The mark of its epoch has the digest of all lines.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from sessiond.catalog.rows import Fingerprint, Mark, Stored
+from sessiond.model.digests import sha256_hex
+from sessiond.service.database.database import Head
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.files.catalog_records import row_of
+from sessiond.service.store.listed import Snapshot
+
+__all__ = ["IN_DATABASE", "is_at", "is_in_database", "row_in_database"]
+
+IN_DATABASE: Final = "database:"
+"""Folder of the paths, for queries of the catalog."""
+
+
+def is_in_database(path: str) -> bool:
+    """Return whether a path of the catalog is that of a session in a database."""
+    return path.startswith(f"{IN_DATABASE}/")
+
+
+def is_at(mark: Mark, head: Head) -> bool:
+    """Return whether a mark was made at the position of a row."""
+    digest = mark.seen_digest.rpartition(" ")[2]
+    return (mark.epoch, mark.seen_seq, digest) == (head.epoch, head.seq, head.digest.hex())
+
+
+def row_in_database(seen: Snapshot, log: DatabaseLog) -> Stored:
+    """Return the row of an open session whose lines are those of the log. Raises StorageError."""
+    opened, head = seen.opened, log.head
+    (line,) = log.read(head.seq, head.seq)
+    mark = Mark(head.epoch, head.seq, f"{sha256_hex(line)} {head.digest.hex()}")
+    written = Fingerprint(0, head.size, head.written_ns)
+    row = row_of(opened.with_state(seen.info), mark, written, has_assistant=seen.has_assistant)
+    facts = structs.replace(row.facts, draft=opened.pending)
+    return structs.replace(row, path=f"{IN_DATABASE}/{opened.session_id}", facts=facts)

@@ -1,0 +1,148 @@
+"""Rows of a database that have changed, into the catalog, beside a scan of the machine's own folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.rows import Known, Mark, Stored
+from sessiond.errors import SessiondError, StorageError
+from sessiond.limits import SCAN_BATCH_ROWS
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.rows import is_at, is_in_database
+from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
+
+__all__ = ["DatabaseScanner"]
+
+ReadRow = Callable[[Head], Stored]
+
+
+class DatabaseScanner:
+    """The state of the rows when they were looked at last, and the scanner of the folders."""
+
+    def __init__(
+        self,
+        database: SessionDatabase,
+        catalog: Catalog,
+        read: ReadRow,
+        has_open: Callable[[str], bool],
+        folders: Scanner,
+    ) -> None:
+        """Take the function that reads the row for lists of a session that is not open."""
+        self._database = database
+        self._catalog = catalog
+        self._read = read
+        self._has_open = has_open
+        self._folders = folders
+        self._generation = -1
+        self._upto = 0
+        self._later: dict[str, Head] = {}
+        """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
+        self._unreadable: dict[str, str] = {}
+        self.expect = folders.expect
+        self.forget = folders.forget
+        self.take_roots = folders.take_roots
+        self.prepare = folders.prepare
+
+    @property
+    def is_behind(self) -> bool:
+        """True if rows were lost, or never existed, since the last scan."""
+        return self._folders.is_behind or self._catalog.file.generation != self._generation
+
+    @property
+    def has_other_roots(self) -> bool:
+        """True if roots were added or removed since the last scan."""
+        return self._folders.has_other_roots
+
+    @property
+    def must_be_polled(self) -> bool:
+        """True: other daemons change rows."""
+        return True
+
+    def is_due(self) -> bool:
+        """Return whether a list has to wait for a scan."""
+        if self._folders.is_due() or self.is_behind:
+            return True
+        closed = any(not self._has_open(session_id) for session_id in self._later)
+        return closed or self._database.changes(self._upto).upto != self._upto
+
+    def meet(self, rows: Iterable[Stored]) -> None:
+        """Take note of rows that were stored."""
+        self._folders.meet(row for row in rows if row.path is None or not is_in_database(row.path))
+
+    def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
+        """Return what is no session, of the places that a list shows."""
+        found = [Unreadable(path, why) for path, why in sorted(self._unreadable.items())]
+        return found + self._folders.unreadable(drafts=drafts, archived=archived)
+
+    def run(self, tell: Tell, report: Report) -> None:
+        """Look, and store the changes in the catalog. Raises StorageError."""
+        self._folders.run(tell, report)
+        generation = self._catalog.file.generation
+        changes = self._database.changes(0 if generation != self._generation else self._upto)
+        waiting, self._later = self._later, {}
+        heads = {head.number: head for head in (*waiting.values(), *changes.heads)}
+        rows: list[tuple[Stored, Mark | None]] = []
+        gone: list[str] = []
+        try:
+            for done, row in enumerate(self._readings(heads.values(), gone), 1):
+                if row is not None:
+                    rows.append(row)
+                if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
+                    self._put(rows, gone, tell)
+                    rows.clear()
+                    gone.clear()
+                if len(heads) > SCAN_BATCH_ROWS:
+                    report(done, len(heads))
+            self._put(rows, gone, tell)
+        except BaseException:
+            self._later |= waiting
+            raise
+        self._upto, self._generation = changes.upto, generation
+
+    def _readings(
+        self, heads: Iterable[Head], gone: list[str]
+    ) -> Iterator[tuple[Stored, Mark | None] | None]:
+        """Yield the new row of each session that needs one, with the mark recorded before."""
+        alive = {head.session_id for head in heads if not head.is_deleted}
+        for head in heads:
+            known = self._catalog.known(head.session_id)
+            if head.is_deleted:
+                if known is not None and known.listed and head.session_id not in alive:
+                    gone.append(head.session_id)
+                self._unreadable.pop(head.session_id, None)
+                yield None
+            elif self._has_open(head.session_id):
+                self._later[head.session_id] = head
+                yield None
+            elif known is not None and self._is_current(head, known):
+                yield None
+            else:
+                yield self._row(head, None if known is None else known.mark, gone)
+
+    def _is_current(self, head: Head, known: Known) -> bool:
+        shown = self._catalog.shown(head.session_id) if known.listed else None
+        if shown is None or not is_at(known.mark, head):
+            return False
+        return (shown.draft, shown.archived) == (head.place == "draft", head.place == "archived")
+
+    def _row(
+        self, head: Head, mark: Mark | None, gone: list[str]
+    ) -> tuple[Stored, Mark | None] | None:
+        self._unreadable.pop(head.session_id, None)
+        try:
+            return self._read(head), mark
+        except StorageError:
+            raise
+        except SessiondError as error:
+            self._unreadable[head.session_id] = str(error)
+            if mark is not None:
+                gone.append(head.session_id)
+            return None
+
+    def _put(self, rows: list[tuple[Stored, Mark | None]], gone: list[str], tell: Tell) -> None:
+        # The actor of a session that was opened meanwhile reports its changes.
+        closed = [one for one in rows if not self._has_open(one[0].session_id)]
+        if closed or gone:
+            before, stored = self._catalog.put_read(closed, gone)
+            tell(before, stored, gone)

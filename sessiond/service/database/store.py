@@ -1,0 +1,426 @@
+"""The store that keeps sessions in a database, together with the files of the daemon's machine.
+
+New sessions go to the database. Files that the profile had before stay files and can still be used, as can
+roots and files that clients open by their paths. Blocking, for worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from typing import Final
+
+import anyio
+
+from sessiond.catalog.fulltext import Indexed, Text
+from sessiond.catalog.query import Query
+from sessiond.catalog.rows import Known, ListedFile, Stored
+from sessiond.dialects import recognise
+from sessiond.dialects.base import BadHeader
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.errors import SessiondError, SessionNotFound, StorageError, TooLarge
+from sessiond.limits import (
+    AVAILABLE_IDS_MAX,
+    DATABASE_POLL_SECONDS,
+    LEASE_EPOCHS_RESERVED,
+    LINE_BYTES_MAX,
+)
+from sessiond.model.entries import Header
+from sessiond.model.times import unix_ms
+from sessiond.service.database.checking import DatabaseChecks
+from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.opening import DatabaseOpener
+from sessiond.service.database.promotion import give_place, id_is_taken, write_out
+from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
+from sessiond.service.database.scanner import DatabaseScanner
+from sessiond.service.database.watching import DatabaseWatches
+from sessiond.service.external.watcher import Changed, Watch
+from sessiond.service.files.line_texts import read_texts
+from sessiond.service.files.store import FileStore
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.session_info import Persist
+from sessiond.service.ports import Progress
+from sessiond.service.store.checks import Repair, Verification
+from sessiond.service.store.listed import Snapshot, TextsChanged, Whereabouts, snapshot
+from sessiond.service.store.refusals import exists_again, lies_inside, still_there
+from sessiond.service.store.trash import TrashedSession, TrashResult
+
+__all__ = ["DatabaseStore"]
+
+# Cursors of the trash: the database comes first, then the files.
+_OF_FILES: Final = "files:"
+
+
+class DatabaseStore:
+    """The sessions of a database and the files of a profile."""
+
+    def __init__(
+        self,
+        database: SessionDatabase,
+        files: FileStore,
+        poll_seconds: float = DATABASE_POLL_SECONDS,
+    ) -> None:
+        """Ask the database each `poll_seconds` what other daemons have changed."""
+        profile = files.profile
+        self._database = database
+        self._files = files
+        self._environment = profile.environment
+        folder = profile.layout.pending
+        self._opener = DatabaseOpener(database, profile.files, folder, self._environment.new_epoch)
+        self._checks = DatabaseChecks(database, profile.files, folder)
+        self._watches = DatabaseWatches(database, poll_seconds)
+        self.data_folder = files.data_folder
+        self.catalog, self.texts = files.catalog, files.texts
+        self.documents, self.secrets = files.documents, files.secrets
+        self.require_there, self.with_activity = files.require_there, files.with_activity
+        self.root_list, self.folder_of = files.root_list, files.folder_of
+        self.identify, self.write_new = files.identify, files.write_new
+        self.purged = files.purged
+        now_us = (unix_ms(self._environment.now()) or 0) * 1000
+        first = database.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
+        self.next_lease_epoch = count(first).__next__
+
+    def close(self) -> None:
+        """Close the database and the files."""
+        self._database.close()
+        self._files.close()
+
+    # -- made ------------------------------------------------------------------------
+
+    def create(self, header: Header, persist: Persist, root: str | None) -> OpenSession:
+        """Return a new session; one in a root is a file, and one of `never` is in memory."""
+        self.require_free(header.id)
+        if root is not None or persist == "never":
+            return self._files.create(header, persist, root)
+        is_draft = persist == "on_assistant"
+        return self._create(header.id, [[NATIVE.encode_header(header)]], is_draft=is_draft)
+
+    def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
+        """Store the lines of a copy as one session, all or none, and open the session."""
+        self.require_free(session_id)
+        return self._create(session_id, map(_short_enough, chunks), is_draft=False)
+
+    def _create(
+        self, session_id: str, chunks: Iterable[Sequence[bytes]], *, is_draft: bool
+    ) -> OpenSession:
+        place: Place = "draft" if is_draft else "placed"
+        epoch = self._environment.new_epoch()
+        head = self._database.create(session_id, epoch, chunks, place)
+        if head is None:
+            raise id_is_taken(session_id)
+        try:
+            opened = self._opener.opened(head)
+        except SessiondError:
+            # A refused copy leaves nothing, so that a retry does not make a second one.
+            self._database.delete(head.number)
+            raise
+        opened.created = True
+        return opened
+
+    def require_free(self, session_id: str) -> None:
+        """Raise SessionExists for an id that a stored session has, StorageError."""
+        if self._database.find(session_id) is not None:
+            raise id_is_taken(session_id)
+        self._files.require_free(session_id)
+
+    # -- opened ----------------------------------------------------------------------
+
+    def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
+        """Open a stored session. Raises SessionNotFound, SessionCorrupt, SessionLocked, StorageError."""
+        head = self._database.find(session_id)
+        if head is not None:
+            return self._opener.opened(head)
+        with self._naming_what_is_there():
+            return self._files.open(session_id, progress)
+
+    @contextmanager
+    def _naming_what_is_there(self) -> Generator[None]:
+        """Name sessions of the database too where no file of an id is found."""
+        try:
+            yield
+        except SessionNotFound as error:
+            facts = error.data()
+            there = [*self._database.ids(AVAILABLE_IDS_MAX), *facts.get("available", ())]
+            raise SessionNotFound(
+                error.message,
+                session_id=facts["session_id"],
+                available=there[:AVAILABLE_IDS_MAX],
+            ) from None
+
+    def reopen(self, opened: OpenSession) -> OpenSession:
+        """Open a session again whose log was replaced by another log, under a new epoch."""
+        if not isinstance(opened.journal, DatabaseLog):
+            return self._files.reopen(opened)
+        opened.journal.close()
+        return self.open(opened.session_id)
+
+    def settle(self, opened: OpenSession) -> None:
+        """Make the last entries durable before the log is closed; a failure is not told."""
+        if not isinstance(opened.journal, DatabaseLog):
+            self._files.settle(opened)
+        elif opened.dirty:
+            with suppress(StorageError):
+                opened.journal.sync()
+
+    def watch(self, opened: OpenSession, changed: Changed) -> Watch:
+        """Call `changed` for each change of an open session by another writer."""
+        log = opened.journal
+        if isinstance(log, DatabaseLog):
+            return self._watches.watch(log, changed)
+        return self._files.watch(opened, changed)
+
+    async def run(self, wake: Callable[[], None]) -> None:
+        """Deliver notices until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._files.run, wake)
+            tasks.start_soon(self._watches.run)
+
+    def promote(
+        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+    ) -> None:
+        """Bring a session to this level, with more lines; `late` as in `SessionLog.append`."""
+        log = opened.journal
+        if isinstance(log, DatabaseLog):
+            give_place(opened, log, wanted, lines, late=late)
+        elif log.blocking or wanted == "never":
+            self._files.promote(opened, wanted, lines, late=late)
+            return
+        else:
+            self._files.require_free(opened.session_id)
+            write_out(self._database, self._opener, opened, wanted, lines)
+        opened.persist = wanted
+
+    # -- found -----------------------------------------------------------------------
+
+    def has(self, session_id: str) -> bool:
+        """Return whether a session of this id is stored, listed or not. Raises StorageError."""
+        return self._database.find(session_id) is not None or self._files.has(session_id)
+
+    def find_entry(
+        self, entry_id: str, listed: Iterable[ListedFile], besides: Collection[str]
+    ) -> str | None:
+        """Return the session that has the entry; sessions of the database come first."""
+        for session_id in self._database.holding(entry_id.encode()):
+            if session_id not in besides and self._has_entry(session_id, entry_id):
+                return session_id
+        files = (one for one in listed if not is_in_database(one.path))
+        return self._files.find_entry(entry_id, files, besides)
+
+    def _has_entry(self, session_id: str, entry_id: str) -> bool:
+        head = self._database.find(session_id)
+        if head is None:
+            return False
+        try:
+            opened = self._opener.opened(head, is_read_once=True)
+        except SessiondError:
+            return False
+        opened.journal.close()
+        return entry_id in opened.session.ids
+
+    # -- the archive, and age ----------------------------------------------------------
+
+    def archive(self, opened: OpenSession) -> None:
+        """Bring an open session into the archive. Safe to repeat. Raises StorageError."""
+        if not isinstance(opened.journal, DatabaseLog):
+            self._files.archive(opened)
+            return
+        opened.journal.bring("archived")
+        opened.archived, opened.place = True, None
+
+    def unarchive(self, opened: OpenSession) -> None:
+        """Bring an open session back among the sessions. Safe to repeat. Raises StorageError."""
+        if not isinstance(opened.journal, DatabaseLog):
+            self._files.unarchive(opened)
+        elif opened.archived:
+            opened.journal.bring("placed")
+            opened.archived = False
+
+    def now(self) -> float:
+        """Return the seconds since 1970 by the database's clock."""
+        return self._database.now_ns() / 1e9
+
+    def written_at(self, session_id: str) -> int:
+        """Return when a session was written last, in nanoseconds since 1970."""
+        head = self._database.find(session_id)
+        return self._files.written_at(session_id) if head is None else head.written_ns
+
+    def older(self, before_ns: int) -> Query:
+        """Return the query of the database's sessions in their places, written before a time."""
+        return Query(
+            written_before_ns=before_ns, root=IN_DATABASE, sort="written", descending=False
+        )
+
+    # -- the trash -------------------------------------------------------------------
+
+    def discard(self, session_id: str, opened: OpenSession | None) -> None:
+        """Delete a session, which stays in the trash. Safe to repeat."""
+        head = self._database.find(session_id)
+        if head is not None:
+            self._database.delete(head.number)
+        elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
+            with self._naming_what_is_there():
+                self._files.discard(session_id, opened)
+
+    def restore(self, session_id: str) -> None:
+        """Bring a deleted session back. Raises SessionNotFound, StorageError."""
+        if self.has(session_id):
+            raise exists_again(session_id)
+        head = self._database.newest_trashed(session_id)
+        if head is None:
+            self._files.restore(session_id)
+        elif self._database.restore(head.number) is None:
+            raise exists_again(session_id)
+
+    def trashed(self, limit: int, cursor: str | None) -> TrashResult:
+        """Return a page of the trash: what the database has, then files."""
+        shown: list[TrashedSession] = []
+        if cursor is None or not cursor.startswith(_OF_FILES):
+            before = int(cursor) if cursor is not None and cursor.isdecimal() else None
+            found = self._database.trashed(limit + 1, before)
+            shown = [self._shown(one.head, one.header) for one in found[:limit]]
+            if len(found) > limit:
+                return TrashResult(shown, str(found[limit - 1].head.number))
+            if len(shown) == limit:
+                has_files = bool(self._files.trashed(1, None).sessions)
+                return TrashResult(shown, _OF_FILES if has_files else None)
+            cursor = None
+        inner = cursor.removeprefix(_OF_FILES) if cursor else None
+        page = self._files.trashed(limit - len(shown), inner or None)
+        more = None if page.next_cursor is None else f"{_OF_FILES}{page.next_cursor}"
+        return TrashResult([*shown, *page.sessions], more)
+
+    def _shown(self, head: Head, line: bytes) -> TrashedSession:
+        try:
+            _, header = recognise(line)
+        except BadHeader:
+            header = Header()
+        return TrashedSession(
+            head.session_id,
+            title=header.title,
+            cwd=header.cwd or None,
+            path=self._database.name,
+            origin=self._database.name,
+            bytes=head.size,
+        )
+
+    def purge(self, session_id: str) -> Known | None:
+        """Remove a deleted session and its words for good; return its record for `erase`."""
+        if self.has(session_id):
+            raise still_there(session_id)
+        if self._database.newest_trashed(session_id) is None:
+            with self._naming_what_is_there():
+                return self._files.purge(session_id)
+        # The search text goes first: until the lines are gone a failed purge can be repeated.
+        self.texts.purge(session_id)
+        self._database.purge(session_id)
+        with suppress(SessionNotFound):
+            return self._files.purge(session_id)
+        return self.catalog.known(session_id)
+
+    def erase(self, session_id: str, purged: Known | None) -> None:
+        """Erase what lists know of a purged session. Raises StorageError."""
+        if purged is None or not is_in_database(purged.path):
+            self._files.erase(session_id, purged)
+            return
+        self.catalog.erase(session_id)
+        self.catalog.forget_unlisted(purged)
+
+    def forget(self, session_id: str) -> None:
+        """Remove what is kept of a session outside the profile, but for its row in lists."""
+        if self._database.find(session_id) is not None:
+            raise lies_inside()
+        self._files.forget(session_id)
+
+    # -- checks ----------------------------------------------------------------------
+
+    def verify(
+        self, session_id: str, opened: OpenSession | None, progress: Progress
+    ) -> Verification:
+        """Return the problems of a session's lines. Raises SessionNotFound, StorageError."""
+        head = self._head(session_id, opened)
+        if head is not None:
+            return self._checks.verify(head, progress)
+        with self._naming_what_is_there():
+            return self._files.verify(session_id, opened, progress)
+
+    def plan_repair(
+        self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
+    ) -> Repair:
+        """Return what a repair would do."""
+        head = self._head(session_id, opened)
+        if head is not None:
+            return self._checks.plan(head, dry_run=dry_run, progress=progress)
+        with self._naming_what_is_there():
+            return self._files.plan_repair(session_id, opened, dry_run=dry_run, progress=progress)
+
+    def _head(self, session_id: str, opened: OpenSession | None) -> Head | None:
+        """Return the row of a session at the position that is open here, or as it is stored."""
+        if opened is None:
+            return self._database.find(session_id)
+        return opened.journal.head if isinstance(opened.journal, DatabaseLog) else None
+
+    def repair(self, session_id: str) -> Repair:
+        """Store a session anew without its bad lines, under a new epoch."""
+        head = self._database.find(session_id)
+        if head is None:
+            return self._files.repair(session_id)
+        return self._checks.repair(head, self._environment.new_epoch())
+
+    # -- lists -----------------------------------------------------------------------
+
+    def scanner(self, has_open: Callable[[str], bool]) -> DatabaseScanner:
+        """Return the scanner of the database's rows and of the profile's folders."""
+        folders = self._files.scanner(has_open)
+        return DatabaseScanner(self._database, self.catalog, self._read_row, has_open, folders)
+
+    def _read_row(self, head: Head) -> Stored:
+        opened = self._opener.opened(head, is_read_once=True)
+        try:
+            return self.row(snapshot(opened))
+        finally:
+            opened.journal.close()
+
+    def row(self, seen: Snapshot) -> Stored:
+        """Return the row of an open session."""
+        log = seen.opened.journal
+        return row_in_database(seen, log) if isinstance(log, DatabaseLog) else self._files.row(seen)
+
+    def note(self, opened: OpenSession) -> None:
+        """Record under which epoch an open session is served, unless the database knows the epoch."""
+        if not isinstance(opened.journal, DatabaseLog):
+            self._files.note(opened)
+
+    def whereabouts(self, known: Known) -> Whereabouts:
+        """Return the place of a stored session."""
+        if is_in_database(known.path):
+            return Whereabouts(is_agents=False, root=None)
+        return self._files.whereabouts(known)
+
+    def texts_behind(
+        self, known: Known, indexed: Indexed | None
+    ) -> Iterator[tuple[Indexed, list[Text]]]:
+        """Yield the texts of a session's lines behind `indexed`. Raises TextsChanged, StorageError."""
+        if not is_in_database(known.path):
+            return self._files.texts_behind(known, indexed)
+        head = self._database.find(known.session_id)
+        if head is None or head.epoch != known.mark.epoch:
+            raise TextsChanged
+        number = head.number
+
+        def lines_from(seq: int, end: int) -> Iterator[tuple[bytes, int]]:
+            batches = self._database.lines(number, seq, known.mark.seen_seq)
+            for line in chain.from_iterable(batches):
+                end += len(line) + 1
+                yield line, end
+
+        return read_texts(lines_from, known.mark, indexed)
+
+
+def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
+    longest = max(map(len, lines), default=0)
+    if longest > LINE_BYTES_MAX:
+        text = "a line of the copy would exceed the limit of a line; nothing was copied"
+        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
+    return lines

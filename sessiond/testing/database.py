@@ -1,0 +1,256 @@
+"""A database of sessions in memory, for tests of what is built on the port.
+
+    place = MemoryDatabase()
+    store = DatabaseStore(place.connection(), files)
+
+Connections of one place see its sessions, as the daemons of several machines do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+from msgspec import structs
+
+from sessiond.service.database.database import NO_LINES, ChangedHeads, Head, Place, Trashed, chained
+
+__all__ = ["MemoryConnection", "MemoryDatabase"]
+
+_LINES_AT_ONCE = 100
+
+
+class MemoryDatabase:
+    """The rows and lines of a place. Safe in any thread."""
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        """Take the clock of the place."""
+        self.now_ns = now_ns
+        self.guard = threading.Lock()
+        self.heads: dict[int, Head] = {}
+        self.lines: dict[int, list[bytes]] = {}
+        self.changes: dict[int, int] = {}
+        """The number of each row's last change."""
+        self.reserved: dict[str, int] = {}
+
+    def connection(self) -> MemoryConnection:
+        """Return a connection of one more daemon."""
+        return MemoryConnection(self)
+
+
+class MemoryConnection:
+    """A connection to a `MemoryDatabase`: the port `SessionDatabase`."""
+
+    name = "a database in memory"
+
+    def __init__(self, place: MemoryDatabase) -> None:
+        self._place = place
+        self._guard = place.guard
+        self._heads = place.heads
+        self._lines = place.lines
+
+    # -- rows ----------------------------------------------------------------------------
+
+    def create(
+        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+    ) -> Head | None:
+        """Store a session, all lines or none; None if a session has the id."""
+        lines = list(chain.from_iterable(chunks))
+        with self._guard:
+            if self._alive(session_id) is not None:
+                return None
+            return self._insert(session_id, epoch, lines, place)
+
+    def _insert(self, session_id: str, epoch: str, lines: list[bytes], place: Place) -> Head:
+        number = len(self._heads) + 1
+        self._lines[number] = lines
+        size = sum(map(len, lines)) + len(lines)
+        head = Head(
+            number,
+            session_id,
+            epoch,
+            len(lines) - 1,
+            chained(NO_LINES, lines),
+            size,
+            place,
+            is_deleted=False,
+            written_ns=self._place.now_ns(),
+        )
+        return self._put(head)
+
+    def _put(self, head: Head) -> Head:
+        self._heads[head.number] = head
+        self._place.changes[head.number] = max(self._place.changes.values(), default=0) + 1
+        return head
+
+    def _alive(self, session_id: str) -> Head | None:
+        for head in self._heads.values():
+            if head.session_id == session_id and not head.is_deleted:
+                return head
+        return None
+
+    def find(self, session_id: str) -> Head | None:
+        """Return the row of the session of this id that is not deleted; None without one."""
+        with self._guard:
+            return self._alive(session_id)
+
+    def ids(self, limit: int) -> list[str]:
+        """Return the ids of sessions that are no drafts, those made last first; archived ones last."""
+        with self._guard:
+            alive = [head for head in self._heads.values() if not head.is_deleted]
+            shown = [head for head in alive if head.place != "draft"]
+            shown.sort(key=lambda head: (head.place == "archived", -head.number))
+            return [head.session_id for head in shown[:limit]]
+
+    def head(self, number: int) -> Head | None:
+        """Return the row of a session, deleted or not; None for a number that no session has."""
+        with self._guard:
+            return self._heads.get(number)
+
+    def _at(self, at: Head) -> Head | None:
+        """Return the row if the session is still at a position."""
+        there = self._heads[at.number]
+        position = (there.epoch, there.seq, there.digest, there.place)
+        is_there = position == (at.epoch, at.seq, at.digest, at.place) and not there.is_deleted
+        return there if is_there else None
+
+    # -- lines ---------------------------------------------------------------------------
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind a position; None if the session is elsewhere by now."""
+        del sync
+        with self._guard:
+            there = self._at(at)
+            if there is None:
+                return None
+            self._lines[at.number] += lines
+            return self._put(
+                structs.replace(
+                    there,
+                    seq=there.seq + len(lines),
+                    digest=digest,
+                    size=there.size + sum(map(len, lines)) + len(lines),
+                    written_ns=self._place.now_ns(),
+                )
+            )
+
+    def sync(self) -> None:
+        """Do nothing: there is no disk."""
+
+    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
+        """Yield the lines `first` to `last` of a session, both included, in batches."""
+        for start in range(first, last + 1, _LINES_AT_ONCE):
+            with self._guard:
+                some = self._lines[number][start : min(start + _LINES_AT_ONCE, last + 1)]
+            if some:
+                yield some
+
+    # -- places --------------------------------------------------------------------------
+
+    def move(self, number: int, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted."""
+        with self._guard:
+            head = self._heads[number]
+            if head.is_deleted:
+                return None
+            if head.place == "archived" != place:
+                head = structs.replace(head, written_ns=self._place.now_ns())
+            return self._put(structs.replace(head, place=place))
+
+    def delete(self, number: int) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted."""
+        with self._guard:
+            head = self._heads[number]
+            return None if head.is_deleted else self._put(structs.replace(head, is_deleted=True))
+
+    def restore(self, number: int) -> Head | None:
+        """Bring a deleted session back to its place; None if another session has its id now."""
+        with self._guard:
+            head = self._heads[number]
+            if self._alive(head.session_id) is not None:
+                return None
+            return self._put(structs.replace(head, is_deleted=False))
+
+    def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
+        """Give a session another epoch at an unchanged position; None as for `append`."""
+        with self._guard:
+            there = self._at(at)
+            if there is None:
+                return None
+            return self._put(structs.replace(there, epoch=epoch, digest=digest))
+
+    def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
+        """Put a new session in the place of one at this position; None as for `append`."""
+        lines = list(chain.from_iterable(chunks))
+        with self._guard:
+            there = self._at(at)
+            if there is None:
+                return None
+            self._put(structs.replace(there, is_deleted=True))
+            return self._insert(there.session_id, epoch, lines, there.place)
+
+    # -- the trash -----------------------------------------------------------------------
+
+    def _in_trash(self) -> list[Head]:
+        """Return the deleted sessions that have lines, those made last first."""
+        found = (head for head in self._heads.values() if head.is_deleted)
+        return sorted((one for one in found if self._lines[one.number]), key=_number, reverse=True)
+
+    def purge(self, session_id: str) -> int:
+        """Remove the deleted sessions of an id for good; return how many there were."""
+        with self._guard:
+            found = [head for head in self._in_trash() if head.session_id == session_id]
+            for head in found:
+                self._lines[head.number] = []
+                self._put(structs.replace(head, seq=-1, digest=NO_LINES, size=0))
+            return len(found)
+
+    def trashed(self, limit: int, before: int | None) -> list[Trashed]:
+        """Return deleted sessions, those made last first, with numbers below `before`."""
+        with self._guard:
+            found = [one for one in self._in_trash() if before is None or one.number < before]
+            return [Trashed(one, self._lines[one.number][0]) for one in found[:limit]]
+
+    def newest_trashed(self, session_id: str) -> Head | None:
+        """Return the session of an id that was deleted and made last; None without one."""
+        with self._guard:
+            return next((one for one in self._in_trash() if one.session_id == session_id), None)
+
+    # -- all of them ---------------------------------------------------------------------
+
+    def changes(self, after: int) -> ChangedHeads:
+        """Return the rows with changes behind a number; all rows behind 0."""
+        with self._guard:
+            changes = self._place.changes
+            later = sorted((at, number) for number, at in changes.items() if at > after)
+            upto = later[-1][0] if later else after
+            return ChangedHeads([self._heads[number] for _, number in later], upto)
+
+    def holding(self, text: bytes) -> Iterator[str]:
+        """Yield the ids of the sessions that have a line with these bytes, those made last first."""
+        with self._guard:
+            found = [
+                head.session_id
+                for head in sorted(self._heads.values(), key=_number, reverse=True)
+                if not head.is_deleted and any(text in line for line in self._lines[head.number])
+            ]
+        yield from found
+
+    def reserve(self, name: str, least: int, count: int) -> int:
+        """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
+        with self._guard:
+            first = max(least, self._place.reserved.get(name, 0))
+            self._place.reserved[name] = first + count
+            return first
+
+    def now_ns(self) -> int:
+        """Return the time by the clock of the place."""
+        return self._place.now_ns()
+
+    def close(self) -> None:
+        """Do nothing: the place outlives its connections."""
+
+
+def _number(head: Head) -> int:
+    return head.number

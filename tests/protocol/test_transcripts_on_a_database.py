@@ -1,0 +1,42 @@
+"""Every transcript happens as it is written with a store that keeps sessions in a database."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiond.rpc.framing import Framing
+from sessiond.service.database.store import DatabaseStore
+from sessiond.testing.daemon import running_daemon
+from sessiond.testing.database import MemoryDatabase
+from sessiond.testing.transcripts import Placeholders, parse, play, render
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+# What a session in a database does not have: a path in the profile.
+PATH: Final = re.compile(
+    r'"(path|origin)":(null|"\$HOME/profiles/default/[^"]*"|"a database in memory")'
+)
+PARENT: Final = re.compile(r',"parent_path":"\$HOME/profiles/default/[^"]*"')
+
+
+def pathless(text: str) -> str:
+    """Return a transcript without the paths of session files."""
+    body = "".join(line.body for line in parse(text))
+    return PATH.sub(r'"\1":null', PARENT.sub("", body))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+async def test_it_happens_as_written_but_for_paths(
+    path: Path, home: Path, placeholders: Placeholders
+) -> None:
+    text = path.read_text()
+    place = MemoryDatabase(time.time_ns)
+    async with running_daemon(
+        home, keep=lambda files: DatabaseStore(place.connection(), files)
+    ) as daemon:
+        happened = await play(parse(text), daemon, Framing.NDJSON, placeholders=placeholders)
+    assert pathless(render(happened)) == pathless(text)

@@ -1,0 +1,243 @@
+"""Two daemons that keep their sessions in one database, and know nothing of each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, sleep
+from msgspec import structs
+
+from sessiond.errors import SessionArchived, SessionNotFound, StorageError
+from sessiond.service.database.store import DatabaseStore
+from sessiond.service.environment import Environment
+from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
+from sessiond.testing.database import MemoryConnection, MemoryDatabase
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
+
+POLL_SECONDS = 0.01
+PATIENCE_SECONDS = 60.0
+
+
+def environment_of(name: str) -> Environment:
+    """Return an environment whose ids no other daemon has."""
+    numbers = count(1)
+
+    def new_id() -> str:
+        return f"{name}-made-{next(numbers)}"
+
+    return structs.replace(
+        standing_environment(), new_entry_id=new_id, new_session_id=new_id, new_epoch=new_id
+    )
+
+
+class Site:
+    """A database, and daemons on machines of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.place = MemoryDatabase(time.time_ns)
+        self._home = home
+
+    @asynccontextmanager
+    async def daemon(
+        self, name: str, connection: MemoryConnection | None = None
+    ) -> AsyncGenerator[Daemon]:
+        """Run a daemon; a second one of the same name is the first one's successor."""
+        database = connection or self.place.connection()
+        async with running_daemon(
+            self._home / name,
+            environment=environment_of(name),
+            keep=lambda files: DatabaseStore(database, files, POLL_SECONDS),
+        ) as daemon:
+            yield daemon
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+@asynccontextmanager
+async def clients_of(site: Site, *names: str) -> AsyncGenerator[list[Wire]]:
+    """Yield a client of a daemon for each name."""
+    async with AsyncExitStack() as ends:
+        wires = []
+        for name in names:
+            daemon = await ends.enter_async_context(site.daemon(name))
+            wires.append(await ends.enter_async_context(daemon.connect()))
+        with fail_after(PATIENCE_SECONDS):
+            yield wires
+
+
+async def entries(wire: Wire) -> list[Any]:
+    page = await call(wire, "session/entries", limit=1000)
+    rows: list[Any] = page["entries"]
+    return rows
+
+
+async def told(wire: Wire, count: int) -> list[tuple[int, str]]:
+    """Return so many events, each as its seq and the id of its entry."""
+    found: list[tuple[int, str]] = []
+    while len(found) < count:
+        notice = await wire.next_notification()
+        assert notice["method"] in {"session/event", "session/synced"}, notice
+        if notice["method"] == "session/event":
+            event = notice["params"]
+            assert "external" not in event.get("origin", {})
+            found.append((event["seq"], event["entry"]["id"]))
+    return found
+
+
+async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await subscribe(two)
+        for name in ("e-1", "e-2"):
+            await append(one, name)
+        assert await told(two, 2) == [(1, "e-1"), (2, "e-2")]
+        assert await entries(two) == await entries(one)
+        listed = (await two.call("session/list"))["sessions"]
+        assert [(one["id"], one["seq"]) for one in listed] == [(SESSION, 2)]
+        hits = (await two.call("session/search", query="e-2"))["hits"]
+        assert [hit["session_id"] for hit in hits] == [SESSION]
+
+
+async def test_appends_at_both_daemons_have_one_order(site: Site) -> None:
+    async with clients_of(site, "one", "two") as wires:
+        await create(wires[0], persist="immediate")
+        for wire in wires:
+            await subscribe(wire)
+
+        async def write(name: str, wire: Wire) -> None:
+            for number in range(30):
+                await append(wire, f"{name}-{number}")
+
+        async with create_task_group() as tasks:
+            for name, wire in zip(("one", "two"), wires, strict=True):
+                tasks.start_soon(write, name, wire)
+        stored = await told(wires[0], 60)
+        assert await told(wires[1], 60) == stored
+        assert [seq for seq, _ in stored] == list(range(1, 61))
+        for name in ("one", "two"):
+            mine = [entry_id for _, entry_id in stored if entry_id.startswith(name)]
+            assert mine == [f"{name}-{number}" for number in range(30)]
+        for wire in wires:
+            rows = [(row["seq"], row["entry"]["id"]) for row in await entries(wire)]
+            assert rows == stored
+
+
+async def test_a_retry_at_the_other_daemon_is_stored_once(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await call(two, "session/get")
+        first = await append(one, "e-1", "said once")
+        again = await append(two, "e-1", "said once")
+        assert (again["duplicate"], again["entries"]) == (True, first["entries"])
+        assert len(await entries(two)) == 1
+
+
+async def test_what_is_expected_holds_against_the_other_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await call(two, "session/get")
+        await append(one, "e-1")
+        refusal = await two.refusal(
+            "append",
+            session_id=SESSION,
+            message={"role": "user", "content": "late"},
+            expected={"leaf_id": None},
+        )
+        assert refusal.data["kind"] == "precondition_failed"
+
+
+async def test_an_archive_and_a_delete_hold_at_the_other_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await append(two, "e-1")
+        await call(one, "session/archive")
+        said = {"session_id": SESSION, "message": {"role": "user", "content": "late"}}
+        assert (await two.refusal("append", **said)).code == SessionArchived.code
+        await call(two, "session/unarchive")
+        # The other daemon may refuse until it has looked.
+        while (await call(one, "session/get"))["session"]["archived"]:  # noqa: ASYNC110 - no event says so
+            await sleep(POLL_SECONDS)
+        await append(one, "e-2")
+        await call(one, "session/delete")
+        assert (await two.refusal("append", **said)).code == SessionNotFound.code
+        await call(two, "session/restore")
+        await append(one, "e-3")
+        assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-2", "e-3"]
+
+
+async def test_a_subscriber_goes_on_at_another_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        told_at_one = await subscribe(one)
+        await append(one, "e-1")
+        assert await told(one, 1) == [(1, "e-1")]
+        await append(one, "e-2")
+        again = await subscribe(two, after={"seq": 1, "entry_id": "e-1"})
+        assert again["epoch"] == told_at_one["epoch"]
+        assert await told(two, 1) == [(2, "e-2")]
+
+
+class Unanswered(MemoryConnection):
+    """A connection that is cut once the database has stored an append."""
+
+    is_cut = False
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        stored = super().append(*args, **options)
+        if self.is_cut:
+            self.is_cut = False
+            raise StorageError("the connection ended", errno="EIO", path="", retryable=True)
+        return stored
+
+
+async def test_an_append_whose_answer_was_lost_is_stored_once(site: Site) -> None:
+    connection = Unanswered(site.place)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        connection.is_cut = True
+        said = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "hi"}}
+        refusal = await wire.refusal("append", session_id=SESSION, entry=said)
+        assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+        again = await wire.call("append", session_id=SESSION, entry=said)
+        assert again["entries"][0]["seq"] == 1
+        assert (await append(wire, "e-2"))["entries"][0]["seq"] == 2
+        assert len(await entries(wire)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda place: place.lines[1].pop(), "lost"),
+        (lambda place: place.lines[1].__setitem__(1, place.lines[1][1] + b" "), "changed"),
+    ],
+    ids=["a line is gone", "a line is changed"],
+)
+async def test_lines_that_were_changed_by_hand_are_no_old_history(
+    site: Site, change: Callable[[MemoryDatabase], Any], reason: str
+) -> None:
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        epoch = (await append(wire, "e-1")) and (await call(wire, "session/get"))["session"][
+            "epoch"
+        ]
+    change(site.place)
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        if reason == "lost":
+            refusal = await wire.refusal("session/get", session_id=SESSION)
+            assert refusal.data["kind"] == "session_corrupt"
+        else:
+            info = (await call(wire, "session/get"))["session"]
+            assert info["epoch"] != epoch
+            await append(wire, "e-2")
