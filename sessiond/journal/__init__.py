@@ -20,6 +20,7 @@ only thing that a function here waits for.
     journal.py       one open session file, built from the modules above
     memory.py        a session log without a file
     source.py        lines of a file that is only read, as they come
+    undisturbed.py   the answers about foreign writers of a log that has none
     spool.py         lines in a file without a name
     mirror.py        a session log of such lines, kept in a file without a name
     store.py         the port that both kinds of session log implement

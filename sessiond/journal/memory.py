@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from sessiond.errors import Overloaded, TooLarge
 from sessiond.journal.store import Found, JournalStatistics
+from sessiond.journal.undisturbed import Undisturbed
 from sessiond.limits import (
     MEMORY_BYTES_MAX,
     MEMORY_LINE_BYTES,
@@ -44,7 +45,7 @@ class MemoryBudget:
             self.held_bytes -= count
 
 
-class MemoryJournal:
+class MemoryJournal(Undisturbed):
     """A `SessionLog` in a list. No method waits, so the event loop may call all of them."""
 
     blocking: ClassVar[bool] = False
@@ -58,15 +59,6 @@ class MemoryJournal:
         self.append(header.split(b"\n"), sync=False)
 
     @property
-    def path(self) -> None:
-        """Path of the file: None."""
-
-    @property
-    def inode(self) -> int:
-        """Inode of the file: 0."""
-        return 0
-
-    @property
     def line_count(self) -> int:
         """Number of lines, the header included."""
         return len(self._lines)
@@ -75,11 +67,6 @@ class MemoryJournal:
     def size_bytes(self) -> int:
         """Size that the lines would have in a file, newlines included."""
         return self._size
-
-    @property
-    def slack_bytes(self) -> int:
-        """Number of bytes behind the last line: 0."""
-        return 0
 
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store the lines; `sync` has no effect in memory, and the answer says so.
@@ -115,43 +102,12 @@ class MemoryJournal:
         """Return no lines: there is no foreign writer, and no append leaves part of a batch."""
         return []
 
-    @property
-    def behind_bytes(self) -> int:
-        """Number of foreign bytes still to read: 0."""
-        return 0
-
-    @property
-    def half_bytes(self) -> int:
-        """Number of bytes of a half line: 0."""
-        return 0
-
-    @property
-    def is_doubted(self) -> bool:
-        """False: there is no foreign writer."""
-        return False
-
-    def is_rewritten(self) -> bool:
-        """Return False: there is no foreign writer."""
-        return False
-
     def has_grown(self) -> bool:
         """Return False: there is no foreign writer."""
         return False
 
     def look(self) -> None:
         """Do nothing: there are no foreign lines to find."""
-
-    @property
-    def half_age(self) -> float:
-        """Seconds for which a half line has not grown: 0."""
-        return 0.0
-
-    def half(self) -> bytes:
-        """Return no bytes: there is no half line."""
-        return b""
-
-    def close_half(self) -> None:
-        """Do nothing: there is no half line."""
 
     def read(self, first: int, last: int) -> list[bytes]:
         """Return the lines `first` to `last`, both included."""
@@ -179,11 +135,6 @@ class MemoryJournal:
         """Return 0: there is no file that could change."""
         assert seq >= 0, "ordinals count from the header"
         return 0
-
-    @property
-    def was_changed(self) -> bool:
-        """False: there is no foreign writer."""
-        return False
 
     def move(self, path: Path) -> None:
         """Raise AssertionError: a session in memory has no file to move."""

@@ -23,6 +23,7 @@ from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import LongLine
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
+from sessiond.journal.undisturbed import WholeLines
 
 __all__ = ["Mirror", "Translate"]
 
@@ -30,7 +31,7 @@ Translate = Callable[[bytes], bytes]
 """Makes the next line of the log from the next line of the source."""
 
 
-class Mirror:
+class Mirror(WholeLines):
     """A `SessionLog` of a file that sessiond never writes to. One thread looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
@@ -161,25 +162,6 @@ class Mirror:
             self._spool.take(lines)
         self._waiting = []
         return lines
-
-    # -- half a line: its writer's business --------------------------------------------------
-
-    @property
-    def half_bytes(self) -> int:
-        """Number of bytes of a half line that an append would have to end: 0."""
-        return 0
-
-    @property
-    def half_age(self) -> float:
-        """Seconds for which a half line has not grown: 0."""
-        return 0.0
-
-    def half(self) -> bytes:
-        """Return no bytes: a half line stays with its writer."""
-        return b""
-
-    def close_half(self) -> None:
-        """Do nothing: a half line stays with its writer."""
 
     # -- nothing is written ------------------------------------------------------------------
 

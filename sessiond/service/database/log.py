@@ -20,6 +20,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
+from sessiond.journal.undisturbed import Undisturbed
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase, chained
 
 __all__ = ["DatabaseLog", "away"]
@@ -28,7 +29,7 @@ __all__ = ["DatabaseLog", "away"]
 _LATE_TRIES: Final = 100
 
 
-class DatabaseLog:
+class DatabaseLog(Undisturbed):
     """A `SessionLog` in a database. One thread appends and looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
@@ -86,10 +87,6 @@ class DatabaseLog:
     def size_bytes(self) -> int:
         """Bytes of all lines, newlines included."""
         return self._spool.reader.ends[-1]
-
-    def is_rewritten(self) -> bool:
-        """Return False: a line of a database is never written anew."""
-        return False
 
     def has_grown(self) -> bool:
         """Return whether there is something to take in. Waits for no database."""
@@ -203,54 +200,6 @@ class DatabaseLog:
         if there is None:
             raise away("move", self._name, "the session was deleted", "ENOENT")
         self.head = structs.replace(self.head, place=there.place, written_ns=there.written_ns)
-
-    # -- what only files have ------------------------------------------------------------------
-
-    @property
-    def path(self) -> None:
-        """Path of the file: None."""
-
-    @property
-    def inode(self) -> int:
-        """Inode of the file: 0."""
-        return 0
-
-    @property
-    def slack_bytes(self) -> int:
-        """Number of bytes behind the last line: 0."""
-        return 0
-
-    @property
-    def is_doubted(self) -> bool:
-        """False: no program but a daemon writes lines."""
-        return False
-
-    @property
-    def was_changed(self) -> bool:
-        """False: no program but a daemon writes lines."""
-        return False
-
-    @property
-    def behind_bytes(self) -> int:
-        """Number of bytes that a look left to the next look: 0."""
-        return 0
-
-    @property
-    def half_bytes(self) -> int:
-        """Number of bytes of a half line: 0, since a line is stored whole or not at all."""
-        return 0
-
-    @property
-    def half_age(self) -> float:
-        """Seconds for which a half line has not grown: 0."""
-        return 0.0
-
-    def half(self) -> bytes:
-        """Return no bytes: a line is stored whole or not at all."""
-        return b""
-
-    def close_half(self) -> None:
-        """Do nothing: a line is stored whole or not at all."""
 
     # -- the end -----------------------------------------------------------------------------
 

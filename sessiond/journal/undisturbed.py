@@ -1,0 +1,63 @@
+"""Parts of `SessionLog` about foreign writers, for logs that no other program writes to."""
+
+from __future__ import annotations
+
+__all__ = ["Undisturbed", "WholeLines"]
+
+
+class WholeLines:
+    """A log without half lines: a line is there as a whole, or its writer has it."""
+
+    @property
+    def half_bytes(self) -> int:
+        """Number of bytes of a half line that an append would have to end: 0."""
+        return 0
+
+    @property
+    def half_age(self) -> float:
+        """Seconds for which a half line has not grown: 0."""
+        return 0.0
+
+    def half(self) -> bytes:
+        """Return no bytes: there is no half line."""
+        return b""
+
+    def close_half(self) -> None:
+        """Do nothing: there is no half line."""
+
+
+class Undisturbed(WholeLines):
+    """A log without a file, which no other program could change."""
+
+    @property
+    def path(self) -> None:
+        """Path of the file: None."""
+
+    @property
+    def inode(self) -> int:
+        """Inode of the file: 0."""
+        return 0
+
+    @property
+    def slack_bytes(self) -> int:
+        """Number of bytes behind the last line: 0."""
+        return 0
+
+    @property
+    def behind_bytes(self) -> int:
+        """Number of bytes that a look left to the next look: 0."""
+        return 0
+
+    @property
+    def is_doubted(self) -> bool:
+        """False: lines stay as they were stored."""
+        return False
+
+    @property
+    def was_changed(self) -> bool:
+        """False: lines stay as they were stored."""
+        return False
+
+    def is_rewritten(self) -> bool:
+        """Return False: lines stay as they were stored."""
+        return False
