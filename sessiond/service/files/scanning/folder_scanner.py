@@ -408,8 +408,10 @@ class FolderScanner:
 
     def _is_file(self, session_id: str) -> bool:
         """Return whether a session is a file, or may be one."""
+        if self._claims.of(session_id)[0] is not None:
+            return True
         known = self._profile.records.known(session_id)
-        return known is None or known.is_file or self._claims.of(session_id)[0] is not None
+        return known is None or known.is_file
 
     def _read_arrived(self, path: Path, found: FileStat, recorded: set[str]) -> Read | None:
         """Return the row of a file of a root, read in one opening.
