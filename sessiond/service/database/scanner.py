@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.limits import SCAN_BATCH_ROWS
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.rows import is_at, is_in_database
+from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
 
 __all__ = ["DatabaseScanner"]
@@ -82,27 +82,20 @@ class DatabaseScanner:
         changes = self._database.changes(0 if generation != self._generation else self._upto)
         waiting, self._later = self._later, {}
         heads = {head.number: head for head in (*waiting.values(), *changes.heads)}
-        rows: list[tuple[Stored, Mark | None]] = []
         gone: list[str] = []
         try:
-            for done, row in enumerate(self._readings(heads.values(), gone), 1):
-                if row is not None:
-                    rows.append(row)
-                if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
-                    self._put(rows, gone, tell)
-                    rows.clear()
-                    gone.clear()
-                if len(heads) > SCAN_BATCH_ROWS:
-                    report(done, len(heads))
-            self._put(rows, gone, tell)
+            store_in_batches(
+                self._readings(heads.values(), gone),
+                gone,
+                lambda rows, left: self._put(rows, left, tell),
+                for_many(report, len(heads)),
+            )
         except BaseException:
             self._later |= waiting
             raise
         self._upto, self._generation = changes.upto, generation
 
-    def _readings(
-        self, heads: Iterable[Head], gone: list[str]
-    ) -> Iterator[tuple[Stored, Mark | None] | None]:
+    def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
         alive = {head.session_id for head in heads if not head.is_deleted}
         for head in heads:
@@ -126,9 +119,7 @@ class DatabaseScanner:
             return False
         return (shown.draft, shown.archived) == (head.place == "draft", head.place == "archived")
 
-    def _row(
-        self, head: Head, mark: Mark | None, gone: list[str]
-    ) -> tuple[Stored, Mark | None] | None:
+    def _row(self, head: Head, mark: Mark | None, gone: list[str]) -> Read | None:
         self._unreadable.pop(head.session_id, None)
         try:
             return self._read(head), mark
@@ -140,7 +131,7 @@ class DatabaseScanner:
                 gone.append(head.session_id)
             return None
 
-    def _put(self, rows: list[tuple[Stored, Mark | None]], gone: list[str], tell: Tell) -> None:
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
         # The actor of a session that was opened meanwhile reports its changes.
         closed = [one for one in rows if not self._has_open(one[0].session_id)]
         if closed or gone:

@@ -25,26 +25,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
+from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
-from sessiond.limits import SCAN_BATCH_ROWS, SCAN_SECONDS
+from sessiond.limits import SCAN_SECONDS
 from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import Root, is_session_name
 from sessiond.service.files.rows import NothingSaid
+from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
 from sessiond.service.store.listed import Report, Tell, Unreadable
 
 __all__ = ["FolderScanner"]
-
-Read = tuple[Stored, Mark | None]
 
 
 class _IsLinked(Exception):
@@ -382,20 +381,14 @@ class FolderScanner:
     # -- one session after the other -----------------------------------------------------
 
     def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
-        rows: list[Read] = []
         gone: list[str] = []
         total = len(self._arrived) + len(touched)
-        for done, row in enumerate(self._readings(touched, gone), 1):
-            if row is not None:
-                rows.append(row)
-            if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
-                self._put(rows, gone, tell)
-                # The generator goes on filling this list of sessions that are gone.
-                rows.clear()
-                gone.clear()
-            if total > SCAN_BATCH_ROWS:
-                report(min(done, total), total)
-        self._put(rows, gone, tell)
+        store_in_batches(
+            self._readings(touched, gone),
+            gone,
+            lambda rows, left: self._put(rows, left, tell),
+            for_many(report, total),
+        )
 
     def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
         """Yield what each file that may have changed was read to; None without a new row."""

@@ -1,0 +1,43 @@
+"""Rows that a scan reads, stored a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sessiond.catalog.rows import Mark, Stored
+from sessiond.limits import SCAN_BATCH_ROWS
+from sessiond.service.store.listed import Report
+
+__all__ = ["Read", "for_many", "store_in_batches"]
+
+Read = tuple[Stored, Mark | None]
+"""A row, and the mark that the catalog had before the session was read."""
+
+
+def store_in_batches(
+    readings: Iterable[Read | None],
+    gone: list[str],
+    put: Callable[[list[Read], list[str]], None],
+    report: Callable[[int], None],
+) -> None:
+    """Call `put` for each batch of readings, and `report` behind each reading with their number.
+
+    The readings fill `gone` with the sessions that are gone; a reading is None without a new row.
+    """
+    rows: list[Read] = []
+    for done, row in enumerate(readings, 1):
+        if row is not None:
+            rows.append(row)
+        if len(rows) + len(gone) >= SCAN_BATCH_ROWS:
+            put(rows, gone)
+            rows.clear()
+            gone.clear()
+        report(done)
+    put(rows, gone)
+
+
+def for_many(report: Report, total: int) -> Callable[[int], None]:
+    """Return the report of a scan of so many sessions; a scan of a few reports nothing."""
+    if total <= SCAN_BATCH_ROWS:
+        return lambda _done: None
+    return lambda done: report(min(done, total), total)
