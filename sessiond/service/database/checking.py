@@ -12,7 +12,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.log import away
+from sessiond.service.database.log import away, lines_are_missing
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,
@@ -82,7 +82,6 @@ class DatabaseChecks:
         """Return the survey of a copy. Raises SessionCorrupt."""
         there = spool.reader.line_count
         if there != head.seq + 1:
-            text = f"{head.session_id}: the database has {there} of {head.seq + 1} lines"
-            raise SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)
+            raise lines_are_missing(head, there)
         scope = VerifyScope(spool.reader.ends[-1], head.session_id, progress)
         return survey(spool.files, Path(head.session_id), spool.reader.fd, scope)

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from msgspec import structs
 
-from sessiond.errors import StorageError
+from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
@@ -23,7 +23,7 @@ from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase, chained
 
-__all__ = ["DatabaseLog", "away"]
+__all__ = ["DatabaseLog", "away", "lines_are_missing"]
 
 # Each lost race means that another writer has stored its lines.
 _LATE_TRIES: Final = 100
@@ -74,7 +74,13 @@ class DatabaseLog(Undisturbed):
         upto = self._upto
         for lines in self._database.lines(upto.number, 0, upto.seq):
             first = self.line_count
-            self._keep(lines)
+            self._copy(lines)
+            self.head = structs.replace(
+                self.head,
+                seq=self.line_count - 1,
+                digest=chained(self.head.digest, lines),
+                size=self.size_bytes,
+            )
             visit(first, [line + b"\n" for line in lines])
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
 
@@ -163,22 +169,16 @@ class DatabaseLog(Undisturbed):
         if chained(mine.digest, lines) != there.digest:
             raise Replaced("epoch")
         if lines:
-            self._keep(lines)
+            self._copy(lines)
         self.head = there
         self._is_behind = self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
 
-    def _keep(self, lines: Sequence[bytes]) -> None:
+    def _copy(self, lines: Sequence[bytes]) -> None:
         """Copy lines of the database into the spool. Raises StorageError."""
         with telling("copy the lines of", self._name):
             self._spool.put(lines)
         self._spool.take(lines)
-        self.head = structs.replace(
-            self.head,
-            seq=self.line_count - 1,
-            digest=chained(self.head.digest, lines),
-            size=self.size_bytes,
-        )
 
     def take_found(self) -> list[Found]:
         """Return newly found lines; each line is returned once."""
@@ -224,3 +224,9 @@ def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
     """Return the refusal of work on a session that its database does not do."""
     text = f"could not {doing} {name}: {why}"
     return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")
+
+
+def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
+    """Return the refusal of a session of which the database has only so many lines."""
+    text = f"{head.session_id}: the database has {there} of {head.seq + 1} lines"
+    return SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)

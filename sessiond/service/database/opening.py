@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
 from sessiond.model.times import rfc3339
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.log import DatabaseLog, lines_are_missing
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
@@ -71,5 +70,4 @@ class DatabaseOpener:
             renewed = self._database.renew(counted, self._new_epoch(), found.digest)
             if renewed is not None:
                 return renewed
-        text = f"{counted.session_id}: the database has {found.seq + 1} of {counted.seq + 1} lines"
-        raise SessionCorrupt(text, path=counted.session_id, line=found.seq + 2, repairable=False)
+        raise lines_are_missing(counted, found.seq + 1)
