@@ -16,7 +16,6 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from sessiond.catalog.finding import listed_files
-from sessiond.errors import SessionExists
 from sessiond.journal.disk.files import Files
 from sessiond.limits import Bounds
 from sessiond.service.actor.actor import SessionActor
@@ -34,6 +33,7 @@ from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
+from sessiond.service.store.refusals import id_is_taken
 from sessiond.service.store.session_store import SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -210,7 +210,7 @@ class Service:
             with CancelScope(shield=True):
                 await actor.ready()
             if not (first and actor.opened.created):
-                raise SessionExists("a session of this id exists", session_id=session_id)
+                raise id_is_taken(session_id)
             return await _info(actor)
         finally:
             release()

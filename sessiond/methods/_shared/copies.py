@@ -8,7 +8,7 @@ from typing import Any, Final
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams, PlanStale, SessionExists
+from sessiond.errors import InvalidParams, PlanStale
 from sessiond.methods._shared.common import DEFERRED, Call, Client, ask
 from sessiond.model.ids import MAIN
 from sessiond.service.actor.actor import SessionActor
@@ -16,6 +16,7 @@ from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.sources.dry_run import rehearse
+from sessiond.service.store.refusals import id_is_taken
 
 __all__ = [
     "NOT_WRITTEN",
@@ -72,7 +73,7 @@ async def make_copy(
     if not dry_run:
         return await service.make(session_id, chunks)
     if service.find(session_id) is not None:
-        raise SessionExists("a session of this id exists", session_id=session_id)
+        raise id_is_taken(session_id)
 
     def work() -> SessionInfo:
         service.store.require_free(session_id)

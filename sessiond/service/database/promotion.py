@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sessiond.errors import SessiondError, SessionExists, StorageError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.store.refusals import id_is_taken
 
-__all__ = ["give_place", "id_is_taken", "write_out"]
+__all__ = ["give_place", "write_out"]
 
 
 def write_out(
@@ -50,21 +51,11 @@ def give_place(
         log.bring("placed")
         opened.place = None
     try:
-        _store_more(opened, lines, late=late)
+        if lines:
+            opened.store_all(lines, late=late)
     except (SessiondError, Overtaken, Replaced):
         if place is not None and opened.place is None:
             with suppress(StorageError):
                 log.bring("draft")
                 opened.place = place
         raise
-
-
-def _store_more(opened: OpenSession, lines: Sequence[bytes], *, late: bool) -> None:
-    error = opened.store(lines, sync=True, has_assistant=False, late=late) if lines else None
-    if error is not None:
-        raise error
-
-
-def id_is_taken(session_id: str) -> SessionExists:
-    """Return the refusal of an id that a stored session has."""
-    return SessionExists("a session of this id exists", session_id=session_id)

@@ -19,12 +19,11 @@ from sessiond.catalog.rows import Known, ListedFile, Stored
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import SessiondError, SessionNotFound, StorageError, TooLarge
+from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import (
     AVAILABLE_IDS_MAX,
     DATABASE_POLL_SECONDS,
     LEASE_EPOCHS_RESERVED,
-    LINE_BYTES_MAX,
 )
 from sessiond.model.entries import Header
 from sessiond.model.times import unix_ms
@@ -32,7 +31,7 @@ from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
-from sessiond.service.database.promotion import give_place, id_is_taken, write_out
+from sessiond.service.database.promotion import give_place, write_out
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
 from sessiond.service.database.scanner import DatabaseScanner
 from sessiond.service.database.watching import DatabaseWatches
@@ -44,7 +43,13 @@ from sessiond.service.log.session_info import Persist
 from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Repair, Verification
 from sessiond.service.store.listed import Snapshot, TextsChanged, Whereabouts, snapshot
-from sessiond.service.store.refusals import exists_again, lies_inside, still_there
+from sessiond.service.store.refusals import (
+    exists_again,
+    id_is_taken,
+    lies_inside,
+    short_enough,
+    still_there,
+)
 from sessiond.service.store.trash import TrashedSession, TrashResult
 
 __all__ = ["DatabaseStore"]
@@ -100,7 +105,7 @@ class DatabaseStore:
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
         """Store the lines of a copy as one session, all or none, and open the session."""
         self.require_free(session_id)
-        return self._create(session_id, map(_short_enough, chunks), is_draft=False)
+        return self._create(session_id, map(short_enough, chunks), is_draft=False)
 
     def _create(
         self, session_id: str, chunks: Iterable[Sequence[bytes]], *, is_draft: bool
@@ -416,11 +421,3 @@ class DatabaseStore:
                 yield line, end
 
         return read_texts(lines_from, known.mark, indexed)
-
-
-def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
-    longest = max(map(len, lines), default=0)
-    if longest > LINE_BYTES_MAX:
-        text = "a line of the copy would exceed the limit of a line; nothing was copied"
-        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
-    return lines

@@ -7,12 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import InvalidParams, SessionExists, TooLarge
+from sessiond.errors import InvalidParams
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryBudget, MemoryJournal
 from sessiond.journal.profile.making import make_file
-from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.service.files.opening import SessionOpener
 from sessiond.service.files.profile import Profile
@@ -21,6 +20,7 @@ from sessiond.service.files.roots.places import header_line, note_of, place_in_r
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.store.refusals import id_is_taken, short_enough
 from sessiond.session.index import Session
 
 __all__ = ["SessionMaker"]
@@ -117,7 +117,7 @@ class SessionMaker:
         Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
         """
         path = self._layout.session_path(session_id, self._environment.file_stamp())
-        pieces = (b"\n".join([*_short_enough(lines), b""]) for lines in chunks)
+        pieces = (b"\n".join([*short_enough(lines), b""]) for lines in chunks)
         self.write_new(path, pieces)
         return path
 
@@ -140,7 +140,7 @@ class SessionMaker:
     def require_free(self, session_id: str) -> None:
         """Raise SessionExists for an id that a file has, StorageError."""
         if self._places.find(session_id) is not None:
-            raise SessionExists("a session of this id exists", session_id=session_id)
+            raise id_is_taken(session_id)
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
@@ -161,12 +161,3 @@ class SessionMaker:
         # A close that fails still closes the descriptor, and the bytes are synced.
         with suppress(OSError):
             self._files.close(fd)
-
-
-def _short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the lines. Raises TooLarge for a line that no reader would take."""
-    longest = max(map(len, lines), default=0)
-    if longest > LINE_BYTES_MAX:
-        text = "a line of the copy would exceed the limit of a line; nothing was copied"
-        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
-    return lines

@@ -48,7 +48,7 @@ class Promotion(Struct, frozen=True):
         elif opened.place is not None and wanted == "immediate":
             self._give_place(opened, opened.place, lines)
         elif lines:
-            self._append(opened, lines)
+            opened.store_all(lines, late=self.late)
         opened.persist = wanted
         self.records.note(opened)
 
@@ -84,7 +84,7 @@ class Promotion(Struct, frozen=True):
             journal.move(place)
             opened.place = None
             if lines:
-                self._append(opened, lines)
+                opened.store_all(lines, late=self.late)
         except (StorageError, Overtaken, Replaced):
             opened.place = place
             # If the undo fails too, a draft is left in the place of a session, as after a move
@@ -92,8 +92,3 @@ class Promotion(Struct, frozen=True):
             with suppress(StorageError):
                 journal.move(old)
             raise
-
-    def _append(self, opened: OpenSession, lines: Sequence[bytes]) -> None:
-        error = opened.store(lines, sync=True, has_assistant=False, late=self.late)
-        if error is not None:
-            raise error

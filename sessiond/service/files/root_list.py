@@ -135,7 +135,7 @@ class FolderRoots:
         return found
 
     def _indexed(self) -> Mapping[str, IndexedTexts]:
-        rooms = RootRooms(lambda known: self._roots.whereabouts(Path(known.path)))
+        rooms = RootRooms(self._roots.whereabouts)
         return indexed_texts(self._profile.texts, self._profile.catalog, rooms)
 
     def _homes(self) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 
 from sessiond.catalog.query import Query
-from sessiond.catalog.rows import Known
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.limits import LEASE_EPOCHS_RESERVED
@@ -28,7 +27,6 @@ from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.files.trashed import TrashedFiles
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.sources.agents.opencode.places import watched_path
-from sessiond.service.store.listed import Whereabouts
 from sessiond.service.store.roots import ShownAt
 from sessiond.state import codec
 from sessiond.state.document import Document
@@ -59,7 +57,7 @@ class FileStore:
         self.catalog = profile.catalog
         self.texts = profile.texts
         self.opener = opener = SessionOpener(profile)
-        self.maker = maker = SessionMaker(profile, opener)
+        maker = SessionMaker(profile, opener)
         places, trashed = profile.session_files, TrashedFiles(profile)
 
         self.create, self.make, self.promote = maker.create, maker.make, maker.promote
@@ -76,6 +74,7 @@ class FileStore:
         self.verify, self.plan_repair = profile.checks.verify, profile.checks.plan_repair
         self.row, self.note = profile.records.row, profile.records.note
         self.texts_behind = LineTexts(profile).behind
+        self.whereabouts = profile.roots.whereabouts
         running = RunningPrograms(files, profile.roots, environment.monotonic)
         self.with_activity = running.marked
 
@@ -127,10 +126,6 @@ class FileStore:
         """Return the query of the sessions in the sessions folder that were written before a time."""
         folder = str(self.profile.layout.sessions)
         return Query(written_before_ns=before_ns, root=folder, sort="written", descending=False)
-
-    def whereabouts(self, known: Known) -> Whereabouts:
-        """Return whether another agent writes a session's file, and the root that has the file."""
-        return self.profile.roots.whereabouts(Path(known.path))
 
     def close(self) -> None:
         """Close the catalog and the search index."""

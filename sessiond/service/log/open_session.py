@@ -245,6 +245,12 @@ class OpenSession(Struct, eq=False):
             self.promote()
         return None
 
+    def store_all(self, lines: Sequence[bytes], *, late: bool) -> None:
+        """Write the lines durably; raises what `store` returns or raises."""
+        error = self.store(lines, sync=True, has_assistant=False, late=late)
+        if error is not None:
+            raise error
+
     def promote(self) -> None:
         """Move a draft into the sessions folder; the next append tries again after a failure."""
         assert self.place is not None, "a pending session knows where it will go"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from sessiond.errors import InvalidParams, SessionExists
+from sessiond.errors import InvalidParams, SessionExists, TooLarge
+from sessiond.limits import LINE_BYTES_MAX
 from sessiond.service.log.session_info import Persist
 
-__all__ = ["exists_again", "lies_inside", "require_forward", "still_there"]
+__all__ = [
+    "exists_again",
+    "id_is_taken",
+    "lies_inside",
+    "require_forward",
+    "short_enough",
+    "still_there",
+]
 
 _ORDER: Final = ("never", "on_assistant", "immediate")
 
@@ -19,6 +28,20 @@ def require_forward(now: Persist, wanted: Persist) -> None:
             f"persist goes from never to on_assistant to immediate, and here it is {now}",
             path="persist",
         )
+
+
+def short_enough(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines of a copy. Raises TooLarge for a line that no reader would take."""
+    longest = max(map(len, lines), default=0)
+    if longest > LINE_BYTES_MAX:
+        text = "a line of the copy would exceed the limit of a line; nothing was copied"
+        raise TooLarge(text, limit=LINE_BYTES_MAX, size=longest)
+    return lines
+
+
+def id_is_taken(session_id: str) -> SessionExists:
+    """Return the refusal of a new session under the id of a session that exists."""
+    return SessionExists("a session of this id exists", session_id=session_id)
 
 
 def lies_inside() -> InvalidParams:

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from sessiond.catalog.rows import Known
 from sessiond.dialects.agents.places import agent_places
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
@@ -116,8 +117,9 @@ class Roots:
         """Return whether a file lies in a root whose files another agent writes."""
         return any(root.is_agents and root.holds(path) for root in self.current)
 
-    def whereabouts(self, path: Path) -> Whereabouts:
-        """Return whether another agent writes a file, and the first root in which the file lies."""
+    def whereabouts(self, known: Known) -> Whereabouts:
+        """Return whether another agent writes a session's file, and the first root that has the file."""
+        path = Path(known.path)
         root = next((root for root in self.current if root.holds(path)), None)
         return Whereabouts(self.agent_at(path), None if root is None else root.path)
 
