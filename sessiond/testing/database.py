@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 from msgspec import structs
 
@@ -76,8 +77,13 @@ class MemoryConnection:
             place,
             is_deleted=False,
             written_ns=self._place.now_ns(),
+            version=0,
         )
         return self._put(head)
+
+    def _change(self, head: Head, **changes: Any) -> Head:
+        """Change a row otherwise than by an append."""
+        return self._put(structs.replace(head, version=head.version + 1, **changes))
 
     def _put(self, head: Head) -> Head:
         self._heads[head.number] = head
@@ -111,8 +117,8 @@ class MemoryConnection:
     def _at(self, at: Head) -> Head | None:
         """Return the row if the session is still at a position."""
         there = self._heads[at.number]
-        position = (there.epoch, there.seq, there.digest, there.place)
-        is_there = position == (at.epoch, at.seq, at.digest, at.place) and not there.is_deleted
+        position = (there.epoch, there.seq, there.digest, there.version)
+        is_there = position == (at.epoch, at.seq, at.digest, at.version) and not there.is_deleted
         return there if is_there else None
 
     # -- lines ---------------------------------------------------------------------------
@@ -135,6 +141,12 @@ class MemoryConnection:
                 )
             )
 
+    def fence(self, number: int) -> Head | None:
+        """Count the version of a session up, and return the row; None for an unknown number."""
+        with self._guard:
+            head = self._heads.get(number)
+            return None if head is None else self._change(head)
+
     def sync(self) -> None:
         """Do nothing: there is no disk."""
 
@@ -156,13 +168,13 @@ class MemoryConnection:
                 return None
             if head.place == "archived" != place:
                 head = structs.replace(head, written_ns=self._place.now_ns())
-            return self._put(structs.replace(head, place=place))
+            return self._change(head, place=place)
 
     def delete(self, number: int) -> Head | None:
         """Delete a session, which stays until `purge`; None if the session is deleted."""
         with self._guard:
             head = self._heads[number]
-            return None if head.is_deleted else self._put(structs.replace(head, is_deleted=True))
+            return None if head.is_deleted else self._change(head, is_deleted=True)
 
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if another session has its id now."""
@@ -170,7 +182,7 @@ class MemoryConnection:
             head = self._heads[number]
             if self._alive(head.session_id) is not None:
                 return None
-            return self._put(structs.replace(head, is_deleted=False))
+            return self._change(head, is_deleted=False)
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
         """Give a session another epoch at an unchanged position; None as for `append`."""
@@ -178,7 +190,7 @@ class MemoryConnection:
             there = self._at(at)
             if there is None:
                 return None
-            return self._put(structs.replace(there, epoch=epoch, digest=digest))
+            return self._change(there, epoch=epoch, digest=digest)
 
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
         """Put a new session in the place of one at this position; None as for `append`."""
@@ -187,7 +199,7 @@ class MemoryConnection:
             there = self._at(at)
             if there is None:
                 return None
-            self._put(structs.replace(there, is_deleted=True))
+            self._change(there, is_deleted=True)
             return self._insert(there.session_id, epoch, lines, there.place)
 
     # -- the trash -----------------------------------------------------------------------
@@ -203,7 +215,7 @@ class MemoryConnection:
             found = [head for head in self._in_trash() if head.session_id == session_id]
             for head in found:
                 self._lines[head.number] = []
-                self._put(structs.replace(head, seq=-1, digest=NO_LINES, size=0))
+                self._change(head, seq=-1, digest=NO_LINES, size=0)
             return len(found)
 
     def trashed(self, limit: int, before: int | None) -> list[Trashed]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from anyio import create_task_group, fail_after, sleep
@@ -189,31 +189,81 @@ async def test_a_subscriber_goes_on_at_another_daemon(site: Site) -> None:
         assert await told(two, 1) == [(2, "e-2")]
 
 
-class Unanswered(MemoryConnection):
-    """A connection that is cut once the database has stored an append."""
+class Cut(MemoryConnection):
+    """A connection that is cut at the next append, before or behind the change."""
 
-    is_cut = False
+    cut: Literal["never", "before", "behind"] = "never"
+    answers_again = True
 
     def append(self, *args: Any, **options: Any) -> Any:
+        cut, self.cut = self.cut, "never"
+        if cut == "before":
+            raise OUT_OF_REACH
         stored = super().append(*args, **options)
-        if self.is_cut:
-            self.is_cut = False
-            raise StorageError("the connection ended", errno="EIO", path="", retryable=True)
+        if cut == "behind":
+            raise OUT_OF_REACH
         return stored
+
+    def fence(self, number: int) -> Any:
+        if not self.answers_again:
+            raise OUT_OF_REACH
+        return super().fence(number)
+
+
+OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
+SAID = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "hi"}}
 
 
 async def test_an_append_whose_answer_was_lost_is_stored_once(site: Site) -> None:
-    connection = Unanswered(site.place)
+    connection = Cut(site.place)
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
-        connection.is_cut = True
-        said = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "hi"}}
-        refusal = await wire.refusal("append", session_id=SESSION, entry=said)
+        connection.cut, connection.answers_again = "behind", False
+        refusal = await wire.refusal("append", session_id=SESSION, entry=SAID)
         assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
-        again = await wire.call("append", session_id=SESSION, entry=said)
+        again = await wire.call("append", session_id=SESSION, entry=SAID)
         assert again["entries"][0]["seq"] == 1
         assert (await append(wire, "e-2"))["entries"][0]["seq"] == 2
         assert len(await entries(wire)) == 2
+
+
+async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: Site) -> None:
+    connection = Cut(site.place)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        connection.cut = "behind"
+        stored = await wire.call("append", session_id=SESSION, entry=SAID)
+        assert (stored["entries"][0]["seq"], stored["durability"]) == (1, "disk")
+        connection.cut = "before"
+        await wire.refusal("append", session_id=SESSION, entry=SAID | {"id": "e-2"})
+        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
+
+
+class Slow(MemoryConnection):
+    """A connection whose next append reaches the database only once a test says so."""
+
+    held: Callable[[], Any] | None = None
+    is_held = False
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        if self.is_held:
+            self.is_held = False
+            late = super().append
+            self.held = lambda: late(*args, **options)
+            raise OUT_OF_REACH
+        return super().append(*args, **options)
+
+
+async def test_an_append_that_was_refused_is_not_stored_later(site: Site) -> None:
+    connection = Slow(site.place)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        connection.is_held = True
+        await wire.refusal("append", session_id=SESSION, entry=SAID)
+        assert connection.held is not None
+        assert connection.held() is None
+        await append(wire, "e-2")
+        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-2"]
 
 
 @pytest.mark.parametrize(

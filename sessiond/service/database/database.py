@@ -1,8 +1,10 @@
 """The port of a database of sessions: rows and lines, of which the database understands nothing.
 
-Law: a row and the lines that it counts change in one transaction, and an append takes effect only at
+Law 1: a row and the lines that it counts change in one transaction, and an append takes effect only at
 the position that its writer saw. So of any number of writers, of any number of daemons, one wins each
-position, and all readers get the lines in one order.
+position, and all readers get the lines in one order. Law 2: every other change of a row counts its
+version up, and an append takes effect only under the version that its writer saw. So no append lands
+behind an archive, a deletion or a lease that its writer did not know.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ NO_LINES: Final = b""
 
 
 class Head(Struct, frozen=True):
-    """The row of a session: its identity, its position, its place.
+    """The row of a session: its identity, its position, its version and place.
 
     `number` names the session for good: a later session of an equal id has another number. `digest`
     is chained over all lines up to `seq`, so that equal positions mean equal lines.
@@ -40,6 +42,8 @@ class Head(Struct, frozen=True):
     is_deleted: bool
     written_ns: int
     """Time of the last append, in nanoseconds since 1970, by the database's clock."""
+    version: int
+    """Number of changes that were no appends."""
 
 
 class Trashed(Struct, frozen=True):
@@ -89,8 +93,15 @@ class SessionDatabase(Protocol):
         """Store lines behind the position of `at`; `digest` is that of all lines then.
 
         Returns None, and stores nothing, if the session is elsewhere by now: at another position, under
-        another epoch, in another place, or deleted. With `sync` the lines are durable behind the call. After an error
-        the lines may be stored nevertheless.
+        another version, or deleted. With `sync` the lines are durable behind the call. After an error
+        the lines may be stored nevertheless, now or later: `fence` settles that.
+        """
+        ...
+
+    def fence(self, number: int) -> Head | None:
+        """Count the version of a session up, and return the row; None for a number that no session has.
+
+        An append of before is in this row, or is never stored.
         """
         ...
 

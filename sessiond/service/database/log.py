@@ -10,6 +10,8 @@ are no foreign lines: they come from a daemon that keeps the promises of this on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -104,8 +106,8 @@ class DatabaseLog(Undisturbed):
         A row that was seen before the last append of this log tells nothing.
         """
         mine = self.head
-        is_later = there.epoch != mine.epoch or there.seq > mine.seq
-        self._is_behind = is_later or there.is_deleted or there.place != mine.place
+        is_later = there.seq > mine.seq or there.version > mine.version
+        self._is_behind = is_later or there.epoch != mine.epoch
         return self._is_behind
 
     # -- growth ----------------------------------------------------------------------------
@@ -136,10 +138,12 @@ class DatabaseLog(Undisturbed):
         digest = chained(self.head.digest, lines)
         try:
             head = self._database.append(self.head, lines, digest, sync=sync)
-        except BaseException:
+        except BaseException as error:
             self._failures += 1
             self._is_unsure = True
-            raise
+            head = self._outcome(lines, digest) if isinstance(error, StorageError) else None
+            if head is None:
+                raise
         if head is None:
             return False
         self._spool.take(lines)
@@ -147,6 +151,26 @@ class DatabaseLog(Undisturbed):
         self._writes += 1
         self._written_bytes += sum(map(len, lines)) + len(lines)
         return True
+
+    def _outcome(self, lines: Sequence[bytes], digest: bytes) -> Head | None:
+        """Return the position behind lines whose append failed; None unless the lines are stored.
+
+        This log stays unsure only if the database does not answer now.
+        """
+        mine = self.head
+        with suppress(StorageError):
+            there = self._database.fence(mine.number)
+            if there is None or there.is_deleted or there.epoch != mine.epoch:
+                return None
+            seq = mine.seq + len(lines)
+            stored = chain.from_iterable(self._database.lines(mine.number, mine.seq + 1, seq))
+            self._is_unsure = False
+            if list(stored) == list(lines):
+                self._is_behind = there.seq > seq
+                size = self.size_bytes + sum(map(len, lines)) + len(lines)
+                return structs.replace(there, seq=seq, digest=digest, size=size)
+            self._is_behind = True
+        return None
 
     def look(self) -> None:
         """Take in what other writers have stored. Raises StorageError, Replaced."""
@@ -174,6 +198,11 @@ class DatabaseLog(Undisturbed):
         self._is_behind = self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
 
+    def _seen(self, there: Head) -> Head:
+        """Return a row as it is now, at the position of this log."""
+        mine = self.head
+        return structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size)
+
     def _copy(self, lines: Sequence[bytes]) -> None:
         """Copy lines of the database into the spool. Raises StorageError."""
         with telling("copy the lines of", self._name):
@@ -197,9 +226,9 @@ class DatabaseLog(Undisturbed):
     def bring(self, place: Place) -> None:
         """Bring the session to a place. Safe to repeat. Raises StorageError."""
         there = self._database.move(self.head.number, place)
-        if there is None:
+        if there is None or there.epoch != self.head.epoch:
             raise away("move", self._name, "the session was deleted", "ENOENT")
-        self.head = structs.replace(self.head, place=there.place, written_ns=there.written_ns)
+        self.head = self._seen(there)
 
     # -- the end -----------------------------------------------------------------------------
 
