@@ -40,6 +40,7 @@ class Journal:
     """A `SessionLog` in a file. One thread appends; any thread reads."""
 
     blocking: ClassVar[bool] = True
+    is_shared: ClassVar[bool] = False
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.tail = b""

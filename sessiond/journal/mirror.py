@@ -35,6 +35,7 @@ class Mirror(WholeLines):
     """A `SessionLog` of a file that sessiond never writes to. One thread looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
+    is_shared: ClassVar[bool] = False
 
     def __init__(
         self,

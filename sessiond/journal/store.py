@@ -64,6 +64,9 @@ class SessionLog(Protocol):
     blocking: ClassVar[bool]
     """True if calls wait for a disk and so need a worker thread."""
 
+    is_shared: ClassVar[bool]
+    """True if other daemons append too: what was answered anywhere is seen by a look that begins later."""
+
     @property
     def path(self) -> Path | None:
         """Path of the file; None in memory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 __all__ = ["Undisturbed", "WholeLines"]
 
 
@@ -28,6 +30,8 @@ class WholeLines:
 
 class Undisturbed(WholeLines):
     """A log without a file, which no other program could change."""
+
+    is_shared: ClassVar[bool] = False
 
     @property
     def path(self) -> None:

@@ -109,10 +109,10 @@ class MemoryConnection:
             shown.sort(key=lambda head: (head.place == "archived", -head.number))
             return [head.session_id for head in shown[:limit]]
 
-    def head(self, number: int) -> Head | None:
-        """Return the row of a session, deleted or not; None for a number that no session has."""
+    def heads(self, numbers: Sequence[int]) -> list[Head]:
+        """Return the rows of sessions, deleted or not; unknown numbers are left out."""
         with self._guard:
-            return self._heads.get(number)
+            return [self._heads[number] for number in numbers if number in self._heads]
 
     def _at(self, at: Head) -> Head | None:
         """Return the row if the session is still at a position."""

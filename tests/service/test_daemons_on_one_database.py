@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 from msgspec import structs
 
 from sessiond.errors import SessionArchived, SessionNotFound, StorageError
@@ -48,14 +48,17 @@ class Site:
 
     @asynccontextmanager
     async def daemon(
-        self, name: str, connection: MemoryConnection | None = None
+        self,
+        name: str,
+        connection: MemoryConnection | None = None,
+        poll_seconds: float = POLL_SECONDS,
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor."""
         database = connection or self.place.connection()
         async with running_daemon(
             self._home / name,
             environment=environment_of(name),
-            keep=lambda files: DatabaseStore(database, files, POLL_SECONDS),
+            keep=lambda files: DatabaseStore(database, files, poll_seconds),
         ) as daemon:
             yield daemon
 
@@ -66,12 +69,14 @@ def site(tmp_path: Path) -> Site:
 
 
 @asynccontextmanager
-async def clients_of(site: Site, *names: str) -> AsyncGenerator[list[Wire]]:
+async def clients_of(
+    site: Site, *names: str, poll_seconds: float = POLL_SECONDS
+) -> AsyncGenerator[list[Wire]]:
     """Yield a client of a daemon for each name."""
     async with AsyncExitStack() as ends:
         wires = []
         for name in names:
-            daemon = await ends.enter_async_context(site.daemon(name))
+            daemon = await ends.enter_async_context(site.daemon(name, poll_seconds=poll_seconds))
             wires.append(await ends.enter_async_context(daemon.connect()))
         with fail_after(PATIENCE_SECONDS):
             yield wires
@@ -166,15 +171,76 @@ async def test_an_archive_and_a_delete_hold_at_the_other_daemon(site: Site) -> N
         said = {"session_id": SESSION, "message": {"role": "user", "content": "late"}}
         assert (await two.refusal("append", **said)).code == SessionArchived.code
         await call(two, "session/unarchive")
-        # The other daemon may refuse until it has looked.
-        while (await call(one, "session/get"))["session"]["archived"]:  # noqa: ASYNC110 - no event says so
-            await sleep(POLL_SECONDS)
         await append(one, "e-2")
         await call(one, "session/delete")
         assert (await two.refusal("append", **said)).code == SessionNotFound.code
         await call(two, "session/restore")
         await append(one, "e-3")
         assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-2", "e-3"]
+
+
+NEVER = 1e6
+"""No poll comes in a test: what a daemon sees of another one, it looks for."""
+
+
+async def test_a_read_sees_what_was_answered_before_at_the_other_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        for number in range(1, 4):
+            await append(one, f"e-{number}")
+            assert len(await entries(two)) == number
+            assert (await call(two, "session/get"))["session"]["seq"] == number
+        await call(one, "session/archive")
+        assert (await call(two, "session/get"))["session"]["archived"]
+        await call(two, "session/unarchive")
+        assert not (await call(one, "session/get"))["session"]["archived"]
+        await call(one, "session/delete")
+        assert (await two.refusal("session/get", session_id=SESSION)).code == SessionNotFound.code
+
+
+async def test_no_command_is_refused_for_what_the_other_daemon_has_changed(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        await call(two, "session/get")
+        await append(one, "e-1")
+        await call(two, "session/label", entry_id="e-1", label="begin")
+        await append(one, "e-2")
+        await call(two, "session/branch", entry_id="e-2")
+        await append(one, "e-3")
+        said = {"role": "user", "content": "hi"}
+        await call(two, "append", message=said, expected={"leaf_id": "e-3"})
+        assert [row["seq"] for row in await entries(one)] == list(range(1, 7))
+
+
+class Counted(MemoryConnection):
+    """A connection that counts its queries for positions, which take a while."""
+
+    queries = 0
+
+    def heads(self, numbers: Any) -> Any:
+        self.queries += 1
+        time.sleep(0.02)
+        return super().heads(numbers)
+
+
+async def test_reads_of_many_sessions_share_a_query(site: Site) -> None:
+    connection = Counted(site.place)
+    names = [f"session-{number}" for number in range(10)]
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as wire:
+        for name in names:
+            await wire.call("session/create", session_id=name, cwd="/project")
+            await wire.call("session/get", session_id=name)
+        connection.queries = 0
+
+        async def read(name: str) -> None:
+            async with daemon.connect() as reader:
+                for _ in range(5):
+                    await reader.call("session/get", session_id=name)
+
+        async with create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(read, name)
+        assert 5 <= connection.queries <= 25
 
 
 async def test_a_subscriber_goes_on_at_another_daemon(site: Site) -> None:

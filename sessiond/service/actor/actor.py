@@ -184,11 +184,13 @@ class SessionActor:
     def ask(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question now; return DEFERRED if earlier commands of its client come first."""
         self.touch()
-        if self.is_open and not self._loop.reopening and not self._inbox.holds(ticket.client):
-            if not self.opened.journal.is_doubted:
+        if self.is_open and not self._loop.reopening:
+            journal = self.opened.journal
+            if journal.is_shared or journal.is_doubted:
+                # The store is looked at first.
+                self._loop.doubt()
+            elif not self._inbox.holds(ticket.client):
                 return self._answered(question)
-            # The file is looked at first.
-            self._loop.doubt()
         return self.ask_in_turn(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:

@@ -112,6 +112,9 @@ class Loop:
         self._on_change()
         self._opening.done(opened)
         self._monitor.turn_to(opened)
+        if opened.journal.is_shared:
+            # What waited for the opening may have come behind its reading.
+            self.doubt()
 
     async def _serve(self) -> None:
         """Do what comes next; where the file has other lines now, serve those from here on."""
@@ -154,18 +157,23 @@ class Loop:
         live.leases.serve()
         if not flights.taken and len(self._inbox):
             flights.taken = self._inbox.take()
-        if flights.taken and not self._monitor.is_urgent:
+        if flights.taken:
+            if self._monitor.is_urgent:
+                # Once: what makes a look urgent from here on waits behind these commands.
+                await self._look(live)
             overtaken, flights.overtaken = flights.overtaken, False
             changed = await live.writer.write(flights.taken, overtaken=overtaken)
             flights.taken = []
             self._stored(changed)
-            return
-        if self._monitor.is_due(live.opened):
-            changed = await self._monitor.look(live.opened, live.writer)
-            if changed:
-                self._on_change()
+        elif self._monitor.is_due(live.opened):
+            await self._look(live)
         else:
             await self._rest(live)
+
+    async def _look(self, live: Live) -> None:
+        """Take in foreign lines. Raises Replaced."""
+        if await self._monitor.look(live.opened, live.writer):
+            self._on_change()
 
     def _stored(self, changed: bool) -> bool:  # noqa: FBT001 - what `Flights` calls it with
         """Note that a batch was settled; return whether the next one may follow at once."""

@@ -65,10 +65,20 @@ class SessionWriter:
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:
-        """Return the batch of these commands; None if stored lines have to be read for that first."""
+        """Return the batch of these commands; None if the store has to be read for that first."""
         if self._looked_at(commands):
             return None
-        return stage(commands, self._opened, self._environment, {}, self._leases)
+        batch = stage(commands, self._opened, self._environment, {}, self._leases)
+        if self._may_be_stale(batch):
+            batch.give_up()
+            return None
+        return batch
+
+    def _may_be_stale(self, batch: Batch) -> bool:
+        """Return whether a command was refused for what another daemon may have changed."""
+        if not self._opened.journal.is_shared:
+            return False
+        return any(command.refusal is not None for command in batch.commands)
 
     async def write(self, commands: Sequence[Command], *, overtaken: bool = False) -> bool:
         """Store a batch and settle it; gives whether it could change the session.
@@ -94,10 +104,16 @@ class SessionWriter:
         opened = self._opened
         if overtaken:
             await self.foreign_lines.take_foreign_lines_first()
+        has_looked = False
         while True:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
+            if not has_looked and self._may_be_stale(batch):
+                batch.give_up()
+                has_looked = True
+                await self.look()
+                continue
             if not batch.needs_disk:
                 return batch, None
             try:

@@ -85,8 +85,8 @@ class SessionDatabase(Protocol):
         """Return the ids of sessions that are no drafts, those made last first; archived ones last."""
         ...
 
-    def head(self, number: int) -> Head | None:
-        """Return the row of a session, deleted or not; None for a number that no session has."""
+    def heads(self, numbers: Sequence[int]) -> list[Head]:
+        """Return the rows of sessions, deleted or not, in any order; unknown numbers are left out."""
         ...
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:

@@ -24,6 +24,7 @@ from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase, chained
+from sessiond.service.database.positions import Positions
 
 __all__ = ["DatabaseLog", "away", "lines_are_missing"]
 
@@ -35,9 +36,15 @@ class DatabaseLog(Undisturbed):
     """A `SessionLog` in a database. One thread appends and looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
+    is_shared: ClassVar[bool] = True
 
     def __init__(
-        self, database: SessionDatabase, head: Head, files: Files, folder: Path | None
+        self,
+        database: SessionDatabase,
+        positions: Positions,
+        head: Head,
+        files: Files,
+        folder: Path | None,
     ) -> None:
         """Make the log of a session, without its lines: `index` brings them. Raises StorageError.
 
@@ -46,6 +53,7 @@ class DatabaseLog(Undisturbed):
         self.head = structs.replace(head, seq=-1, digest=NO_LINES, size=0)
         """The row of the session at the position of this log."""
         self._database = database
+        self._positions = positions
         self._upto = head
         name = Path(head.session_id)
         with telling("copy the lines of", name):
@@ -178,7 +186,7 @@ class DatabaseLog(Undisturbed):
 
     def _follow(self) -> None:
         """Bring this log to the position of the row. Raises StorageError, Replaced."""
-        mine, there = self.head, self._database.head(self.head.number)
+        mine, there = self.head, self._positions.head(self.head.number)
         if there is None or there.is_deleted:
             # The opening that follows finds no session.
             raise Replaced("epoch")

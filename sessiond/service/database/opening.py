@@ -9,6 +9,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.model.times import rfc3339
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.log import DatabaseLog, lines_are_missing
+from sessiond.service.database.positions import Positions
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
@@ -23,20 +24,21 @@ class DatabaseOpener:
     ) -> None:
         """Take the disk and the folder for copies of lines."""
         self._database = database
+        self._positions = Positions(database)
         self._files = files
         self._folder = folder
         self._new_epoch = new_epoch
 
     def log_of(self, head: Head) -> DatabaseLog:
         """Return the log of a session whose lines are indexed. Raises StorageError."""
-        log = DatabaseLog(self._database, head, self._files, self._folder)
+        log = DatabaseLog(self._database, self._positions, head, self._files, self._folder)
         log.index(lambda _first, _lines: None)
         return log
 
     def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
         """Return the session of a row. Raises SessionCorrupt, StorageError."""
         folder = None if is_read_once else self._folder
-        log = DatabaseLog(self._database, head, self._files, folder)
+        log = DatabaseLog(self._database, self._positions, head, self._files, folder)
         try:
             indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
             if not log.index(indexer.visit_lines):
