@@ -106,6 +106,16 @@ WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: the time between two questions of a daemon what other daemons changed in a database.
 DATABASE_POLL_SECONDS: Final = 1.0
+# postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
+# transaction without a statement is given up.
+DATABASE_CONNECTIONS_MAX: Final = 16
+DATABASE_CONNECT_SECONDS: Final = 10
+DATABASE_STATEMENT_SECONDS: Final = 60
+DATABASE_LOCK_SECONDS: Final = 20
+DATABASE_IDLE_SECONDS: Final = 60
+# postgresql: lines and bytes of one piece of a session that is read; a longer line is a piece of its own.
+DATABASE_PIECE_LINES: Final = 2000
+DATABASE_PIECE_BYTES: Final = 4 << 20
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
 # journal/memory: bytes of one such session (more is too_large) and of all of them (more is

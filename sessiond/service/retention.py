@@ -58,7 +58,7 @@ async def retain(
 ) -> Retention:
     """Move older sessions to the trash, or only list them. Raise Draining, StorageError."""
     done = Retention([], [], dry_run)
-    before = service.store.now() - max_age_hours * _HOUR_SECONDS
+    before = await to_thread.run_sync(service.store.now) - max_age_hours * _HOUR_SECONDS
     if before <= 0:
         return done
     before_ns = int(before * _SECOND_NS)

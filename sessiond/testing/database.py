@@ -9,6 +9,7 @@ Connections of one place see its sessions, as the daemons of several machines do
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -47,9 +48,14 @@ class MemoryConnection:
 
     def __init__(self, place: MemoryDatabase) -> None:
         self._place = place
-        self._guard = place.guard
         self._heads = place.heads
         self._lines = place.lines
+
+    @property
+    def _guard(self) -> threading.Lock:
+        """The lock of the place. Every method waits, as for a real database: the loop must call none."""
+        time.sleep(0)
+        return self._place.guard
 
     # -- rows ----------------------------------------------------------------------------
 
@@ -258,7 +264,8 @@ class MemoryConnection:
 
     def now_ns(self) -> int:
         """Return the time by the clock of the place."""
-        return self._place.now_ns()
+        with self._guard:
+            return self._place.now_ns()
 
     def close(self) -> None:
         """Do nothing: the place outlives its connections."""

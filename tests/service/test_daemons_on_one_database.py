@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from anyio import create_task_group, fail_after
+from anyio import create_task_group, fail_after, to_thread
 from msgspec import structs
 
 from sessiond.errors import SessionArchived, SessionNotFound, StorageError
+from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
-from sessiond.testing.database import MemoryConnection, MemoryDatabase
+from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
@@ -39,22 +40,44 @@ def environment_of(name: str) -> Environment:
     )
 
 
+class Wrapped:
+    """A connection of which a test changes some methods."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
 class Site:
-    """A database, and daemons on machines of their own."""
+    """A database in memory, and daemons on machines of their own."""
 
     def __init__(self, home: Path) -> None:
-        self.place = MemoryDatabase(time.time_ns)
+        self._place = MemoryDatabase(time.time_ns)
         self._home = home
+
+    def connect(self) -> SessionDatabase:
+        """Return a connection of one more daemon."""
+        return self._place.connection()
+
+    def drop_last_line(self) -> None:
+        """Remove a line of the first session, as a person could."""
+        self._place.lines[1].pop()
+
+    def change_last_line(self) -> None:
+        """Change a line of the first session, as a person could."""
+        self._place.lines[1][-1] += b" "
 
     @asynccontextmanager
     async def daemon(
         self,
         name: str,
-        connection: MemoryConnection | None = None,
+        connection: SessionDatabase | Wrapped | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor."""
-        database = connection or self.place.connection()
+        database: Any = connection or self.connect()
         async with running_daemon(
             self._home / name,
             environment=environment_of(name),
@@ -212,7 +235,7 @@ async def test_no_command_is_refused_for_what_the_other_daemon_has_changed(site:
         assert [row["seq"] for row in await entries(one)] == list(range(1, 7))
 
 
-class Counted(MemoryConnection):
+class Counted(Wrapped):
     """A connection that counts its queries for positions, which take a while."""
 
     queries = 0
@@ -220,11 +243,11 @@ class Counted(MemoryConnection):
     def heads(self, numbers: Any) -> Any:
         self.queries += 1
         time.sleep(0.02)
-        return super().heads(numbers)
+        return self.inner.heads(numbers)
 
 
 async def test_reads_of_many_sessions_share_a_query(site: Site) -> None:
-    connection = Counted(site.place)
+    connection = Counted(site.connect())
     names = [f"session-{number}" for number in range(10)]
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as wire:
         for name in names:
@@ -255,7 +278,7 @@ async def test_a_subscriber_goes_on_at_another_daemon(site: Site) -> None:
         assert await told(two, 1) == [(2, "e-2")]
 
 
-class Cut(MemoryConnection):
+class Cut(Wrapped):
     """A connection that is cut at the next append, before or behind the change."""
 
     cut: Literal["never", "before", "behind"] = "never"
@@ -265,7 +288,7 @@ class Cut(MemoryConnection):
         cut, self.cut = self.cut, "never"
         if cut == "before":
             raise OUT_OF_REACH
-        stored = super().append(*args, **options)
+        stored = self.inner.append(*args, **options)
         if cut == "behind":
             raise OUT_OF_REACH
         return stored
@@ -273,7 +296,7 @@ class Cut(MemoryConnection):
     def fence(self, number: int) -> Any:
         if not self.answers_again:
             raise OUT_OF_REACH
-        return super().fence(number)
+        return self.inner.fence(number)
 
 
 OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
@@ -281,7 +304,7 @@ SAID = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "
 
 
 async def test_an_append_whose_answer_was_lost_is_stored_once(site: Site) -> None:
-    connection = Cut(site.place)
+    connection = Cut(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
         connection.cut, connection.answers_again = "behind", False
@@ -294,7 +317,7 @@ async def test_an_append_whose_answer_was_lost_is_stored_once(site: Site) -> Non
 
 
 async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: Site) -> None:
-    connection = Cut(site.place)
+    connection = Cut(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
         connection.cut = "behind"
@@ -305,7 +328,7 @@ async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: 
         assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
 
 
-class Slow(MemoryConnection):
+class Slow(Wrapped):
     """A connection whose next append reaches the database only once a test says so."""
 
     held: Callable[[], Any] | None = None
@@ -314,20 +337,19 @@ class Slow(MemoryConnection):
     def append(self, *args: Any, **options: Any) -> Any:
         if self.is_held:
             self.is_held = False
-            late = super().append
-            self.held = lambda: late(*args, **options)
+            self.held = lambda: self.inner.append(*args, **options)
             raise OUT_OF_REACH
-        return super().append(*args, **options)
+        return self.inner.append(*args, **options)
 
 
 async def test_an_append_that_was_refused_is_not_stored_later(site: Site) -> None:
-    connection = Slow(site.place)
+    connection = Slow(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
         connection.is_held = True
         await wire.refusal("append", session_id=SESSION, entry=SAID)
         assert connection.held is not None
-        assert connection.held() is None
+        assert await to_thread.run_sync(connection.held) is None
         await append(wire, "e-2")
         assert [row["entry"]["id"] for row in await entries(wire)] == ["e-2"]
 
@@ -335,20 +357,20 @@ async def test_an_append_that_was_refused_is_not_stored_later(site: Site) -> Non
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda place: place.lines[1].pop(), "lost"),
-        (lambda place: place.lines[1].__setitem__(1, place.lines[1][1] + b" "), "changed"),
+        (lambda site: site.drop_last_line(), "lost"),
+        (lambda site: site.change_last_line(), "changed"),
     ],
     ids=["a line is gone", "a line is changed"],
 )
 async def test_lines_that_were_changed_by_hand_are_no_old_history(
-    site: Site, change: Callable[[MemoryDatabase], Any], reason: str
+    site: Site, change: Callable[[Site], Any], reason: str
 ) -> None:
     async with site.daemon("one") as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
         epoch = (await append(wire, "e-1")) and (await call(wire, "session/get"))["session"][
             "epoch"
         ]
-    change(site.place)
+    change(site)
     async with site.daemon("two") as daemon, daemon.connect() as wire:
         if reason == "lost":
             refusal = await wire.refusal("session/get", session_id=SESSION)

@@ -16,6 +16,7 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.memory import MemoryJournal
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.positions import Positions
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (
@@ -69,7 +70,7 @@ def in_a_database(folder: Path) -> MakeLog:
     def make(header: bytes) -> DatabaseLog:
         head = database.create(f"log-{next(numbers)}", "epoch", [header.split(b"\n")], "placed")
         assert head is not None
-        log = DatabaseLog(database, head, Files(), folder)
+        log = DatabaseLog(database, Positions(database), head, Files(), folder)
         assert log.index(lambda _first, _lines: None)
         return log
 

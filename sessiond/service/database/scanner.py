@@ -36,6 +36,8 @@ class DatabaseScanner:
         self._folders = folders
         self._generation = -1
         self._upto = 0
+        self._seen: dict[int, tuple[int, int]] = {}
+        """Version and seq of the rows of the last scan, which may come again without a change."""
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
         self._unreadable: dict[str, str] = {}
@@ -64,7 +66,10 @@ class DatabaseScanner:
         if self._folders.is_due() or self.is_behind:
             return True
         closed = any(not self._has_open(session_id) for session_id in self._later)
-        return closed or self._database.changes(self._upto).upto != self._upto
+        return closed or any(
+            self._seen.get(head.number) != (head.version, head.seq)
+            for head in self._database.changes(self._upto).heads
+        )
 
     def meet(self, rows: Iterable[Stored]) -> None:
         """Take note of rows that were stored."""
@@ -94,6 +99,7 @@ class DatabaseScanner:
             self._later |= waiting
             raise
         self._upto, self._generation = changes.upto, generation
+        self._seen = {head.number: (head.version, head.seq) for head in changes.heads}
 
     def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""

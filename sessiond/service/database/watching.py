@@ -35,7 +35,6 @@ class DatabaseWatches:
     def __init__(self, database: SessionDatabase, seconds: float) -> None:
         self._database = database
         self._seconds = seconds
-        self._upto = 0
         self._watched: dict[_Watched, None] = {}
         self._wanted = anyio.Event()
 
@@ -58,9 +57,9 @@ class DatabaseWatches:
             self._wanted = anyio.Event()
 
     async def _look(self) -> None:
-        changes = await to_thread.run_sync(self._database.changes, self._upto)
-        self._upto = changes.upto
-        heads = {head.number: head for head in changes.heads}
+        numbers = sorted({watch.log.head.number for watch in self._watched})
+        found = await to_thread.run_sync(self._database.heads, numbers)
+        heads = {head.number: head for head in found}
         for watch in list(self._watched):
             head = heads.get(watch.log.head.number)
             if head is not None and watch.log.notice(head):

@@ -1,0 +1,6 @@
+"""Sessions on PostgreSQL: the port `SessionDatabase` in statements. Needs `sessiond[postgresql]`.
+
+database.py   rows and lines
+connecting.py connections: their settings, and their errors as the errors of a store
+schema.py     the tables, made by the first daemon that connects
+"""

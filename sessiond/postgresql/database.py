@@ -1,0 +1,434 @@
+"""Rows and lines of sessions on PostgreSQL: each method is one transaction, an append one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, LiteralString, TypeVar
+
+import psycopg
+from psycopg import Connection
+from psycopg.errors import UniqueViolation
+
+from sessiond.errors import StorageError
+from sessiond.limits import DATABASE_CONNECT_SECONDS, DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
+from sessiond.postgresql.connecting import FAILURES, cannot_connect, named, open_pool, refusal
+from sessiond.postgresql.schema import prepare
+from sessiond.service.database.database import NO_LINES, ChangedHeads, Head, Place, Trashed, chained
+
+__all__ = ["PostgresqlDatabase"]
+
+T = TypeVar("T")
+
+_HEAD: Final = (
+    "number, session_id, epoch, seq, digest, size, place, is_deleted,"
+    " (extract(epoch FROM written_at) * 1000000)::bigint, version"
+)
+# A row's every change but an append: appends under way find another version.
+_CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
+_AT: Final = (
+    "number = %(number)s AND epoch = %(epoch)s AND seq = %(seq)s AND digest = %(digest)s"
+    " AND version = %(version)s AND NOT is_deleted"
+)
+_INSERT_LINES: Final = (
+    "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
+    " FROM unnest(%(lines)b::bytea[]) WITH ORDINALITY AS given (line, at)"
+)
+# One statement, so one round trip. Rivals wait for the row, and then find another position.
+_APPEND: Final = f"""
+WITH server AS (
+    SELECT {{settings}} AS keeps
+),
+moved AS (
+    UPDATE sessions SET seq = seq + %(count)s, digest = %(after)s, size = size + %(bytes)s,
+        written_at = clock_timestamp(), changed = pg_current_xact_id()
+    FROM server WHERE server.keeps AND {_AT} RETURNING {_HEAD}
+),
+stored AS ({_INSERT_LINES}, moved)
+SELECT server.keeps, moved.* FROM server LEFT JOIN moved ON true
+"""
+_KEEPS: Final = "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
+_APPEND_SYNC: Final = _APPEND.format(settings=_KEEPS)
+_APPEND_LATER: Final = _APPEND.format(
+    settings="set_config('synchronous_commit', 'off', true) IS NOT NULL"
+)
+_LINES: Final = """
+SELECT seq, line FROM (
+    SELECT seq, line, sum(octet_length(line)) OVER (ORDER BY seq) - octet_length(line) AS before
+    FROM lines WHERE number = %(number)s AND seq BETWEEN %(first)s AND %(last)s
+    ORDER BY seq LIMIT %(count)s
+) AS piece WHERE before < %(bytes)s ORDER BY seq
+"""
+
+
+class PostgresqlDatabase:
+    """The sessions of one schema: the port `SessionDatabase`. Safe in any thread."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        """Connect, and make the tables that are missing. Raises StorageError."""
+        self.name = named(dsn)
+        try:
+            # A pool would tell no more than that it waited.
+            connection = psycopg.connect(dsn, connect_timeout=DATABASE_CONNECT_SECONDS)
+        except psycopg.OperationalError as failure:
+            raise cannot_connect(self.name, failure) from None
+        with self._telling("prepare the tables"), connection:
+            prepare(connection, schema)
+        self._pool = open_pool(dsn, schema)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    # -- how it is asked -----------------------------------------------------------------
+
+    @contextmanager
+    def _telling(self, doing: str) -> Generator[None]:
+        """Turn an error of the database into a StorageError; `doing` completes "could not …"."""
+        try:
+            yield
+        except FAILURES as failure:
+            raise refusal(doing, self.name, failure) from None
+
+    @contextmanager
+    def _changing(self, doing: str) -> Generator[Connection[Any]]:
+        """Yield a connection for one change, which is not made a second time."""
+        with self._telling(doing):
+            try:
+                with self._pool.connection() as connection:
+                    yield connection
+            except psycopg.OperationalError:
+                self._drop_broken()
+                raise
+
+    def _drop_broken(self) -> None:
+        """Close the waiting connections that ended together with another one."""
+        self._pool.check()
+
+    def _asked(self, doing: str, ask: Callable[[Connection[Any]], T]) -> T:
+        """Return the answer to a question, which is asked a second time if the connection ends."""
+        with self._telling(doing):
+            try:
+                with self._pool.connection() as connection:
+                    return ask(connection)
+            except psycopg.OperationalError as failure:
+                if failure.sqlstate is not None and not failure.sqlstate.startswith("57P"):
+                    raise
+                self._drop_broken()
+            with self._pool.connection() as connection:
+                return ask(connection)
+
+    def _row(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
+        """Return the row that a question finds."""
+        row = self._asked(doing, lambda each: each.execute(statement, values).fetchone())
+        return None if row is None else _head(row)
+
+    def _changed(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
+        """Return the row that a change leaves."""
+        with self._changing(doing) as connection:
+            row = connection.execute(statement, values).fetchone()
+        return None if row is None else _head(row)
+
+    # -- rows ----------------------------------------------------------------------------
+
+    def create(
+        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+    ) -> Head | None:
+        """Store a session, all lines or none; None if a session has the id."""
+        with self._changing("create a session") as connection:
+            try:
+                with connection.transaction():
+                    return _insert(connection, session_id, epoch, chunks, place)
+            except UniqueViolation:
+                return None
+
+    def find(self, session_id: str) -> Head | None:
+        """Return the row of the session of this id that is not deleted; None without one."""
+        return self._row(
+            "find a session",
+            f"SELECT {_HEAD} FROM sessions WHERE session_id = %s AND NOT is_deleted",
+            [session_id.encode()],
+        )
+
+    def ids(self, limit: int) -> list[str]:
+        """Return the ids of sessions that are no drafts, those made last first; archived ones last."""
+        rows = self._asked(
+            "list sessions",
+            lambda each: each.execute(
+                "SELECT session_id FROM sessions WHERE NOT is_deleted AND place <> 'draft'"
+                " ORDER BY place = 'archived', number DESC LIMIT %s",
+                [limit],
+            ).fetchall(),
+        )
+        return [row[0].decode() for row in rows]
+
+    def heads(self, numbers: Sequence[int]) -> list[Head]:
+        """Return the rows of sessions, deleted or not; unknown numbers are left out."""
+        rows = self._asked(
+            "look at sessions",
+            lambda each: each.execute(
+                f"SELECT {_HEAD} FROM sessions WHERE number = ANY(%s)", [list(numbers)]
+            ).fetchall(),
+        )
+        return [_head(row) for row in rows]
+
+    # -- lines ---------------------------------------------------------------------------
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind a position; None if the session is elsewhere by now."""
+        doing = "append to a session"
+        values = _position(at) | {
+            "count": len(lines),
+            "after": digest,
+            "bytes": sum(map(len, lines)) + len(lines),
+            "lines": list(lines),
+        }
+        with self._changing(doing) as connection:
+            row = connection.execute(_APPEND_SYNC if sync else _APPEND_LATER, values).fetchone()
+        assert row is not None, "the statement returns a row with or without an append"
+        keeps, *moved = row
+        if not keeps:
+            text = (
+                f"could not {doing} at {self.name}: the server's fsync or full_page_writes is off"
+            )
+            raise StorageError(
+                f"{text}, so that a crash may lose what was acknowledged: switch them on, or append"
+                ' with durability "os"',
+                errno="ENOTSUP",
+                path=self.name,
+                retryable=False,
+            )
+        return None if moved[0] is None else _head(moved)
+
+    def fence(self, number: int) -> Head | None:
+        """Count the version of a session up, and return the row; None for an unknown number."""
+        return self._row(
+            "settle an append",
+            f"UPDATE sessions SET {_CHANGED} WHERE number = %s RETURNING {_HEAD}",
+            [number],
+        )
+
+    def sync(self) -> None:
+        """Make all lines durable that were stored without `sync`."""
+        with self._changing("sync") as connection:
+            # A commit that writes to the log, and waits, brings everything before it to the disk.
+            connection.execute("SELECT pg_logical_emit_message(true, 'sessiond', '')")
+
+    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
+        """Yield the lines `first` to `last` of a session, both included, in batches."""
+        while first <= last:
+            values = {
+                "number": number,
+                "first": first,
+                "last": last,
+                "count": DATABASE_PIECE_LINES,
+                "bytes": DATABASE_PIECE_BYTES,
+            }
+            rows = self._asked("read lines", _piece(values))
+            if not rows:
+                return
+            first = rows[-1][0] + 1
+            yield [line for _, line in rows]
+
+    # -- places --------------------------------------------------------------------------
+
+    def move(self, number: int, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted."""
+        return self._changed(
+            "move a session",
+            f"UPDATE sessions SET {_CHANGED}, place = %(place)s, written_at ="
+            " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
+            f" ELSE written_at END WHERE number = %(number)s AND NOT is_deleted RETURNING {_HEAD}",
+            {"number": number, "place": place},
+        )
+
+    def delete(self, number: int) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted."""
+        return self._changed(
+            "delete a session",
+            f"UPDATE sessions SET {_CHANGED}, is_deleted = true"
+            f" WHERE number = %s AND NOT is_deleted RETURNING {_HEAD}",
+            [number],
+        )
+
+    def restore(self, number: int) -> Head | None:
+        """Bring a deleted session back to its place; None if another session has its id now."""
+        with self._changing("restore a session") as connection:
+            try:
+                row = connection.execute(
+                    f"UPDATE sessions SET {_CHANGED}, is_deleted = false"
+                    f" WHERE number = %s AND NOT is_purged RETURNING {_HEAD}",
+                    [number],
+                ).fetchone()
+            except UniqueViolation:
+                return None
+        return None if row is None else _head(row)
+
+    def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
+        """Give a session another epoch at an unchanged position; None as for `append`."""
+        return self._changed(
+            "renew a session",
+            f"UPDATE sessions SET {_CHANGED}, epoch = %(new)s, digest = %(after)s"
+            f" WHERE {_AT} RETURNING {_HEAD}",
+            _position(at) | {"new": epoch, "after": digest},
+        )
+
+    def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
+        """Put a new session in the place of one at this position; None as for `append`."""
+        with self._changing("replace a session") as connection, connection.transaction():
+            gone = connection.execute(
+                f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {_AT} RETURNING number",
+                _position(at),
+            ).fetchone()
+            if gone is None:
+                return None
+            return _insert(connection, at.session_id, epoch, chunks, at.place)
+
+    # -- the trash -----------------------------------------------------------------------
+
+    def purge(self, session_id: str) -> int:
+        """Remove the deleted sessions of an id for good; return how many there were."""
+        with self._changing("purge a session") as connection, connection.transaction():
+            rows = connection.execute(
+                f"UPDATE sessions SET {_CHANGED}, is_purged = true, seq = -1, size = 0,"
+                " digest = %s WHERE session_id = %s AND is_deleted AND NOT is_purged"
+                " RETURNING number",
+                [NO_LINES, session_id.encode()],
+            ).fetchall()
+            numbers = [row[0] for row in rows]
+            connection.execute("DELETE FROM lines WHERE number = ANY(%s)", [numbers])
+        return len(numbers)
+
+    def trashed(self, limit: int, before: int | None) -> list[Trashed]:
+        """Return deleted sessions, those made last first, with numbers below `before`."""
+        rows = self._asked(
+            "list the trash",
+            lambda each: each.execute(
+                f"SELECT {_HEAD}, (SELECT line FROM lines"
+                " WHERE lines.number = sessions.number AND lines.seq = 0)"
+                " FROM sessions WHERE is_deleted AND NOT is_purged"
+                " AND (%(before)s::bigint IS NULL OR number < %(before)s)"
+                " ORDER BY number DESC LIMIT %(limit)s",
+                {"before": before, "limit": limit},
+            ).fetchall(),
+        )
+        return [Trashed(_head(row[:-1]), row[-1] or b"") for row in rows]
+
+    def newest_trashed(self, session_id: str) -> Head | None:
+        """Return the session of an id that was deleted and made last; None without one."""
+        return self._row(
+            "look into the trash",
+            f"SELECT {_HEAD} FROM sessions WHERE session_id = %s AND is_deleted"
+            " AND NOT is_purged ORDER BY number DESC LIMIT 1",
+            [session_id.encode()],
+        )
+
+    # -- all of them ---------------------------------------------------------------------
+
+    def changes(self, after: int) -> ChangedHeads:
+        """Return the rows with changes behind a number; all rows behind 0."""
+        rows = self._asked(
+            "look for changes",
+            lambda each: each.execute(
+                # A transaction that still runs may commit a change with a lower number.
+                f"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, {_HEAD}"
+                " FROM (SELECT 1) AS always LEFT JOIN sessions ON changed >= %s::text::xid8",
+                [str(after)],
+            ).fetchall(),
+        )
+        heads = [_head(row[1:]) for row in rows if row[1] is not None]
+        return ChangedHeads(heads, rows[0][0])
+
+    def holding(self, text: bytes) -> Iterator[str]:
+        """Yield the ids of the sessions that have a line with these bytes, those made last first."""
+        rows = self._asked(
+            "look for an entry",
+            lambda each: each.execute(
+                "SELECT session_id FROM sessions WHERE NOT is_deleted AND EXISTS (SELECT 1 FROM lines"
+                " WHERE lines.number = sessions.number AND position(%s::bytea IN line) > 0)"
+                " ORDER BY number DESC",
+                [text],
+            ).fetchall(),
+        )
+        yield from (row[0].decode() for row in rows)
+
+    def reserve(self, name: str, least: int, count: int) -> int:
+        """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
+        with self._changing("reserve numbers") as connection:
+            row = connection.execute(
+                "INSERT INTO numbers AS known VALUES (%(name)s, %(least)s + %(count)s)"
+                " ON CONFLICT (name) DO UPDATE SET next = greatest(known.next, %(least)s) + %(count)s"
+                " RETURNING next - %(count)s",
+                {"name": name, "least": least, "count": count},
+            ).fetchone()
+        assert row is not None, "an insert or update returns its row"
+        return int(row[0])
+
+    def now_ns(self) -> int:
+        """Return the time by the database's clock, in nanoseconds since 1970."""
+        row = self._asked(
+            "ask for the time",
+            lambda each: each.execute(
+                "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+            ).fetchone(),
+        )
+        assert row is not None, "a query without a table returns one row"
+        return int(row[0]) * 1000
+
+
+def _insert(
+    connection: Connection[Any],
+    session_id: str,
+    epoch: str,
+    chunks: Iterable[Sequence[bytes]],
+    place: Place,
+) -> Head:
+    row = connection.execute(
+        "INSERT INTO sessions (session_id, epoch, seq, digest, size, place)"
+        " VALUES (%s, %s, -1, %s, 0, %s) RETURNING number",
+        [session_id.encode(), epoch, NO_LINES, place],
+    ).fetchone()
+    assert row is not None, "an insert returns its row"
+    number, seq, size, digest = row[0], -1, 0, NO_LINES
+    for lines in chunks:
+        connection.execute(_INSERT_LINES, {"number": number, "seq": seq, "lines": list(lines)})
+        seq += len(lines)
+        size += sum(map(len, lines)) + len(lines)
+        digest = chained(digest, lines)
+    done = connection.execute(
+        f"UPDATE sessions SET seq = %s, digest = %s, size = %s WHERE number = %s RETURNING {_HEAD}",
+        [seq, digest, size, number],
+    ).fetchone()
+    assert done is not None, "the row was inserted above"
+    return _head(done)
+
+
+def _piece(values: dict[str, int]) -> Callable[[Connection[Any]], list[Any]]:
+    """Return the question for a piece of a session."""
+    return lambda each: each.execute(_LINES, values, binary=True).fetchall()
+
+
+def _head(row: Sequence[Any]) -> Head:
+    number, session_id, epoch, seq, digest, size, place, is_deleted, written_us, version = row
+    return Head(
+        number,
+        bytes(session_id).decode(),
+        epoch,
+        seq,
+        bytes(digest),
+        size,
+        place,
+        is_deleted=is_deleted,
+        written_ns=written_us * 1000,
+        version=version,
+    )
+
+
+def _position(at: Head) -> dict[str, Any]:
+    return {
+        "number": at.number,
+        "epoch": at.epoch,
+        "seq": at.seq,
+        "digest": at.digest,
+        "version": at.version,
+    }

@@ -1,0 +1,69 @@
+"""Tables of a profile: a schema of their own, made under a lock.
+
+Law: an append changes no indexed column of a session's row. So PostgreSQL puts the new version of the row
+beside the old one (a heap-only tuple), and a busy session leaves no work for vacuum in any index.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from psycopg import Connection, sql
+
+from sessiond.errors import StorageError
+
+__all__ = ["VERSION", "prepare"]
+
+VERSION: Final = 1
+
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+# Lines are bytes, whatever the database's encoding: text would refuse a zero byte and change others.
+_TABLES: Final = """
+CREATE TABLE meta (version integer NOT NULL);
+CREATE TABLE sessions (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session_id bytea NOT NULL,
+    epoch text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    digest bytea NOT NULL,
+    size bigint NOT NULL,
+    place text COLLATE "C" NOT NULL,
+    is_deleted boolean NOT NULL DEFAULT false,
+    is_purged boolean NOT NULL DEFAULT false,
+    version bigint NOT NULL DEFAULT 0,
+    written_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed xid8 NOT NULL DEFAULT pg_current_xact_id()
+) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX sessions_by_id ON sessions (session_id) WHERE NOT is_deleted;
+CREATE INDEX sessions_in_trash ON sessions (session_id, number) WHERE is_deleted AND NOT is_purged;
+CREATE TABLE lines (
+    number bigint NOT NULL,
+    seq bigint NOT NULL,
+    line bytea NOT NULL,
+    PRIMARY KEY (number, seq)
+);
+CREATE TABLE numbers (name text COLLATE "C" PRIMARY KEY, next bigint NOT NULL);
+"""
+
+
+def prepare(connection: Connection[Any], schema: str) -> None:
+    """Make the tables, unless they are there. Raises StorageError for another version, psycopg.Error."""
+    name = sql.Identifier(schema)
+    with connection.transaction():
+        # Two daemons may start at once.
+        connection.execute(_LOCK, [f"sessiond {schema}"])
+        found = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".meta']).fetchone()
+        if found is None or found[0] is None:
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+            connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
+            connection.execute(_TABLES, prepare=False)
+            connection.execute("INSERT INTO meta VALUES (%s)", [VERSION])
+            return
+        row = connection.execute(sql.SQL("SELECT version FROM {}.meta").format(name)).fetchone()
+        version = None if row is None else row[0]
+        if version != VERSION:
+            text = (
+                f"the schema {schema} has version {version}, and this sessiond works with version"
+                f" {VERSION}: use the sessiond that made the schema, or another schema"
+            )
+            raise StorageError(text, errno="EINVAL", path=schema, retryable=False)
