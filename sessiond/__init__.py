@@ -4,12 +4,13 @@ __main__.py  `python -m sessiond`
 cli/         the command line
 daemon/      the composition root: one process that serves
 lsp/         the language server, a client
-    mcp/         the server of the Model Context Protocol; a client of the daemon
+mcp/         the server of the Model Context Protocol; a client of the daemon
 testing/     public fakes and conformance suites
 config/      the configuration of daemon and commands
 schema/      the protocol for machines
 methods/     one RPC method per file
 transports/  connections over a Unix socket or stdio
+postgresql/  sessions on PostgreSQL
 service/     sessions that are open, and sessions as files
 rpc/         JSON-RPC 2.0 without I/O
 state/       named JSON documents of a profile

@@ -1,0 +1,187 @@
+"""A cluster of PostgreSQL for tests: made in a folder of its own, on a socket there, and ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["Cluster", "programs"]
+
+# PostgreSQL refuses to run as root.
+_USER: Final = "nobody"
+_GROUP: Final = "nogroup"
+_PATIENCE_SECONDS: Final = 60.0
+_SETTINGS: Final = {
+    "listen_addresses": "",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+}
+
+
+def programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs, the newest; None without any."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])
+    )
+    if found:
+        return found[-1].parent
+    named = shutil.which("initdb")
+    return None if named is None else Path(named).resolve().parent
+
+
+class Cluster:
+    """One server with its data."""
+
+    def __init__(self, bin_folder: Path) -> None:
+        self._bin = bin_folder
+        self.folder = Path(tempfile.mkdtemp(prefix="sd-pg-"))
+        self._data = self.folder / "data"
+        self._server: subprocess.Popen[bytes] | None = None
+        self._holder: subprocess.Popen[str] | None = None
+        if self._is_root:
+            shutil.chown(self.folder, _USER, _GROUP)
+        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "tests", "-E", "UTF8")
+
+    @property
+    def _is_root(self) -> bool:
+        return os.geteuid() == 0
+
+    def _as_user(self) -> dict[str, Any]:
+        return {"user": _USER, "group": _GROUP} if self._is_root else {}
+
+    def _run(self, program: str, *words: str) -> None:
+        subprocess.run(
+            [self._bin / program, *words],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=self.folder,
+            **self._as_user(),
+        )
+
+    def dsn(self, database: str = "postgres") -> str:
+        """Return the connection string of a database."""
+        return f"host={self.folder} user=tests dbname={database}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it takes connections."""
+        settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        log = (self.folder / "log").open("ab")
+        self._server = subprocess.Popen(
+            [str(self._bin / "postgres"), "-D", str(self._data), *words],
+            stdout=log,
+            stderr=log,
+            cwd=self.folder,
+            **self._as_user(),
+        )
+        log.close()
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while subprocess.run([self._bin / "pg_isready", "-q", "-h", self.folder]).returncode:
+            assert time.monotonic() < until, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def sql(self, statement: str, database: str = "postgres") -> list[list[str]]:
+        """Return the rows of a statement, by psql."""
+        run = subprocess.run(
+            [
+                self._bin / "psql",
+                "-XAtq",
+                "-F",
+                "\t",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-d",
+                self.dsn(database),
+            ],
+            input=statement,
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode == 0, run.stderr
+        return [line.split("\t") for line in run.stdout.splitlines()]
+
+    def configure(self, **settings: str | None) -> None:
+        """Change settings of the running server; None brings the first value back."""
+        for name, value in settings.items():
+            change = f"RESET {name}" if value is None else f"SET {name} = '{value}'"
+            self.sql(f"ALTER SYSTEM {change}")
+        self.sql("SELECT pg_reload_conf()")
+        for name, value in settings.items():
+            is_there = "source <> 'configuration file'" if value is None else f"setting = '{value}'"
+            self._wait_for(f"SELECT 1 FROM pg_settings WHERE name = '{name}' AND {is_there}")
+
+    def _wait_for(self, question: str, rows: int = 1) -> None:
+        """Wait until a question has so many rows."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while len(self.sql(question)) < rows:
+            assert time.monotonic() < until, question
+            time.sleep(0.01)
+
+    @contextmanager
+    def holding(self, statement: str) -> Generator[None]:
+        """Keep a transaction with this statement open until `let_go`, or until the end of the block."""
+        words = [str(self._bin / "psql"), "-XAtq", "-d", self.dsn()]
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as psql:
+            assert psql.stdin is not None
+            assert psql.stdout is not None
+            psql.stdin.write(f"BEGIN; {statement}; SELECT 'held';\n")
+            psql.stdin.flush()
+            while "held" not in psql.stdout.readline():
+                pass
+            self._holder = psql
+            yield
+            self.let_go()
+
+    def let_go(self) -> None:
+        """End the open transaction."""
+        psql, self._holder = self._holder, None
+        if psql is not None and psql.stdin is not None:
+            psql.stdin.close()
+            psql.wait()
+
+    def wait_for_waiters(self, count: int) -> None:
+        """Wait until so many statements of daemons wait for a lock."""
+        self._wait_for(
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'sessiond'"
+            " AND wait_event_type = 'Lock'",
+            count,
+        )
+
+    def cut_connections(self) -> None:
+        """End all connections of daemons, as a network does that forgets them."""
+        self.sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'sessiond'"
+        )
+
+    def kill_backends(self) -> None:
+        """Kill one process of a daemon's connection, so that the server ends all and recovers."""
+        rows = self.sql(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'sessiond' LIMIT 1"
+        )
+        for (pid,) in rows:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Kill the postmaster; the other processes of the server notice and end."""
+        assert self._server is not None
+        self._server.kill()
+        self._server.wait()
+
+    def end(self) -> None:
+        """End the server and remove its data."""
+        if self._server is not None:
+            self._server.send_signal(signal.SIGQUIT)
+            self._server.wait()
+        shutil.rmtree(self.folder)

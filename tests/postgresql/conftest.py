@@ -1,0 +1,61 @@
+"""A cluster for all tests of this folder; without PostgreSQL they are skipped, but never in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.postgresql.cluster import Cluster, programs
+
+if TYPE_CHECKING:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+_schemas = count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Return a running server."""
+    found = programs()
+    if found is None:
+        assert os.environ.get("CI") != "true", "PostgreSQL is not installed"
+        pytest.skip("PostgreSQL is not installed")
+    made = Cluster(found)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def schema() -> str:
+    """Return the name of a schema that no other test has."""
+    return f"test_{next(_schemas)}"
+
+
+@pytest.fixture
+def connect(cluster: Cluster, schema: str) -> Iterator[Callable[[], PostgresqlDatabase]]:
+    """Return a function that connects one more daemon to the schema."""
+    # The tests are collected where the driver is not installed.
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    made: list[PostgresqlDatabase] = []
+
+    def one_more() -> PostgresqlDatabase:
+        made.append(PostgresqlDatabase(cluster.dsn(), schema))
+        return made[-1]
+
+    yield one_more
+    for database in made:
+        database.close()
+
+
+@pytest.fixture
+def database(connect: Callable[[], PostgresqlDatabase]) -> PostgresqlDatabase:
+    """Return a connection to a schema of its own."""
+    return connect()

@@ -1,0 +1,61 @@
+"""What the tests say of two daemons on a database in memory is true on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sessiond.service.database.database import SessionDatabase
+from tests.postgresql.cluster import Cluster
+from tests.service import test_daemons_on_one_database as daemons
+
+if TYPE_CHECKING:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+pytestmark = pytest.mark.slow
+
+_LAST = (
+    "(number, seq) = (SELECT number, max(seq) FROM lines GROUP BY number ORDER BY number LIMIT 1)"
+)
+
+globals().update({name: test for name, test in vars(daemons).items() if name.startswith("test_")})
+
+
+class PostgresqlSite(daemons.Site):
+    """A schema of a server, and daemons on machines of their own."""
+
+    def __init__(
+        self,
+        home: Path,
+        connect: Callable[[], PostgresqlDatabase],
+        cluster: Cluster,
+        schema: str,
+    ) -> None:
+        super().__init__(home)
+        self._connect = connect
+        self._cluster = cluster
+        self._schema = schema
+
+    def connect(self) -> SessionDatabase:
+        """Return a connection of one more daemon."""
+        return self._connect()
+
+    def drop_last_line(self) -> None:
+        """Remove a line of the first session, as a person could."""
+        self._cluster.sql(f"SET search_path TO {self._schema}; DELETE FROM lines WHERE {_LAST}")
+
+    def change_last_line(self) -> None:
+        """Change a line of the first session, as a person could."""
+        self._cluster.sql(
+            f"SET search_path TO {self._schema}; UPDATE lines SET line = line || ' ' WHERE {_LAST}"
+        )
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, connect: Callable[[], PostgresqlDatabase], cluster: Cluster, schema: str
+) -> daemons.Site:
+    return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)

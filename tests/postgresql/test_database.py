@@ -1,0 +1,276 @@
+"""What PostgreSQL does under the port: one winner, durable commits, bytes as they are, clear refusals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sessiond.errors import StorageError
+from sessiond.limits import DATABASE_PIECE_BYTES
+from sessiond.service.database.database import NO_LINES, Head, chained
+from tests.postgresql.cluster import Cluster, programs
+
+if TYPE_CHECKING:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+pytestmark = pytest.mark.slow
+
+HEADER = b'{"type":"session"}'
+AWKWARD = [
+    b"\x00\x01",
+    b"\xff\xfe no text",
+    b"\\x41",
+    b'{"a":"\\u0000"}',
+    b"",
+    b"'; DROP TABLE lines",
+]
+
+
+def made(database: PostgresqlDatabase, lines: list[bytes] | None = None) -> Head:
+    head = database.create("a-session", "epoch-1", [lines or [HEADER]], "placed")
+    assert head is not None
+    return head
+
+
+def append(database: PostgresqlDatabase, at: Head, *lines: bytes, sync: bool = True) -> Head | None:
+    return database.append(at, lines, chained(at.digest, lines), sync=sync)
+
+
+def stored(database: PostgresqlDatabase, head: Head) -> list[bytes]:
+    return [line for piece in database.lines(head.number, 0, head.seq) for line in piece]
+
+
+def test_of_many_writers_one_wins_each_position(connect: Callable[[], PostgresqlDatabase]) -> None:
+    databases = [connect() for _ in range(2)]
+    at = made(databases[0])
+    with ThreadPoolExecutor(24) as threads:
+        for turn in range(20):
+            rivals = [
+                threads.submit(append, databases[number % 2], at, b"%d of %d" % (number, turn))
+                for number in range(24)
+            ]
+            (at,) = [one for rival in rivals if (one := rival.result()) is not None]
+    lines = stored(databases[1], at)
+    assert (len(lines), at.seq) == (21, 20)
+    assert chained(NO_LINES, lines) == at.digest
+    assert sum(map(len, lines)) + len(lines) == at.size
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda database, at: database.move(at.number, "archived"),
+        lambda database, at: database.delete(at.number),
+        lambda database, at: database.renew(at, "epoch-2", at.digest),
+        lambda database, at: database.fence(at.number),
+    ],
+    ids=["archived", "deleted", "under another epoch", "fenced"],
+)
+def test_an_append_that_waits_for_the_row_sees_what_changed_meanwhile(
+    cluster: Cluster,
+    schema: str,
+    connect: Callable[[], PostgresqlDatabase],
+    change: Callable[[PostgresqlDatabase, Head], Any],
+) -> None:
+    database = connect()
+    at = made(database)
+    with cluster.holding(f"SELECT FROM {schema}.sessions FOR UPDATE"), ThreadPoolExecutor(2) as two:
+        changed = two.submit(change, database, at)
+        cluster.wait_for_waiters(1)
+        late = two.submit(append, database, at, b"late")
+        cluster.wait_for_waiters(2)
+        cluster.let_go()
+        assert changed.result() is not None
+        assert late.result() is None
+    assert [row for row in database.heads([at.number]) if row.seq] == []
+
+
+def test_lines_come_back_byte_for_byte(database: PostgresqlDatabase) -> None:
+    at = made(database, [HEADER, *AWKWARD])
+    after = append(database, at, *AWKWARD)
+    assert after is not None
+    assert stored(database, after) == [HEADER, *AWKWARD, *AWKWARD]
+
+
+def test_long_lines_are_read_a_piece_at_a_time(database: PostgresqlDatabase) -> None:
+    long = bytes(range(256)).replace(b"\n", b"") * (DATABASE_PIECE_BYTES // 500)
+    at = append(database, made(database), *[long] * 6, b"x" * (32 << 20), b"last")
+    assert at is not None
+    pieces = list(database.lines(at.number, 0, at.seq))
+    assert [line for piece in pieces for line in piece][-1] == b"last"
+    assert max(sum(map(len, piece[:-1])) for piece in pieces) <= DATABASE_PIECE_BYTES
+    assert len(pieces) > 2
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
+def test_the_encoding_of_the_database_does_not_matter(cluster: Cluster, encoding: str) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    name = f"in_{encoding.lower()}"
+    cluster.sql(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    database = PostgresqlDatabase(cluster.dsn(name), "sessiond")
+    try:
+        head = database.create(
+            "ид-会话", "epoch-1", [[HEADER, *AWKWARD, "会话".encode()]], "placed"
+        )
+        assert head is not None
+        assert database.find("ид-会话") == head
+        assert stored(database, head)[-1] == "会话".encode()
+    finally:
+        database.close()
+
+
+def flushed(cluster: Cluster) -> tuple[str, str]:
+    ((written, on_disk),) = cluster.sql(
+        "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn()"
+    )
+    return written, on_disk
+
+
+@pytest.fixture
+def lazy(cluster: Cluster) -> Iterator[None]:
+    """Let the server's background write its log only every ten seconds."""
+    cluster.configure(wal_writer_delay="10000", wal_writer_flush_after="12800")
+    yield
+    cluster.configure(wal_writer_delay=None, wal_writer_flush_after=None)
+
+
+def is_on_disk(cluster: Cluster, upto: str) -> bool:
+    ((answer,),) = cluster.sql(f"SELECT pg_current_wal_flush_lsn() >= '{upto}'::pg_lsn")
+    return answer == "t"
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_durable_append_is_flushed_and_another_one_is_not(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at: Head | None = made(database)
+    for sync in (True, False, True):
+        assert at is not None
+        at = append(database, at, b"a line", sync=sync)
+        assert is_on_disk(cluster, flushed(cluster)[0]) is sync
+    assert at is not None
+    append(database, at, b"a line", sync=False)
+    upto, _ = flushed(cluster)
+    database.sync()
+    assert is_on_disk(cluster, upto)
+
+
+def test_a_server_that_does_not_keep_commits_is_refused_for_the_disk(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at = made(database)
+    for setting in ("fsync", "full_page_writes"):
+        cluster.configure(**{setting: "off"})
+        try:
+            with pytest.raises(StorageError, match="fsync") as refused:
+                append(database, at, b"durable")
+            assert not refused.value.data()["retryable"]
+            after = append(database, at, b"soon", sync=False)
+            assert after is not None
+            at = after
+        finally:
+            cluster.configure(**{setting: None})
+    assert append(database, at, b"durable") is not None
+
+
+@pytest.mark.parametrize(
+    ("dsn", "word"),
+    [
+        ("no connection string", "connection string"),
+        ("postgresql://nobody:S3CRET@127.0.0.1:1/none", "refused"),
+        ("{dsn} dbname=missing", 'database "missing" does not exist'),
+        ("{dsn} user=missing", 'role "missing" does not exist'),
+        ("host=/nowhere password=S3CRET", "No such file"),
+        ("{dsn} user=reader", "CREATE"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_words(cluster: Cluster, dsn: str, word: str) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    if not cluster.sql("SELECT 1 FROM pg_roles WHERE rolname = 'reader'"):
+        cluster.sql("CREATE ROLE reader LOGIN")
+    with pytest.raises(StorageError, match=word) as refused:
+        PostgresqlDatabase(dsn.format(dsn=cluster.dsn()), "of_nobody")
+    assert "S3CRET" not in str(refused.value.data()) + refused.value.message
+
+
+def test_a_schema_of_another_version_is_refused(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    connect()
+    cluster.sql(f"UPDATE {schema}.meta SET version = version + 1")
+    with pytest.raises(StorageError, match="version 2"):
+        connect()
+
+
+def test_two_daemons_that_start_at_once_make_one_schema(
+    connect: Callable[[], PostgresqlDatabase],
+) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = [threads.submit(connect) for _ in range(8)]
+        heads = [
+            one.result().create(f"session-{at}", "e", [[HEADER]], "placed")
+            for at, one in enumerate(found)
+        ]
+    assert sorted(head.number for head in heads if head) == list(range(1, 9))
+
+
+def test_a_cut_connection_costs_one_change_at_most_and_no_read(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at = made(database)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(3):
+            list(threads.map(lambda _: database.find("a-session"), range(50)))
+            cluster.cut_connections()
+            assert database.find("a-session") == at
+            cluster.cut_connections()
+            with pytest.raises(StorageError) as refused:
+                append(database, at, b"cut")
+            assert refused.value.data()["retryable"]
+            after = append(database, at, b"a line")
+            assert after is not None
+            at = after
+
+
+def once_it_answers(ask: Callable[[], list[Head]]) -> list[Head]:
+    """Return the answer to a question, asked again while the database is away."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return ask()
+        except StorageError:
+            assert time.monotonic() < until
+
+
+def test_what_was_acknowledged_is_there_when_the_server_comes_back() -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    found = programs()
+    assert found is not None, "the fixture of the other tests skips"
+    cluster = Cluster(found)
+    cluster.start()
+    try:
+        database = PostgresqlDatabase(cluster.dsn(), "sessiond")
+        first = made(database)
+        at: Head | None = first
+        for turn in range(3):
+            for number in range(20):
+                assert at is not None
+                at = append(database, at, b"%d of %d" % (number, turn))
+            assert at is not None
+            cluster.kill()
+            with pytest.raises(StorageError) as refused:
+                append(database, at, b"lost")
+            assert refused.value.data()["retryable"]
+            cluster.start()
+            (there,) = once_it_answers(lambda: database.heads([first.number]))
+            assert (there.seq, there.digest) == (at.seq, at.digest)
+        database.close()
+    finally:
+        cluster.end()
