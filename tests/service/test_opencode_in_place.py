@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import sleep
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
@@ -403,7 +404,10 @@ async def test_a_database_may_be_a_root_itself(real_house: House, tmp_path: Path
         assert await ids(wire) == []
 
 
-async def test_a_tree_is_followed(real_house: House, tmp_path: Path, watcher: Watcher) -> None:
+@pytest.mark.parametrize("is_halved", [False, True], ids=["at once", "in two writes"])
+async def test_a_tree_is_followed(
+    real_house: House, tmp_path: Path, watcher: Watcher, is_halved: bool
+) -> None:
     root = tmp_path.resolve() / "opencode"
     shutil.copytree(TREE, root)
     storage = root / "storage"
@@ -416,8 +420,16 @@ async def test_a_tree_is_followed(real_house: House, tmp_path: Path, watcher: Wa
         part = storage / "part" / "msg_z1" / "prt_1.json"
         part.parent.mkdir()
         part.write_text(json.dumps(text("more")), "utf-8")
-        data = {"role": "user", "time": {"created": now_ms()}}
-        (storage / "message" / FOOTER / "msg_z1.json").write_text(json.dumps(data), "utf-8")
+        data = json.dumps({"role": "user", "time": {"created": now_ms()}})
+        message = storage / "message" / FOOTER / "msg_z1.json"
+        if is_halved:
+            # opencode writes in place, and a look may come in between.
+            about = place.read_text("utf-8")
+            place.write_text(about[:20], "utf-8")
+            message.write_text(data[:20], "utf-8")
+            await sleep(0.3)
+            place.write_text(about, "utf-8")
+        message.write_text(data, "utf-8")
         place.touch()
         event = (await wire.next_notification())["params"]
         assert event["entry"]["message"]["content"] == "more"

@@ -9,6 +9,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
 from sessiond.dialects.agents.opencode_lines import StoredMessage, StoredPart
@@ -19,7 +20,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.limits import IMPORT_BYTES_MAX
+from sessiond.limits import IMPORT_BYTES_MAX, OPENCODE_PROMPT_SECONDS, OPENCODE_TRIES
 from sessiond.service.sources.agents.opencode.rows import (
     Contents,
     MessageMark,
@@ -33,6 +34,7 @@ __all__ = ["Tree", "tree_at"]
 _FOLDERS: Final = frozenset({"session", "message"})
 _STORAGE: Final = "storage"
 _ENDING: Final = ".json"
+_BETWEEN_WRITES_SECONDS: Final = 0.02
 # The members of a session's file that are columns of a database, by their names there.
 _MEMBERS: Final = {"parentID": "parent_id", "slug": "slug", "title": "title", "version": "version"}
 
@@ -150,18 +152,30 @@ class Tree:
                 yield name.removesuffix(_ENDING), content
 
     def _content(self, path: Path) -> bytes | None:
-        """Return the content of a file; None if opencode has just removed the file."""
+        """Return the content of a file; None if opencode is writing, or has just removed, the file."""
+        for _ in range(OPENCODE_TRIES):
+            content, changed_at = self._read(path)
+            is_whole = content is None or content.strip() == b"{}" or bool(lenient(content))
+            if is_whole or changed_at + OPENCODE_PROMPT_SECONDS < self._files.now():
+                return content
+            # opencode writes a file in place, and a look may come between two writes.
+            sleep(_BETWEEN_WRITES_SECONDS)
+        return None
+
+    def _read(self, path: Path) -> tuple[bytes | None, float]:
+        """Return the content of a file, None without one, and the time of its last change."""
         try:
             fd = open_regular(self._files, path)
         except FileNotFoundError:
-            return None
+            return None, 0.0
         try:
             size = check_regular(self._files, fd)
+            changed_at = self._files.fstat(fd).st_mtime_ns / 1e9
             self._left -= size
             if self._left < 0:
                 said = "the session is too large to be imported"
                 raise TooLarge(said, limit=IMPORT_BYTES_MAX, size=IMPORT_BYTES_MAX - self._left)
-            return b"".join(chunks_of(self._files, fd, 0, size))
+            return b"".join(chunks_of(self._files, fd, 0, size)), changed_at
         finally:
             self._files.close(fd)
 
