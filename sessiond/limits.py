@@ -106,6 +106,8 @@ WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: the time between two questions of a daemon what other daemons changed in a database.
 DATABASE_POLL_SECONDS: Final = 1.0
+# service: how long the beats of another daemon stand still until its leases end.
+DAEMON_SILENT_SECONDS: Final = 30.0
 # postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
 # transaction without a statement is given up.
 DATABASE_CONNECTIONS_MAX: Final = 16

@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 _HEAD: Final = (
     "number, session_id, epoch, seq, digest, size, place, is_deleted,"
-    " (extract(epoch FROM written_at) * 1000000)::bigint, version"
+    " (extract(epoch FROM written_at) * 1000000)::bigint, version, leases,"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 )
 # A row's every change but an append: appends under way find another version.
 _CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
@@ -208,6 +209,15 @@ class PostgresqlDatabase:
             [number],
         )
 
+    def lease(self, at: Head, leases: bytes) -> Head | None:
+        """Replace the leases of a session; None if the session has another version, or is deleted."""
+        return self._changed(
+            "lease a head",
+            f"UPDATE sessions SET {_CHANGED}, leases = %(leases)s"
+            f" WHERE number = %(number)s AND version = %(version)s AND NOT is_deleted RETURNING {_HEAD}",
+            {"number": at.number, "version": at.version, "leases": leases},
+        )
+
     def sync(self) -> None:
         """Make all lines durable that were stored without `sync`."""
         with self._changing("sync") as connection:
@@ -364,6 +374,28 @@ class PostgresqlDatabase:
         assert row is not None, "an insert or update returns its row"
         return int(row[0])
 
+    def beat(self, daemon: str) -> None:
+        """Count the beats of a daemon up."""
+        with self._changing("tell that this daemon is there") as connection:
+            connection.execute(
+                "INSERT INTO daemons AS known VALUES (%s, 1)"
+                " ON CONFLICT (daemon) DO UPDATE SET beats = known.beats + 1",
+                [daemon],
+            )
+
+    def beats(self) -> dict[str, int]:
+        """Return the number of beats of each daemon."""
+        rows = self._asked(
+            "ask which daemons are there",
+            lambda each: each.execute("SELECT daemon, beats FROM daemons").fetchall(),
+        )
+        return dict(rows)
+
+    def forget_daemons(self, daemons: Sequence[str]) -> None:
+        """Remove the beats of daemons that have ended."""
+        with self._changing("forget daemons") as connection:
+            connection.execute("DELETE FROM daemons WHERE daemon = ANY(%s)", [list(daemons)])
+
     def now_ns(self) -> int:
         """Return the time by the database's clock, in nanoseconds since 1970."""
         row = self._asked(
@@ -409,7 +441,8 @@ def _piece(values: dict[str, int]) -> Callable[[Connection[Any]], list[Any]]:
 
 
 def _head(row: Sequence[Any]) -> Head:
-    number, session_id, epoch, seq, digest, size, place, is_deleted, written_us, version = row
+    number, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
+    written_us, version, leases, now_us = rest
     return Head(
         number,
         bytes(session_id).decode(),
@@ -421,6 +454,8 @@ def _head(row: Sequence[Any]) -> Head:
         is_deleted=is_deleted,
         written_ns=written_us * 1000,
         version=version,
+        leases=bytes(leases),
+        now_ns=now_us * 1000,
     )
 
 

@@ -31,6 +31,7 @@ CREATE TABLE sessions (
     is_deleted boolean NOT NULL DEFAULT false,
     is_purged boolean NOT NULL DEFAULT false,
     version bigint NOT NULL DEFAULT 0,
+    leases bytea NOT NULL DEFAULT '',
     written_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     changed xid8 NOT NULL DEFAULT pg_current_xact_id()
 ) WITH (fillfactor = 50);
@@ -42,6 +43,7 @@ CREATE TABLE lines (
     line bytea NOT NULL,
     PRIMARY KEY (number, seq)
 );
+CREATE TABLE daemons (daemon text COLLATE "C" PRIMARY KEY, beats bigint NOT NULL);
 CREATE TABLE numbers (name text COLLATE "C" PRIMARY KEY, next bigint NOT NULL);
 """
 

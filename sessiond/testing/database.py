@@ -35,6 +35,7 @@ class MemoryDatabase:
         self.changes: dict[int, int] = {}
         """The number of each row's last change."""
         self.reserved: dict[str, int] = {}
+        self.beats: dict[str, int] = {}
 
     def connection(self) -> MemoryConnection:
         """Return a connection of one more daemon."""
@@ -84,6 +85,8 @@ class MemoryConnection:
             is_deleted=False,
             written_ns=self._place.now_ns(),
             version=0,
+            leases=b"",
+            now_ns=self._place.now_ns(),
         )
         return self._put(head)
 
@@ -118,7 +121,9 @@ class MemoryConnection:
     def heads(self, numbers: Sequence[int]) -> list[Head]:
         """Return the rows of sessions, deleted or not; unknown numbers are left out."""
         with self._guard:
-            return [self._heads[number] for number in numbers if number in self._heads]
+            now = self._place.now_ns()
+            found = [self._heads[number] for number in numbers if number in self._heads]
+            return [structs.replace(head, now_ns=now) for head in found]
 
     def _at(self, at: Head) -> Head | None:
         """Return the row if the session is still at a position."""
@@ -152,6 +157,30 @@ class MemoryConnection:
         with self._guard:
             head = self._heads.get(number)
             return None if head is None else self._change(head)
+
+    def lease(self, at: Head, leases: bytes) -> Head | None:
+        """Replace the leases of a session; None if the session has another version, or is deleted."""
+        with self._guard:
+            there = self._heads[at.number]
+            if there.is_deleted or there.version != at.version:
+                return None
+            return self._change(there, leases=leases, now_ns=self._place.now_ns())
+
+    def beat(self, daemon: str) -> None:
+        """Count the beats of a daemon up."""
+        with self._guard:
+            self._place.beats[daemon] = self._place.beats.get(daemon, 0) + 1
+
+    def beats(self) -> dict[str, int]:
+        """Return the number of beats of each daemon."""
+        with self._guard:
+            return dict(self._place.beats)
+
+    def forget_daemons(self, daemons: Sequence[str]) -> None:
+        """Remove the beats of daemons that have ended."""
+        with self._guard:
+            for daemon in daemons:
+                self._place.beats.pop(daemon, None)
 
     def sync(self) -> None:
         """Do nothing: there is no disk."""

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from sessiond.errors import StorageError
 from sessiond.limits import DATABASE_PIECE_BYTES
@@ -34,6 +35,11 @@ def made(database: PostgresqlDatabase, lines: list[bytes] | None = None) -> Head
     head = database.create("a-session", "epoch-1", [lines or [HEADER]], "placed")
     assert head is not None
     return head
+
+
+def where(head: Head | None) -> Any:
+    """Return what a row says of the session, without the time when the row was read."""
+    return head and structs.replace(head, now_ns=0)
 
 
 def append(database: PostgresqlDatabase, at: Head, *lines: bytes, sync: bool = True) -> Head | None:
@@ -118,7 +124,7 @@ def test_the_encoding_of_the_database_does_not_matter(cluster: Cluster, encoding
             "ид-会话", "epoch-1", [[HEADER, *AWKWARD, "会话".encode()]], "placed"
         )
         assert head is not None
-        assert database.find("ид-会话") == head
+        assert where(database.find("ид-会话")) == where(head)
         assert stored(database, head)[-1] == "会话".encode()
     finally:
         database.close()
@@ -228,7 +234,7 @@ def test_a_cut_connection_costs_one_change_at_most_and_no_read(
         for _ in range(3):
             list(threads.map(lambda _: database.find("a-session"), range(50)))
             cluster.cut_connections()
-            assert database.find("a-session") == at
+            assert where(database.find("a-session")) == where(at)
             cluster.cut_connections()
             with pytest.raises(StorageError) as refused:
                 append(database, at, b"cut")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from anyio import create_task_group, fail_after, to_thread
+from anyio import create_task_group, fail_after, sleep, to_thread
 from msgspec import structs
 
 from sessiond.errors import SessionArchived, SessionNotFound, StorageError
@@ -36,7 +37,13 @@ def environment_of(name: str) -> Environment:
         return f"{name}-made-{next(numbers)}"
 
     return structs.replace(
-        standing_environment(), new_entry_id=new_id, new_session_id=new_id, new_epoch=new_id
+        standing_environment(),
+        new_entry_id=new_id,
+        new_session_id=new_id,
+        new_epoch=new_id,
+        new_lease_id=new_id,
+        # Leases end by the database's clock, which runs.
+        monotonic=time.monotonic,
     )
 
 
@@ -75,13 +82,14 @@ class Site:
         name: str,
         connection: SessionDatabase | Wrapped | None = None,
         poll_seconds: float = POLL_SECONDS,
+        silent_seconds: float = 1e6,
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor."""
         database: Any = connection or self.connect()
         async with running_daemon(
             self._home / name,
             environment=environment_of(name),
-            keep=lambda files: DatabaseStore(database, files, poll_seconds),
+            keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
         ) as daemon:
             yield daemon
 
@@ -352,6 +360,179 @@ async def test_an_append_that_was_refused_is_not_stored_later(site: Site) -> Non
         assert await to_thread.run_sync(connection.held) is None
         await append(wire, "e-2")
         assert [row["entry"]["id"] for row in await entries(wire)] == ["e-2"]
+
+
+TTL_MS = 60_000
+
+
+async def say(wire: Wire, text: str, **members: Any) -> Any:
+    message = {"role": "user", "content": text}
+    return await wire.call("append", session_id=SESSION, message=message, **members)
+
+
+async def acquire(wire: Wire, ttl_ms: int = TTL_MS, **members: Any) -> Any:
+    return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **members)
+
+
+async def refused(wire: Wire, method: str, **members: Any) -> str:
+    if method == "append":
+        members["message"] = {"role": "user", "content": "late"}
+    refusal = await wire.refusal(method, session_id=SESSION, **members)
+    kind: str = refusal.data["kind"]
+    return kind
+
+
+async def test_a_lease_counts_at_every_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        await call(two, "session/get")
+        lease = (await acquire(one))["lease_id"]
+        refusal = await two.refusal(
+            "append", session_id=SESSION, message={"role": "user", "content": "late"}
+        )
+        assert (refusal.data["kind"], refusal.data["holder"]) == (
+            "lease_held",
+            {"client_id": None, "name": None},
+        )
+        assert await refused(two, "session/acquire", ttl_ms=TTL_MS) == "lease_held"
+        assert await refused(two, "session/update", model="another") == "lease_held"
+        await say(one, "under the lease", lease_id=lease)
+        # A helper of the holder may work at any daemon.
+        await say(two, "under the lease too", lease_id=lease)
+        longer = await renew(two, lease)
+        assert longer["lease_id"] == lease
+        await two.call("session/release", session_id=SESSION, lease_id=lease)
+        assert await refused(one, "append", lease_id=lease) == "lease_lost"
+        await say(one, "free again")
+        await say(two, "here too")
+
+
+async def renew(wire: Wire, lease_id: str) -> Any:
+    return await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=TTL_MS)
+
+
+async def test_the_next_holder_may_be_at_another_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two", "three") as (one, two, three):
+        await create(one, persist="immediate")
+        epochs = []
+        lease = await acquire(one)
+        for wire in (two, three, one, two):
+            epochs.append(lease["epoch"])
+            waiting = await wire.request(
+                "session/acquire", session_id=SESSION, ttl_ms=TTL_MS, wait_ms=TTL_MS
+            )
+            await two.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+            lease = await wire.answer(waiting)
+        assert epochs == sorted(set(epochs))
+        assert lease["epoch"] > epochs[-1]
+
+
+async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await acquire(one, ttl_ms=300)
+        lease = await acquire(two, wait_ms=TTL_MS)
+        assert await refused(one, "append") == "lease_held"
+        await say(two, "mine now", lease_id=lease["lease_id"])
+
+
+async def test_a_lease_ends_with_its_connection_at_every_daemon(site: Site) -> None:
+    async with site.daemon("one") as first, clients_of(site, "two") as (two,):
+        async with first.connect() as one:
+            await create(one, persist="immediate")
+            await acquire(one)
+            assert await refused(two, "append") == "lease_held"
+        await acquire(two, wait_ms=TTL_MS)
+
+
+async def test_a_lease_ends_with_its_daemon(site: Site) -> None:
+    async with (
+        clients_of(site, "two") as (two,),
+        site.daemon("one") as daemon,
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await acquire(one)
+        assert await refused(two, "append") == "lease_held"
+        await daemon.end()
+        await acquire(two, wait_ms=TTL_MS)
+
+
+class Severed(Wrapped):
+    """A connection that a test takes away and brings back."""
+
+    is_there = True
+
+    def __getattr__(self, name: str) -> Any:
+        if not self.is_there and name not in {"name", "close"}:
+            raise OUT_OF_REACH
+        return super().__getattr__(name)
+
+
+async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> None:
+    connection = Severed(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        site.daemon("two", silent_seconds=0.3) as second,
+        first.connect() as one,
+        second.connect() as two,
+    ):
+        await create(one, persist="immediate")
+        lease = (await acquire(one))["lease_id"]
+        # Its beats tell that the daemon is there.
+        await sleep(1)
+        assert await refused(two, "append") == "lease_held"
+        connection.is_there = False
+        await acquire(two, wait_ms=TTL_MS)
+        connection.is_there = True
+        assert await refused(one, "append", lease_id=lease) == "lease_held"
+
+
+class Held(Wrapped):
+    """A connection whose next append waits until a test lets it go."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.holds = False
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        if self.holds:
+            self.holds = False
+            self.has_begun.set()
+            assert self.may_go.wait(PATIENCE_SECONDS)
+        return self.inner.append(*args, **options)
+
+
+@pytest.mark.parametrize("change", ["session/acquire", "session/archive", "session/delete"])
+async def test_an_append_that_was_under_way_sees_what_changed_before_it(
+    site: Site, change: str
+) -> None:
+    connection = Held(site.connect())
+    members = {"ttl_ms": TTL_MS} if change == "session/acquire" else {}
+    kinds = {
+        "session/acquire": "lease_held",
+        "session/archive": "session_archived",
+        "session/delete": "session_not_found",
+    }
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        connection.holds = True
+        async with create_task_group() as tasks:
+
+            async def late() -> None:
+                assert await refused(one, "append") == kinds[change]
+
+            tasks.start_soon(late)
+            await to_thread.run_sync(connection.has_begun.wait)
+            await two.call(change, session_id=SESSION, **members)
+            connection.may_go.set()
 
 
 @pytest.mark.parametrize(

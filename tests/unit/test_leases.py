@@ -183,7 +183,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     def renew(self, ttl: int, data: st.DataObject) -> None:
         lease_id = data.draw(st.sampled_from(self.ids))
         mine = [head for head in self.holders if (self.holder(head) or "  ")[1] == lease_id]
-        lease, refusal = outcome(lambda: self.leases.renew(lease_id, ttl * 1000))
+        lease, refusal = outcome(lambda: self.leases.renew(lease_id, ttl * 1000, call_of("")))
         if refusal is not None:
             assert isinstance(refusal, LeaseLost)
             assert not mine
@@ -195,7 +195,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         lease_id = data.draw(st.sampled_from(self.ids))
-        self.leases.release(lease_id)
+        self.leases.release(lease_id, call_of(""), None)
         self.holders = {head: held for head, held in self.holders.items() if held[1] != lease_id}
 
     @rule(client=CLIENTS)

@@ -20,10 +20,10 @@ class ReleaseParams(SessionParams):
 def handle(client: Client, params: ReleaseParams, call: Call[Client]) -> Any:
     """End the lease once this connection's earlier mutations are stored."""
 
-    def release(actor: SessionActor) -> Empty:
-        actor.leases.release(params.lease_id)
+    def release(actor: SessionActor) -> Any:
+        answer = actor.leases.release(params.lease_id, call, Empty())
         actor.leases_changed()
-        return Empty()
+        return answer
 
     return ask_in_turn(client, call, params.session_id, release)
 

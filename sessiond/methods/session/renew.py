@@ -23,10 +23,10 @@ class RenewParams(SessionParams):
 def handle(client: Client, params: RenewParams, call: Call[Client]) -> Any:
     """Set a new end of the lease, in its turn among the mutations."""
 
-    def renew(actor: SessionActor) -> Lease:
-        lease = actor.leases.renew(params.lease_id, params.ttl_ms)
+    def renew(actor: SessionActor) -> Any:
+        answer = actor.leases.renew(params.lease_id, params.ttl_ms, call)
         actor.leases_changed()
-        return lease
+        return answer
 
     return ask_in_turn(client, call, params.session_id, renew)
 

@@ -91,6 +91,8 @@ def stage(
     )
     draft.archived = opened.archived
     draft.unwritable = opened.unwritable
+    if leases.is_shared:
+        leases.refresh()
     draft.leases = leases if leases.held else None
     batch = Batch(draft, commands, draft.lines)
     at = 0

@@ -6,10 +6,19 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.errors import LeaseHeld
+from sessiond.errors import LeaseHeld, Overloaded
+from sessiond.limits import LEASES_MAX, RETRY_AFTER_MS
 from sessiond.service.ports import Ticket
 
-__all__ = ["HeldLease", "Lease", "LeaseHolder", "LeaseRequest", "Waiter", "held_by"]
+__all__ = [
+    "HeldLease",
+    "Lease",
+    "LeaseHolder",
+    "LeaseRequest",
+    "Waiter",
+    "held_by",
+    "too_many_leases",
+]
 
 
 class LeaseHolder(Struct, frozen=True):
@@ -67,4 +76,13 @@ def held_by(
         epoch=held.lease.epoch,
         expires_at=held.lease.expires_at,
         **data,
+    )
+
+
+def too_many_leases() -> Overloaded:
+    """Return the refusal of a lease beside as many leases as a session may have."""
+    return Overloaded(
+        "too many heads of this session are leased",
+        limit=LEASES_MAX,
+        retry_after_ms=RETRY_AFTER_MS,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from sessiond.errors import Cancelled, HeadNotFound, Overloaded, SessiondError
 from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
@@ -20,7 +20,14 @@ from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
 from sessiond.model.times import rfc3339, unix_ms
-from sessiond.service.actor.lease import HeldLease, Lease, LeaseRequest, Waiter, held_by
+from sessiond.service.actor.lease import (
+    HeldLease,
+    Lease,
+    LeaseRequest,
+    Waiter,
+    held_by,
+    too_many_leases,
+)
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.session.leases import lease_lost, lease_of_another
@@ -31,6 +38,9 @@ __all__ = ["Leases"]
 class Leases:
     """The leased heads of one open session."""
 
+    is_shared: ClassVar[bool] = False
+    """True if other daemons may lease heads: `refresh` and `settle` have something to do."""
+
     def __init__(
         self, environment: Environment, next_epoch: Callable[[], int], rules: Rules
     ) -> None:
@@ -40,12 +50,20 @@ class Leases:
         self.held: dict[str, HeldLease] = {}
         """The leases by head; some may have run out since the last look."""
         self.waiting: dict[Waiter, None] = {}
+        self.asked: list[Any] = []
+        """Changes that wait for `settle`; none where the leases are in memory."""
 
     @property
     def in_use(self) -> bool:
         """True if a head is leased or a client waits for one."""
         self._drop_ended()
         return bool(self.held or self.waiting)
+
+    def refresh(self) -> None:
+        """Take over the leases that other daemons gave, as the last look found them."""
+
+    async def settle(self) -> None:
+        """Bring what was asked to the store, if leases are kept there. Raises Replaced."""
 
     def concerns(self, client: Any) -> bool:
         """Return whether this connection leases a head or waits for one."""
@@ -103,23 +121,29 @@ class Leases:
 
         Raises LeaseHeld, HeadNotFound, Overloaded.
         """
-        if wish.head != MAIN and not self._rules.named_heads:
-            raise HeadNotFound("files of this dialect have one head, main", head=wish.head)
+        self._require_head(wish.head)
         self.serve()
         held = self._holding(wish.head)
         if held is None:
             return self._give(wish, ticket.client)
         if not wish.wait_ms:
             raise held_by(wish.head, held)
+        self._require_place()
+        until = self._environment.monotonic() + wish.wait_ms / 1000
+        self.waiting[Waiter(wish, ticket, until)] = None
+        return DEFERRED
+
+    def _require_head(self, head: str) -> None:
+        if head != MAIN and not self._rules.named_heads:
+            raise HeadNotFound("files of this dialect have one head, main", head=head)
+
+    def _require_place(self) -> None:
         if len(self.waiting) >= LEASE_WAITERS_MAX:
             raise Overloaded(
                 "too many clients wait for heads of this session",
                 limit=LEASE_WAITERS_MAX,
                 retry_after_ms=RETRY_AFTER_MS,
             )
-        until = self._environment.monotonic() + wish.wait_ms / 1000
-        self.waiting[Waiter(wish, ticket, until)] = None
-        return DEFERRED
 
     def give_up(self, ticket: Ticket) -> bool:
         """Remove a cancelled waiter; return False if it was answered already."""
@@ -137,8 +161,8 @@ class Leases:
                 waiter.ticket.fail(Cancelled("the connection ended while it waited for the lease"))
                 waiter.ticket.flush()
 
-    def renew(self, lease_id: str, ttl_ms: int) -> Lease:
-        """Extend a lease to `ttl_ms` from now and return it. Raises LeaseLost."""
+    def renew(self, lease_id: str, ttl_ms: int, ticket: Ticket) -> Any:  # noqa: ARG002
+        """Extend a lease to `ttl_ms` from now; return the lease, or DEFERRED. Raises LeaseLost."""
         self._drop_ended()
         for head, held in self.held.items():
             if held.lease.lease_id == lease_id:
@@ -147,11 +171,12 @@ class Leases:
                 return lease
         raise lease_lost(lease_id)
 
-    def release(self, lease_id: str) -> None:
-        """End a lease; an ended lease is no error."""
+    def release(self, lease_id: str, ticket: Ticket, answer: Any) -> Any:  # noqa: ARG002
+        """End a lease; return `answer`, or DEFERRED. An ended lease is no error."""
         for head, held in list(self.held.items()):
             if held.lease.lease_id == lease_id:
                 del self.held[head]
+        return answer
 
     # -- ends ------------------------------------------------------------------------
 
@@ -205,11 +230,7 @@ class Leases:
         if len(self.held) >= LEASES_MAX:
             self._drop_ended()
         if len(self.held) >= LEASES_MAX:
-            raise Overloaded(
-                "too many heads of this session are leased",
-                limit=LEASES_MAX,
-                retry_after_ms=RETRY_AFTER_MS,
-            )
+            raise too_many_leases()
         lease_id = self._environment.new_lease_id()
         lease = Lease(lease_id, self._next_epoch(), self._time_in(wish.ttl_ms))
         self.held[wish.head] = HeldLease(lease, client, self._ends_in(wish.ttl_ms))

@@ -7,6 +7,7 @@ subscribers stay.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from anyio import CapacityLimiter
 from msgspec import Struct
@@ -16,6 +17,7 @@ from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.service.actor.inbox import Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plan_files import PlanFiles
+from sessiond.service.actor.shared_leases import SharedLeases
 from sessiond.service.actor.writer import SessionWriter, WriterStatistics
 from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import ContextCache
@@ -26,6 +28,7 @@ from sessiond.service.external.change_monitor import WatchSession
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.pubsub.hub import Hub, HubStatistics
+from sessiond.service.store.lease_table import LeaseTable
 from sessiond.session.tree import ChildIndex
 
 __all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
@@ -38,6 +41,7 @@ class SessionDeps(Struct, frozen=True):
     threads: CapacityLimiter
     disk: DiskThreads
     next_lease_epoch: Callable[[], int]
+    lease_table: Callable[[OpenSession], LeaseTable | None] | None
     reopen: Callable[[OpenSession], OpenSession]
     watch: WatchSession
     caches: CacheBudget
@@ -91,7 +95,12 @@ class Live(Struct, frozen=True, eq=False):
 def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live:
     """Serve what was opened, to these subscribers."""
     environment = deps.environment
-    leases = Leases(environment, deps.next_lease_epoch, opened.session.rules)
+    rules, find_table = opened.session.rules, deps.lease_table
+    leases = (
+        Leases(environment, deps.next_lease_epoch, rules)
+        if find_table is None
+        else SharedLeases(environment, deps.next_lease_epoch, rules, partial(find_table, opened))
+    )
     return Live(
         opened=opened,
         log=LogReader(opened),

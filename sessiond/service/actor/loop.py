@@ -155,6 +155,7 @@ class Loop:
         if failure is not None:
             raise failure
         live.leases.serve()
+        await live.leases.settle()
         if not flights.taken and len(self._inbox):
             flights.taken = self._inbox.take()
         if flights.taken:
@@ -184,12 +185,15 @@ class Loop:
         assert live is not None, "what was stored was open"
         if live.opened.journal.is_doubted:
             self.doubt()
-        return self._rests and not (self._monitor.is_urgent or live.leases.waiting)
+        return self._rests and not (
+            self._monitor.is_urgent or live.leases.waiting or live.leases.asked
+        )
 
     async def _rest(self, live: Live) -> None:
         """Wait until there is work; a clock runs only for calls that wait for a point in time."""
         self._wake = anyio.Event()
-        due_in = live.leases.due_in() if live.leases.waiting else inf
+        leases = live.leases
+        due_in = leases.due_in() if leases.waiting or leases.asked else inf
         self._rests = True
         try:
             with anyio.move_on_after(due_in):
@@ -210,7 +214,9 @@ class Loop:
             return
         if not live.opened.journal.blocking:
             self._run_in_memory(live.writer)
-        elif self._rests and not (self._monitor.is_urgent or live.leases.waiting):
+        elif self._rests and not (
+            self._monitor.is_urgent or live.leases.waiting or live.leases.asked
+        ):
             self._flights.begin(live.writer)
         else:
             self.wake()

@@ -69,15 +69,14 @@ class SessionWriter:
         if self._looked_at(commands):
             return None
         batch = stage(commands, self._opened, self._environment, {}, self._leases)
-        if self._may_be_stale(batch):
+        if self._opened.journal.is_shared and self._may_be_stale(batch):
             batch.give_up()
             return None
         return batch
 
-    def _may_be_stale(self, batch: Batch) -> bool:
+    @staticmethod
+    def _may_be_stale(batch: Batch) -> bool:
         """Return whether a command was refused for what another daemon may have changed."""
-        if not self._opened.journal.is_shared:
-            return False
         return any(command.refusal is not None for command in batch.commands)
 
     async def write(self, commands: Sequence[Command], *, overtaken: bool = False) -> bool:
@@ -109,7 +108,7 @@ class SessionWriter:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
-            if not has_looked and self._may_be_stale(batch):
+            if opened.journal.is_shared and not has_looked and self._may_be_stale(batch):
                 batch.give_up()
                 has_looked = True
                 await self.look()

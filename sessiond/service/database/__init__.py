@@ -9,6 +9,8 @@ for worker threads.
     database.py  the port of a database: rows and lines, no meaning
     log.py       the lines of one session, copied into a file without a name
     positions.py where open sessions are now: one query for many reads
+    leases.py    leases in the row of a session
+    silence.py   daemons that have ended without a word
     opening.py   a session from its row and its lines
     store.py     the port of the store
     promotion.py out of memory, or from a draft to its place

@@ -44,6 +44,10 @@ class Head(Struct, frozen=True):
     """Time of the last append, in nanoseconds since 1970, by the database's clock."""
     version: int
     """Number of changes that were no appends."""
+    leases: bytes
+    """The leases on its heads; empty without any."""
+    now_ns: int
+    """Time by the database's clock when the row was read."""
 
 
 class Trashed(Struct, frozen=True):
@@ -105,6 +109,10 @@ class SessionDatabase(Protocol):
         """
         ...
 
+    def lease(self, at: Head, leases: bytes) -> Head | None:
+        """Replace the leases of a session; None if the session has another version, or is deleted."""
+        ...
+
     def sync(self) -> None:
         """Make all lines durable that were stored without `sync`."""
         ...
@@ -164,6 +172,18 @@ class SessionDatabase(Protocol):
 
     def reserve(self, name: str, least: int, count: int) -> int:
         """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
+        ...
+
+    def beat(self, daemon: str) -> None:
+        """Count the beats of a daemon up, which shows other daemons that this one is there."""
+        ...
+
+    def beats(self) -> dict[str, int]:
+        """Return the number of beats of each daemon."""
+        ...
+
+    def forget_daemons(self, daemons: Sequence[str]) -> None:
+        """Remove the beats of daemons that have ended."""
         ...
 
     def now_ns(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 from typing import ClassVar, Final
 
 from msgspec import structs
@@ -52,13 +53,17 @@ class DatabaseLog(Undisturbed):
         """
         self.head = structs.replace(head, seq=-1, digest=NO_LINES, size=0)
         """The row of the session at the position of this log."""
+        self.read_at = monotonic()
+        """Time on the monotonic clock when the row was read, in seconds."""
+        self.on_place: Callable[[Place], None] = _nothing
+        """Called in the log's thread when another daemon has moved the session."""
         self._database = database
         self._positions = positions
         self._upto = head
         name = Path(head.session_id)
         with telling("copy the lines of", name):
             self._spool = Spool(files, folder, name)
-        self._name = name
+        self.name = name
         self._found: list[Found] = []
         self._is_behind = False
         """True if another writer is known to have changed the session."""
@@ -136,12 +141,12 @@ class DatabaseLog(Undisturbed):
             self._follow()
             if not late:
                 raise Overtaken
-        raise away("append to", self._name, "other writers were faster each time", "EBUSY")
+        raise away("append to", self.name, "other writers were faster each time", "EBUSY")
 
     def _stored(self, lines: Sequence[bytes], *, sync: bool) -> bool:
         """Return whether the database has taken the lines at the position of this log."""
         # First the spool: once the database has the lines, nothing may fail.
-        with telling("copy the lines of", self._name):
+        with telling("copy the lines of", self.name):
             self._spool.put(lines)
         digest = chained(self.head.digest, lines)
         try:
@@ -155,7 +160,7 @@ class DatabaseLog(Undisturbed):
         if head is None:
             return False
         self._spool.take(lines)
-        self.head = head
+        self._see(head)
         self._writes += 1
         self._written_bytes += sum(map(len, lines)) + len(lines)
         return True
@@ -186,12 +191,7 @@ class DatabaseLog(Undisturbed):
 
     def _follow(self) -> None:
         """Bring this log to the position of the row. Raises StorageError, Replaced."""
-        mine, there = self.head, self._positions.head(self.head.number)
-        if there is None or there.is_deleted:
-            # The opening that follows finds no session.
-            raise Replaced("epoch")
-        if (there.epoch, there.place) != (mine.epoch, mine.place):
-            raise Replaced("epoch")
+        mine, there = self.head, self.there()
         if there.seq < mine.seq:
             raise Replaced("truncated")
         lines: list[bytes] = []
@@ -202,18 +202,33 @@ class DatabaseLog(Undisturbed):
             raise Replaced("epoch")
         if lines:
             self._copy(lines)
-        self.head = there
+        self._see(there)
+        if there.place != mine.place:
+            self.on_place(there.place)
         self._is_behind = self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
 
-    def _seen(self, there: Head) -> Head:
-        """Return a row as it is now, at the position of this log."""
+    def there(self) -> Head:
+        """Return the row as it is now. Raises StorageError, Replaced."""
+        there = self._positions.head(self.head.number)
+        if there is None or there.is_deleted or there.epoch != self.head.epoch:
+            # The opening that follows finds the other session, or none.
+            raise Replaced("epoch")
+        return there
+
+    def _see(self, there: Head) -> None:
+        """Take note of a row, at the position of this log."""
+        self.head, self.read_at = there, monotonic()
+
+    def _stay(self, there: Head) -> None:
+        """Take note of a row, which may be behind the position of this log."""
         mine = self.head
-        return structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size)
+        self._see(structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size))
+        self._is_behind = self._is_behind or there.seq > mine.seq
 
     def _copy(self, lines: Sequence[bytes]) -> None:
         """Copy lines of the database into the spool. Raises StorageError."""
-        with telling("copy the lines of", self._name):
+        with telling("copy the lines of", self.name):
             self._spool.put(lines)
         self._spool.take(lines)
 
@@ -235,8 +250,15 @@ class DatabaseLog(Undisturbed):
         """Bring the session to a place. Safe to repeat. Raises StorageError."""
         there = self._database.move(self.head.number, place)
         if there is None or there.epoch != self.head.epoch:
-            raise away("move", self._name, "the session was deleted", "ENOENT")
-        self.head = self._seen(there)
+            raise away("move", self.name, "the session was deleted", "ENOENT")
+        self._stay(there)
+
+    def lease(self, at: Head, leases: bytes) -> bool:
+        """Replace the leases of the session; return False if the row has changed. Raises StorageError."""
+        there = self._database.lease(at, leases)
+        if there is not None:
+            self._stay(there)
+        return there is not None
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -255,6 +277,10 @@ class DatabaseLog(Undisturbed):
     def close(self) -> None:
         """Drop the copy of the lines, once no read runs."""
         self._spool.close()
+
+
+def _nothing(_place: Place) -> None:
+    """Do nothing: the session is not open yet."""
 
 
 def away(doing: str, name: Path, why: str, errno: str) -> StorageError:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from sessiond.journal.disk.files import Files
 from sessiond.model.times import rfc3339
-from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog, lines_are_missing
 from sessiond.service.database.positions import Positions
 from sessiond.service.log.indexer import Indexer
@@ -20,14 +23,28 @@ class DatabaseOpener:
     """The opener of the sessions of one database."""
 
     def __init__(
-        self, database: SessionDatabase, files: Files, folder: Path, new_epoch: Callable[[], str]
+        self,
+        database: SessionDatabase,
+        files: Files,
+        folder: Path,
+        new_epoch: Callable[[], str],
+        lease: Callable[[DatabaseLog], DatabaseLeases],
     ) -> None:
-        """Take the disk and the folder for copies of lines."""
+        """Take the disk and the folder for copies of lines, and what makes the leases of a session."""
         self._database = database
         self._positions = Positions(database)
         self._files = files
         self._folder = folder
         self._new_epoch = new_epoch
+        self._lease = lease
+        self._leases: WeakKeyDictionary[DatabaseLog, DatabaseLeases] = WeakKeyDictionary()
+
+    def leases_of(self, log: DatabaseLog) -> DatabaseLeases:
+        """Return the leases of an open session."""
+        found = self._leases.get(log)
+        if found is None:
+            found = self._leases[log] = self._lease(log)
+        return found
 
     def log_of(self, head: Head) -> DatabaseLog:
         """Return the log of a session whose lines are indexed. Raises StorageError."""
@@ -58,6 +75,7 @@ class DatabaseOpener:
                 archived=head.place == "archived",
             )
             opened.endings.read(opened.session, log, opened.dialect)
+            log.on_place = partial(_take_place, opened)
         except BaseException:
             log.close()
             raise
@@ -73,3 +91,10 @@ class DatabaseOpener:
             if renewed is not None:
                 return renewed
         raise lines_are_missing(counted, found.seq + 1)
+
+
+def _take_place(opened: OpenSession, place: Place) -> None:
+    """Note that another daemon has moved the session."""
+    opened.archived = place == "archived"
+    if place != "draft":
+        opened.place, opened.persist = None, "immediate"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, count
 from typing import Final
 
@@ -22,6 +23,7 @@ from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import (
     AVAILABLE_IDS_MAX,
+    DAEMON_SILENT_SECONDS,
     DATABASE_POLL_SECONDS,
     LEASE_EPOCHS_RESERVED,
 )
@@ -29,11 +31,13 @@ from sessiond.model.entries import Header
 from sessiond.model.times import unix_ms
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import give_place, write_out
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
 from sessiond.service.database.scanner import DatabaseScanner
+from sessiond.service.database.silence import Silence
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.external.watcher import Changed, Watch
 from sessiond.service.files.line_texts import read_texts
@@ -66,16 +70,24 @@ class DatabaseStore:
         database: SessionDatabase,
         files: FileStore,
         poll_seconds: float = DATABASE_POLL_SECONDS,
+        silent_seconds: float = DAEMON_SILENT_SECONDS,
     ) -> None:
-        """Ask the database each `poll_seconds` what other daemons have changed."""
+        """Ask the database each `poll_seconds` what other daemons have changed.
+
+        The leases of a daemon end once the daemon was silent for `silent_seconds`.
+        """
         profile = files.profile
         self._database = database
         self._files = files
         self._environment = profile.environment
         folder = profile.layout.pending
-        self._opener = DatabaseOpener(database, profile.files, folder, self._environment.new_epoch)
+        self._daemon = profile.files.random_digits()
+        self._silence = Silence(silent_seconds)
+        self._opener = DatabaseOpener(
+            database, profile.files, folder, self._environment.new_epoch, self._new_leases
+        )
         self._checks = DatabaseChecks(database, profile.files, folder)
-        self._watches = DatabaseWatches(database, poll_seconds)
+        self._watches = DatabaseWatches(database, self._daemon, poll_seconds, self._silence)
         self.data_folder = files.data_folder
         self.catalog, self.texts = files.catalog, files.texts
         self.documents, self.secrets = files.documents, files.secrets
@@ -83,12 +95,30 @@ class DatabaseStore:
         self.root_list, self.folder_of = files.root_list, files.folder_of
         self.identify, self.write_new = files.identify, files.write_new
         self.purged = files.purged
+        self.next_lease_epoch = count(self._lease_epochs(LEASE_EPOCHS_RESERVED)).__next__
+
+    def _lease_epochs(self, count: int) -> int:
         now_us = (unix_ms(self._environment.now()) or 0) * 1000
-        first = database.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
-        self.next_lease_epoch = count(first).__next__
+        return self._database.reserve("lease_epoch", now_us, count)
+
+    def _new_leases(self, log: DatabaseLog) -> DatabaseLeases:
+        # Each epoch is reserved when the lease is granted: those of two daemons have one order.
+        return DatabaseLeases(
+            log,
+            self._daemon,
+            partial(self._lease_epochs, 1),
+            self._silence.ended.__contains__,
+        )
+
+    def lease_table(self, opened: OpenSession) -> DatabaseLeases | None:
+        """Return the leases of a session; None for a session that is no session of the database."""
+        log = opened.journal
+        return self._opener.leases_of(log) if isinstance(log, DatabaseLog) else None
 
     def close(self) -> None:
         """Close the database and the files."""
+        with suppress(StorageError):
+            self._database.forget_daemons([self._daemon])
         self._database.close()
         self._files.close()
 
@@ -158,6 +188,7 @@ class DatabaseStore:
         """Open a session again whose log was replaced by another log, under a new epoch."""
         if not isinstance(opened.journal, DatabaseLog):
             return self._files.reopen(opened)
+        self._opener.leases_of(opened.journal).end_own()
         opened.journal.close()
         return self.open(opened.session_id)
 
@@ -165,7 +196,9 @@ class DatabaseStore:
         """Make the last entries durable before the log is closed; a failure is not told."""
         if not isinstance(opened.journal, DatabaseLog):
             self._files.settle(opened)
-        elif opened.dirty:
+            return
+        self._opener.leases_of(opened.journal).end_own()
+        if opened.dirty:
             with suppress(StorageError):
                 opened.journal.sync()
 
@@ -173,7 +206,7 @@ class DatabaseStore:
         """Call `changed` for each change of an open session by another writer."""
         log = opened.journal
         if isinstance(log, DatabaseLog):
-            return self._watches.watch(log, changed)
+            return self._watches.watch(log, self._opener.leases_of(log), changed)
         return self._files.watch(opened, changed)
 
     async def run(self, wake: Callable[[], None]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from time import monotonic
 
 import anyio
 from anyio import to_thread
 
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.silence import Silence
 from sessiond.service.external.watcher import Changed, Watch
 
 __all__ = ["DatabaseWatches"]
@@ -20,8 +22,15 @@ class _Watched:
 
     looks = False
 
-    def __init__(self, log: DatabaseLog, changed: Changed, watched: dict[_Watched, None]) -> None:
+    def __init__(
+        self,
+        log: DatabaseLog,
+        leases: DatabaseLeases,
+        changed: Changed,
+        watched: dict[_Watched, None],
+    ) -> None:
         self.log = log
+        self.leases = leases
         self.changed = changed
         self._watched = watched
 
@@ -30,17 +39,24 @@ class _Watched:
 
 
 class DatabaseWatches:
-    """The open sessions of one database, asked for together; rests while there is none."""
+    """The open sessions of one database, asked for together; rests while there is none.
 
-    def __init__(self, database: SessionDatabase, seconds: float) -> None:
+    While connections of this daemon hold leases, each poll shows other daemons that it is there.
+    """
+
+    def __init__(
+        self, database: SessionDatabase, daemon: str, seconds: float, silence: Silence
+    ) -> None:
         self._database = database
+        self._daemon = daemon
         self._seconds = seconds
+        self._silence = silence
         self._watched: dict[_Watched, None] = {}
         self._wanted = anyio.Event()
 
-    def watch(self, log: DatabaseLog, changed: Changed) -> Watch:
+    def watch(self, log: DatabaseLog, leases: DatabaseLeases, changed: Changed) -> Watch:
         """Call `changed` after each change of a session by another writer."""
-        watch = _Watched(log, changed, self._watched)
+        watch = _Watched(log, leases, changed, self._watched)
         self._watched[watch] = None
         self._wanted.set()
         return watch
@@ -50,9 +66,12 @@ class DatabaseWatches:
         while True:
             await self._wanted.wait()
             while self._watched:
-                # While the database is away, appends and reads say so.
-                with suppress(StorageError):
+                try:
                     await self._look()
+                    await self._listen()
+                except StorageError:
+                    # Appends say that the database is away.
+                    self._silence.outage()
                 await anyio.sleep(self._seconds)
             self._wanted = anyio.Event()
 
@@ -63,4 +82,20 @@ class DatabaseWatches:
         for watch in list(self._watched):
             head = heads.get(watch.log.head.number)
             if head is not None and watch.log.notice(head):
+                watch.changed(False)  # noqa: FBT003 - a session keeps its number
+
+    async def _listen(self) -> None:
+        """Show that this daemon is there, and find out which other ones are."""
+        holders = {name for watch in self._watched for name in watch.leases.holders}
+        if self._daemon in holders:
+            await to_thread.run_sync(self._database.beat, self._daemon)
+        others = holders - {self._daemon}
+        if not others:
+            return
+        beats = await to_thread.run_sync(self._database.beats)
+        ended = self._silence.hear(beats, others, monotonic())
+        if ended:
+            await to_thread.run_sync(self._database.forget_daemons, sorted(ended))
+        for watch in list(self._watched):
+            if watch.leases.is_stale:
                 watch.changed(False)  # noqa: FBT003 - a session keeps its number

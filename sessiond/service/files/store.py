@@ -83,6 +83,8 @@ class FileStore:
         now_us = now_ms * 1000
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
+        # One daemon serves a profile.
+        self.lease_table = None
         report = environment.report_trouble
         values = self._folder(layout.state, codec.STATE)
         self.documents = Documents(values, now_ms, report)

@@ -99,6 +99,7 @@ class SessionRegistry:
                 threads=CapacityLimiter(WRITER_THREADS_MAX),
                 disk=self.disk,
                 next_lease_epoch=store.next_lease_epoch,
+                lease_table=store.lease_table,
                 reopen=store.reopen,
                 watch=store.watch,
                 caches=self.caches,

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Checks
+from sessiond.service.store.lease_table import LeaseTable
 from sessiond.service.store.listed import Listed
 from sessiond.service.store.roots import Elsewhere
 from sessiond.service.store.sessions import Sessions
@@ -31,6 +33,14 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
     @property
     def next_lease_epoch(self) -> Callable[[], int]:
         """Source of numbers for leases, each above all earlier ones. Waits for nothing."""
+        ...
+
+    @property
+    def lease_table(self) -> Callable[[OpenSession], LeaseTable | None] | None:
+        """Source of the leases of sessions that several daemons serve; None if no session is shared.
+
+        A session that no other daemon can have has no leases in the store.
+        """
         ...
 
     @property

@@ -1,0 +1,363 @@
+"""The leases of a session that other daemons serve too.
+
+Law 1: a lease is granted, extended and ended in the store, between two batches of the writer; until then
+a request waits. Law 2: the leases that staging asks are those of the last look; an append takes effect
+only under these. A session that no other daemon can have is served as `Leases` serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, ClassVar, Final
+
+from anyio import to_thread
+from msgspec import Struct, structs
+
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.store import Replaced
+from sessiond.limits import LEASES_MAX
+from sessiond.model.deferred import DEFERRED
+from sessiond.model.row import Rules
+from sessiond.model.times import rfc3339
+from sessiond.service.actor.lease import (
+    HeldLease,
+    Lease,
+    LeaseHolder,
+    LeaseRequest,
+    Waiter,
+    held_by,
+    too_many_leases,
+)
+from sessiond.service.actor.leases import Leases
+from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
+from sessiond.service.store.lease_table import LeaseChange, Leased, LeaseTable, Leasing
+from sessiond.session.leases import lease_lost
+
+__all__ = ["SharedLeases"]
+
+_MS_NS: Final = 1_000_000
+_RETRY_SECONDS: Final = 1.0
+
+
+class _Asked(Struct, eq=False):
+    """A change on its way to the store, and what becomes of its outcome."""
+
+    change: LeaseChange
+    done: Callable[[Any], None]
+    failed: Callable[[SessiondError], None] | None
+    """None for the end of a lease whose connection is gone, which is tried again."""
+
+
+class SharedLeases(Leases):
+    """The leased heads of one open session that other daemons may have open."""
+
+    is_shared: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        environment: Environment,
+        next_epoch: Callable[[], int],
+        rules: Rules,
+        table: Callable[[], LeaseTable | None],
+    ) -> None:
+        """Take what finds the leases in the store; None while the session is in memory."""
+        super().__init__(environment, next_epoch, rules)
+        self._find_table = table
+        self.asked: list[_Asked] = []
+        self._seen: tuple[Leased, ...] | None = None
+        self._mine: dict[str, Any] = {}
+        """The connections of this daemon that hold a lease, by its id."""
+        self._told: set[Waiter] = set()
+        """Waiters that the store has answered once: their head was leased."""
+        self._asking: set[Waiter] = set()
+        self._retry_at = inf
+
+    # -- what is known ---------------------------------------------------------------
+
+    @property
+    def in_use(self) -> bool:
+        """True if a connection of this daemon leases a head, or waits for one."""
+        return bool(self.asked or self.waiting) or any(map(self._is_mine, self.held.values()))
+
+    def _is_mine(self, held: HeldLease) -> bool:
+        return not isinstance(held.client, LeaseHolder)
+
+    def refresh(self) -> None:
+        """Take over the leases that the store had at the last look."""
+        table = self._find_table()
+        if table is None:
+            return
+        if self._seen is None and self.held:
+            self._bring(table)
+        if table.seen() is not self._seen:
+            self._take(table)
+
+    def _take(self, table: LeaseTable) -> None:
+        """Make the stored leases those that are held, in the names of this daemon's connections."""
+        seen = self._seen = table.seen()
+        now = self._environment.monotonic()
+        there = {one.lease_id for one in seen}
+        self._mine = {name: client for name, client in self._mine.items() if name in there}
+        self.held = {
+            one.head: HeldLease(
+                _lease(one),
+                self._mine.get(one.lease_id, LeaseHolder(one.client_id, one.name)),
+                now + table.seconds_left(one),
+            )
+            for one in seen
+        }
+
+    def _bring(self, table: LeaseTable) -> None:
+        """Store the leases of a session that came out of memory."""
+        self._seen = table.seen()
+        now = self._environment.monotonic()
+        for head, held in self.held.items():
+            client, lease, left = held.client, held.lease, max(0.0, held.ends - now)
+            self._mine[lease.lease_id] = client
+
+            def put(
+                leasing: Leasing,
+                head: str = head,
+                lease: Lease = lease,
+                client: Any = client,
+                left: float = left,
+            ) -> None:
+                ends_ns = leasing.now_ns + int(left * 1000) * _MS_NS
+                leasing.by_head[head] = _leased(
+                    leasing, head, lease.lease_id, lease.epoch, ends_ns, client
+                )
+
+            self.asked.append(_Asked(put, _nothing, None))
+
+    # -- requests ----------------------------------------------------------------------
+
+    def acquire(self, wish: LeaseRequest, ticket: Ticket) -> Any:
+        """Return DEFERRED: the store grants the lease. Raises HeadNotFound, Overloaded."""
+        if self._find_table() is None:
+            return super().acquire(wish, ticket)
+        self._require_head(wish.head)
+        self._require_place()
+        until = self._environment.monotonic() + wish.wait_ms / 1000
+        self.waiting[Waiter(wish, ticket, until)] = None
+        return DEFERRED
+
+    def renew(self, lease_id: str, ttl_ms: int, ticket: Ticket) -> Any:
+        """Return DEFERRED: the store extends the lease."""
+        if self._find_table() is None:
+            return super().renew(lease_id, ttl_ms, ticket)
+
+        def extend(leasing: Leasing) -> Leased | None:
+            for head, one in leasing.by_head.items():
+                if one.lease_id == lease_id:
+                    ends_ns = leasing.now_ns + ttl_ms * _MS_NS
+                    leasing.by_head[head] = structs.replace(one, ends_ns=ends_ns)
+                    return leasing.by_head[head]
+            return None
+
+        def answer(extended: Leased | None) -> None:
+            if extended is None:
+                ticket.fail(lease_lost(lease_id))
+            else:
+                ticket.answer(_lease(extended))
+            ticket.flush()
+
+        self._ask(extend, answer, ticket)
+        return DEFERRED
+
+    def release(self, lease_id: str, ticket: Ticket, answer: Any) -> Any:
+        """Return DEFERRED: the store ends the lease, and the ticket gets `answer`."""
+        if self._find_table() is None:
+            return super().release(lease_id, ticket, answer)
+
+        def done(_outcome: Any) -> None:
+            ticket.answer(answer)
+            ticket.flush()
+
+        self._ask(_ending(lease_id), done, ticket)
+        return DEFERRED
+
+    def _ask(self, change: LeaseChange, done: Callable[[Any], None], ticket: Ticket) -> None:
+        def failed(error: SessiondError) -> None:
+            ticket.fail(error)
+            ticket.flush()
+
+        self.asked.append(_Asked(change, done, failed))
+
+    # -- ends --------------------------------------------------------------------------
+
+    def leave(self, client: Any) -> None:
+        """End the leases and the waits of a closed connection."""
+        if self._find_table() is None:
+            super().leave(client)
+            return
+        for waiter in list(self.waiting):
+            if waiter.ticket.client is client:
+                del self.waiting[waiter]
+        for lease_id, holder in list(self._mine.items()):
+            if holder is client:
+                self._end(lease_id)
+
+    def _end(self, lease_id: str) -> None:
+        """End a lease that no connection holds any more."""
+        self._mine.pop(lease_id, None)
+        self.asked.append(_Asked(_ending(lease_id), _nothing, None))
+
+    def close(self, why: SessiondError | None = None) -> None:
+        """Refuse all waiting clients and end all leases, because the session is closed."""
+        super().close(why)
+        asked, self.asked, self._mine = self.asked, [], {}
+        for one in asked:
+            if one.failed is not None:
+                one.failed(why or held_by("", None))
+
+    # -- the store ---------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Ask the store for heads that may be free; refuse clients whose wait is over."""
+        table = self._find_table()
+        if table is None:
+            super().serve()
+            return
+        self.refresh()
+        if table.is_stale and not self.asked:
+            self.asked.append(_Asked(_nothing, _nothing, None))
+        now = self._environment.monotonic()
+        for waiter in list(self.waiting):
+            if waiter in self._asking:
+                continue
+            held = self._holding(waiter.wish.head)
+            if waiter not in self._told or held is None:
+                self._asking.add(waiter)
+                self.asked.append(
+                    _Asked(self._granting(waiter), self._judged(waiter), self._lost(waiter))
+                )
+            elif now >= waiter.until:
+                self._refuse(waiter, held_by(waiter.wish.head, held))
+
+    def _granting(self, waiter: Waiter) -> LeaseChange:
+        """Return the change that grants a lease, or names the lease that is in the way."""
+        wish, client = waiter.wish, waiter.ticket.client
+        lease_id = self._environment.new_lease_id()
+
+        def grant(leasing: Leasing) -> tuple[bool, Leased] | None:
+            held = leasing.by_head.get(wish.head)
+            if held is not None:
+                return False, held
+            if len(leasing.by_head) >= LEASES_MAX:
+                return None
+            ends_ns = leasing.now_ns + wish.ttl_ms * _MS_NS
+            granted = _leased(leasing, wish.head, lease_id, leasing.new_epoch(), ends_ns, client)
+            leasing.by_head[wish.head] = granted
+            return True, granted
+
+        return grant
+
+    def _judged(self, waiter: Waiter) -> Callable[[tuple[bool, Leased] | None], None]:
+        def judge(outcome: tuple[bool, Leased] | None) -> None:
+            self._asking.discard(waiter)
+            if outcome is None:
+                self._refuse(waiter, too_many_leases())
+                return
+            is_granted, leased = outcome
+            if not is_granted:
+                self._told.add(waiter)
+                if self._environment.monotonic() >= waiter.until:
+                    holder = LeaseHolder(leased.client_id, leased.name)
+                    self._refuse(
+                        waiter, held_by(leased.head, HeldLease(_lease(leased), holder, 0.0))
+                    )
+            elif waiter in self.waiting:
+                self._forget(waiter)
+                self._mine[leased.lease_id] = waiter.ticket.client
+                waiter.ticket.answer(_lease(leased))
+                waiter.ticket.flush()
+            else:
+                # The client gave up meanwhile.
+                self._end(leased.lease_id)
+
+        return judge
+
+    def _lost(self, waiter: Waiter) -> Callable[[SessiondError], None]:
+        def lost(error: SessiondError) -> None:
+            self._asking.discard(waiter)
+            self._refuse(waiter, error)
+
+        return lost
+
+    def _refuse(self, waiter: Waiter, error: SessiondError) -> None:
+        if waiter in self.waiting:
+            self._forget(waiter)
+            waiter.ticket.fail(error)
+            waiter.ticket.flush()
+
+    def _forget(self, waiter: Waiter) -> None:
+        del self.waiting[waiter]
+        self._told.discard(waiter)
+
+    async def settle(self) -> None:
+        """Bring what was asked to the store, in one change. Raises Replaced."""
+        table = self._find_table()
+        if table is None or not self.asked or self._environment.monotonic() < self._wait_until:
+            return
+        asked, self.asked = self.asked, []
+        self._retry_at = inf
+        try:
+            outcomes = await to_thread.run_sync(table.change, [one.change for one in asked])
+        except (StorageError, Replaced) as error:
+            self._put_back(asked, error)
+            if isinstance(error, Replaced):
+                raise
+            return
+        for one, outcome in zip(asked, outcomes, strict=True):
+            one.done(outcome)
+        self._take(table)
+
+    def _put_back(self, asked: list[_Asked], error: StorageError | Replaced) -> None:
+        """Fail what clients wait for; try again later what ends a lease."""
+        refusal = error if isinstance(error, StorageError) else held_by("", None)
+        for one in asked:
+            if one.failed is None:
+                self.asked.append(one)
+            else:
+                one.failed(refusal)
+        if self.asked:
+            self._retry_at = self._environment.monotonic() + _RETRY_SECONDS
+
+    @property
+    def _wait_until(self) -> float:
+        """Time before which nothing is brought to the store: only ends of leases wait, and had failed."""
+        is_retry = self._retry_at < inf and all(one.failed is None for one in self.asked)
+        return self._retry_at if is_retry else 0.0
+
+    def due_in(self) -> float:
+        """Return the seconds until `serve` must be called again."""
+        now = self._environment.monotonic()
+        return min(super().due_in(), max(0.0, self._retry_at - now))
+
+
+def _ending(lease_id: str) -> LeaseChange:
+    """Return the change that ends a lease; an ended lease is no error."""
+
+    def end(leasing: Leasing) -> None:
+        for head, one in list(leasing.by_head.items()):
+            if one.lease_id == lease_id:
+                del leasing.by_head[head]
+
+    return end
+
+
+def _leased(  # noqa: PLR0913 - the fields of a lease
+    leasing: Leasing, head: str, lease_id: str, epoch: int, ends_ns: int, client: Any
+) -> Leased:
+    return Leased(head, lease_id, epoch, ends_ns, leasing.daemon, client.client_id, client.name)
+
+
+def _lease(leased: Leased) -> Lease:
+    """Return a lease as its holder sees it."""
+    return Lease(leased.lease_id, leased.epoch, rfc3339(leased.ends_ns // _MS_NS))
+
+
+def _nothing(_outcome: Any) -> None:
+    """Do nothing: no client waits."""

@@ -1,0 +1,111 @@
+"""Leases in the row of a session. Blocking, but for what was seen last.
+
+Law: each change counts the version of the row up, so that no append that was staged before lands behind
+the change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sessiond.errors import StorageError
+from sessiond.journal.store import Replaced
+from sessiond.service.database.log import DatabaseLog, away
+from sessiond.service.store.lease_table import LeaseChange, Leased
+
+__all__ = ["DatabaseLeases"]
+
+_DECODER = msgspec.json.Decoder(tuple[Leased, ...])
+_NS = 1_000_000_000
+_TRIES = 100
+
+
+class _Leasing(Struct):
+    """The leases of a session while they are changed."""
+
+    now_ns: int
+    daemon: str
+    by_head: dict[str, Leased]
+    new_epoch: Callable[[], int]
+
+
+class DatabaseLeases:
+    """The leases of one open session. Used between two batches of its writer."""
+
+    def __init__(
+        self,
+        log: DatabaseLog,
+        daemon: str,
+        new_epoch: Callable[[], int],
+        is_silent: Callable[[str], bool],
+    ) -> None:
+        """Take this daemon's name, and what tells that another daemon has ended."""
+        self._log = log
+        self._daemon = daemon
+        self._new_epoch = new_epoch
+        self._is_silent = is_silent
+        self._known = b""
+        self._seen: tuple[Leased, ...] = ()
+
+    def seen(self) -> tuple[Leased, ...]:
+        """Return the leases as they were seen last: an equal object means equal leases."""
+        known = self._log.head.leases
+        if known != self._known:
+            self._known, self._seen = known, _decoded(known)
+        return self._seen
+
+    def seconds_left(self, lease: Leased) -> float:
+        """Return how long a lease lasts by the database's clock."""
+        head = self._log.head
+        passed = time.monotonic() - self._log.read_at
+        return (lease.ends_ns - head.now_ns) / _NS - passed
+
+    @property
+    def is_stale(self) -> bool:
+        """True if a daemon that has ended has left leases, which the next change drops."""
+        return any(self._is_silent(one.daemon) for one in self.seen())
+
+    @property
+    def holders(self) -> set[str]:
+        """The daemons whose connections hold leases."""
+        return {one.daemon for one in self.seen()}
+
+    def change(self, changes: Sequence[LeaseChange]) -> list[Any]:
+        """Make all changes, or none, and return their outcomes."""
+        for _ in range(_TRIES):
+            there = self._log.there()
+            kept = {
+                one.head: one
+                for one in _decoded(there.leases)
+                if one.ends_ns > there.now_ns and not self._is_silent(one.daemon)
+            }
+            leasing = _Leasing(there.now_ns, self._daemon, kept, self._new_epoch)
+            outcomes = [change(leasing) for change in changes]
+            leases = msgspec.json.encode(list(kept.values())) if kept else b""
+            if leases == there.leases or self._log.lease(there, leases):
+                return outcomes
+        raise away(
+            "lease a head of", self._log.name, "other daemons were faster each time", "EBUSY"
+        )
+
+    def end_own(self) -> None:
+        """End the leases of this daemon's connections; after a failure they end with their time."""
+        if self._daemon in self.holders:
+            with suppress(StorageError, Replaced):
+                self.change([_without_own])
+
+
+def _without_own(leasing: Any) -> None:
+    for head, one in list(leasing.by_head.items()):
+        if one.daemon == leasing.daemon:
+            del leasing.by_head[head]
+
+
+def _decoded(leases: bytes) -> tuple[Leased, ...]:
+    return _DECODER.decode(leases) if leases else ()
