@@ -478,7 +478,7 @@ async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> 
         second.connect() as two,
     ):
         await create(one, persist="immediate")
-        lease = (await acquire(one))["lease_id"]
+        lease = (await acquire(one, ttl_ms=60 * TTL_MS))["lease_id"]
         # Its beats tell that the daemon is there.
         await sleep(1)
         assert await refused(two, "append") == "lease_held"
@@ -505,9 +505,10 @@ class Held(Wrapped):
         return self.inner.append(*args, **options)
 
 
+@pytest.mark.parametrize("is_watched", [False, True], ids=["alone", "beside a waiting client"])
 @pytest.mark.parametrize("change", ["session/acquire", "session/archive", "session/delete"])
 async def test_an_append_that_was_under_way_sees_what_changed_before_it(
-    site: Site, change: str
+    site: Site, change: str, is_watched: bool
 ) -> None:
     connection = Held(site.connect())
     members = {"ttl_ms": TTL_MS} if change == "session/acquire" else {}
@@ -523,6 +524,13 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
     ):
         await create(one, persist="immediate")
         await append(one, "e-1")
+        if is_watched:
+            # The task of the session then stores every batch itself.
+            await acquire(two, head="side")
+            await one.request(
+                "session/acquire", session_id=SESSION, head="side", ttl_ms=TTL_MS, wait_ms=TTL_MS
+            )
+            await call(one, "session/get")
         connection.holds = True
         async with create_task_group() as tasks:
 
