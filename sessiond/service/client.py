@@ -17,6 +17,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.requests import Purpose
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.lease import LeaseRequest
+from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.log.session_info import HeadInfo, head_infos
 from sessiond.service.ports import Partner, Ticket
 from sessiond.service.pubsub.subscription import Subscription, Variant
@@ -273,6 +274,9 @@ def _misfit(actor: SessionActor, after: After) -> str | None:
             path="after.entry_id",
         )
     if after.seq > session.seq:
+        if actor.is_out_of_sight:
+            # What this daemon does not know may be in the store.
+            raise out_of_sight(actor.session_id)
         return "ahead"
     if isinstance(after.entry_id, UnsetType):
         return None if after.epoch == actor.opened.epoch else "epoch"

@@ -130,6 +130,7 @@ class Draft:
         self._ids: dict[str, int] = {}
         self._heads: dict[str, Head | None] = {}
         self._named: list[Staged] = []
+        self._timed: list[Staged] = []
         self._state: WorkingState | None = None
         """Working state with the first rows in view, or None until a command asks for the state."""
         self._state_rows = 0
@@ -335,9 +336,14 @@ class Draft:
         self._named.append(entry)
 
     def give_up(self) -> None:
-        """Take back the ids that this draft gave; the entries are then staged on another draft."""
+        """Take back the ids and times that this draft gave; the entries go to another draft.
+
+        With a time of its own an entry would not equal the entry that an earlier call has stored.
+        """
         for entry in self._named:
             entry.id = UNSET
+        for entry in self._timed:
+            entry.timestamp = UNSET
 
     def follow(self) -> None:
         """Move the staged lines behind foreign lines that landed first.
@@ -408,6 +414,7 @@ class Draft:
             self.give_id(entry)
         if entry.timestamp is UNSET:
             entry.timestamp = self.now
+            self._timed.append(entry)
         entry.parent_id = self.id_of(parent)
         entry.head = UNSET if head == MAIN else head
         if rules.whole_info and isinstance(entry, SessionInfoEntry):

@@ -43,6 +43,23 @@ class PostgresqlSite(daemons.Site):
         """Return a connection of one more daemon."""
         return self._connect()
 
+    def remember(self) -> None:
+        """Keep the state of the database."""
+        self._cluster.sql(
+            f"SET search_path TO {self._schema}; CREATE TABLE kept_lines AS TABLE lines;"
+            " CREATE TABLE kept AS SELECT number, epoch, seq, digest, size, version FROM sessions"
+        )
+
+    def bring_back(self) -> None:
+        """Bring the database back to the state that was kept."""
+        self._cluster.sql(
+            f"SET search_path TO {self._schema}; BEGIN;"
+            " DELETE FROM lines; INSERT INTO lines TABLE kept_lines;"
+            " UPDATE sessions SET epoch = kept.epoch, seq = kept.seq, digest = kept.digest,"
+            " size = kept.size, version = kept.version FROM kept WHERE kept.number = sessions.number;"
+            " COMMIT"
+        )
+
     def drop_last_line(self) -> None:
         """Remove a line of the first session, as a person could."""
         self._cluster.sql(f"SET search_path TO {self._schema}; DELETE FROM lines WHERE {_LAST}")

@@ -42,6 +42,8 @@ def environment_of(name: str) -> Environment:
         new_session_id=new_id,
         new_epoch=new_id,
         new_lease_id=new_id,
+        # The clocks of two machines differ.
+        now=lambda: f"2026-01-15T10:30:0{len(name)}.000Z",
         # Leases end by the database's clock, which runs.
         monotonic=time.monotonic,
     )
@@ -67,6 +69,18 @@ class Site:
     def connect(self) -> SessionDatabase:
         """Return a connection of one more daemon."""
         return self._place.connection()
+
+    def remember(self) -> None:
+        """Keep the state of the database."""
+        place = self._place
+        lines = {number: list(lines) for number, lines in place.lines.items()}
+        self._kept = lines, dict(place.heads)
+
+    def bring_back(self) -> None:
+        """Bring the database back to the state that was kept."""
+        lines, heads = self._kept
+        self._place.lines.update(lines)
+        self._place.heads.update(heads)
 
     def drop_last_line(self) -> None:
         """Remove a line of the first session, as a person could."""
@@ -505,6 +519,34 @@ class Held(Wrapped):
         return self.inner.append(*args, **options)
 
 
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["in turn", "behind a lost race"])
+async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(
+    site: Site, is_given_up: bool
+) -> None:
+    connection = Held(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "three") as (three,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        for number in range(5 if is_given_up else 0):
+            await append(three, f"before-{number}")
+        connection.holds = True
+        answers: list[Any] = []
+        async with create_task_group() as tasks:
+
+            async def slow() -> None:
+                answers.append(await one.call("append", session_id=SESSION, entry=SAID))
+
+            tasks.start_soon(slow)
+            await to_thread.run_sync(connection.has_begun.wait)
+            answers.append(await three.call("append", session_id=SESSION, entry=SAID))
+            connection.may_go.set()
+        assert answers[0]["entries"] == answers[1]["entries"]
+        assert sorted(answer["duplicate"] for answer in answers) == [False, True]
+
+
 @pytest.mark.parametrize("is_watched", [False, True], ids=["alone", "beside a waiting client"])
 @pytest.mark.parametrize("change", ["session/acquire", "session/archive", "session/delete"])
 async def test_an_append_that_was_under_way_sees_what_changed_before_it(
@@ -541,6 +583,32 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
             await to_thread.run_sync(connection.has_begun.wait)
             await two.call(change, session_id=SESSION, **members)
             connection.may_go.set()
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True], ids=["ahead", "beside"])
+async def test_a_session_that_was_brought_back_has_another_epoch(
+    site: Site, is_rewritten: bool
+) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        told_first = await subscribe(one)
+        site.remember()
+        await append(one, "e-lost")
+        assert await told(one, 1) == [(2, "e-lost")]
+        # As after a failover to a standby without the last lines, or the restore of a dump.
+        site.bring_back()
+        if is_rewritten:
+            await append(three, "e-2")
+        info = (await call(one, "session/get"))["session"]
+        assert info["epoch"] != told_first["epoch"]
+        assert (await call(three, "session/get"))["session"]["epoch"] == info["epoch"]
+        notice = await one.next_notification()
+        assert (notice["method"], notice["params"]["epoch"]) == ("session/replaced", info["epoch"])
+        await append(three, "e-3")
+        last = ["e-1", "e-2", "e-3"] if is_rewritten else ["e-1", "e-3"]
+        assert [row["entry"]["id"] for row in await entries(one)] == last
+        assert [name for _, name in await told(one, len(last))] == last
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def in_a_database(folder: Path) -> MakeLog:
     def make(header: bytes) -> DatabaseLog:
         head = database.create(f"log-{next(numbers)}", "epoch", [header.split(b"\n")], "placed")
         assert head is not None
-        log = DatabaseLog(database, Positions(database), head, Files(), folder)
+        log = DatabaseLog(database, Positions(database), head, Files(), folder, lambda: "next")
         assert log.index(lambda _first, _lines: None)
         return log
 

@@ -32,6 +32,7 @@ from sessiond.service.context.token_counts import TokenCounts
 from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.log.rewritten import changed, is_rewritten
 from sessiond.service.ports import Progress, Ticket
 from sessiond.service.progress import LatestProgress
@@ -157,6 +158,11 @@ class SessionActor:
         return self.is_open and not self.opened.journal.blocking
 
     @property
+    def is_out_of_sight(self) -> bool:
+        """True if other daemons may have changed the session since the store last answered."""
+        return self.opened.journal.is_shared and self.writer.foreign_lines.lost
+
+    @property
     def counts_as_memory(self) -> bool:
         """Against which limit it counts; before it is open, by what it is meant to be."""
         return self.in_memory if self.is_open else self.meant_for_memory
@@ -206,14 +212,18 @@ class SessionActor:
         opened = self.opened
         try:
             return question()
-        except SessiondError:
+        except SessiondError as refusal:
             self._doubt(opened)
-            raise
+            raise self._judged(refusal) from None
         except Exception as bug:
             if not is_rewritten(opened.journal):
                 raise
             self._doubt(opened)
             raise changed(opened.path) from bug
+
+    def _judged(self, refusal: SessiondError) -> SessiondError:
+        """Return a refusal, or why none can be given: what is missing here may be in the store."""
+        return out_of_sight(self.session_id) if self.is_out_of_sight else refusal
 
     def _doubt(self, opened: OpenSession) -> None:
         if opened.journal.is_doubted and opened is self.opened:
@@ -242,9 +252,9 @@ class SessionActor:
             try:
                 async with ticket.client.reads:
                     return await job()
-            except SessiondError:
+            except SessiondError as refusal:
                 self._doubt(opened)
-                raise
+                raise self._judged(refusal) from None
             except Exception as bug:
                 if not await to_thread.run_sync(is_rewritten, opened.journal):
                     raise

@@ -18,7 +18,7 @@ import anyio
 from anyio import CancelScope
 
 from sessiond.errors import SessiondError, StorageError, exhausted
-from sessiond.journal.store import Overtaken
+from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch
 from sessiond.service.actor.disk_threads import DiskThreads, Outcome
@@ -132,6 +132,8 @@ class Flights:
             writer.refuse(self.taken, failure)
             self.taken = []
             return False
+        if isinstance(failure, Replaced):
+            batch.give_up()
         short = exhausted(failure, RETRY_AFTER_MS) if isinstance(failure, RuntimeError) else None
         if short is None:
             raise failure

@@ -15,7 +15,7 @@ from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError, StorageError, exhausted
-from sessiond.journal.store import Overtaken
+from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
 from sessiond.service.actor.inbox import Command, Inbox
@@ -25,6 +25,7 @@ from sessiond.service.environment import Environment
 from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.pubsub.hub import Hub
 
 __all__ = ["SessionWriter", "WriterStatistics"]
@@ -112,11 +113,20 @@ class SessionWriter:
                 batch.give_up()
                 has_looked = True
                 await self.look()
+                if self.foreign_lines.lost:
+                    raise out_of_sight(opened.session_id)
                 continue
             if not batch.needs_disk:
                 return batch, None
+            # Lines of another daemon may be those of a batch: its retry is staged behind them, as a
+            # duplicate. Each lost race is a batch that another daemon has stored.
+            late = overtaken >= OVERTAKEN_MAX and not opened.journal.is_shared
             try:
-                return batch, await self._persist(batch, late=overtaken >= OVERTAKEN_MAX)  # 3
+                return batch, await self._persist(batch, late=late)  # 3
+            except Replaced:
+                # The commands are staged again, on the session of the other lines.
+                batch.give_up()
+                raise
             except Overtaken:
                 overtaken += 1
                 batch.give_up()

@@ -39,13 +39,14 @@ class DatabaseLog(Undisturbed):
     blocking: ClassVar[bool] = True
     is_shared: ClassVar[bool] = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a database, a copy, and what a log begins with
         self,
         database: SessionDatabase,
         positions: Positions,
         head: Head,
         files: Files,
         folder: Path | None,
+        new_epoch: Callable[[], str],
     ) -> None:
         """Make the log of a session, without its lines: `index` brings them. Raises StorageError.
 
@@ -59,6 +60,7 @@ class DatabaseLog(Undisturbed):
         """Called in the log's thread when another daemon has moved the session."""
         self._database = database
         self._positions = positions
+        self._new_epoch = new_epoch
         self._upto = head
         name = Path(head.session_id)
         with telling("copy the lines of", name):
@@ -114,13 +116,16 @@ class DatabaseLog(Undisturbed):
         return self._is_behind or self._is_unsure
 
     def notice(self, there: Head) -> bool:
-        """Take note of the row as it was seen; return whether there is something to take in.
+        """Take note of the row as it was seen; return whether there may be something to take in.
 
-        A row that was seen before the last append of this log tells nothing.
+        A row that was seen before the last append of this log costs one look.
         """
         mine = self.head
-        is_later = there.seq > mine.seq or there.version > mine.version
-        self._is_behind = is_later or there.epoch != mine.epoch
+        self._is_behind = (there.epoch, there.seq, there.version) != (
+            mine.epoch,
+            mine.seq,
+            mine.version,
+        )
         return self._is_behind
 
     # -- growth ----------------------------------------------------------------------------
@@ -193,12 +198,14 @@ class DatabaseLog(Undisturbed):
         """Bring this log to the position of the row. Raises StorageError, Replaced."""
         mine, there = self.head, self.there()
         if there.seq < mine.seq:
+            self._part_from(there)
             raise Replaced("truncated")
         lines: list[bytes] = []
         if there.seq > mine.seq:
             for some in self._database.lines(mine.number, mine.seq + 1, there.seq):
                 lines += some
         if chained(mine.digest, lines) != there.digest:
+            self._part_from(there)
             raise Replaced("epoch")
         if lines:
             self._copy(lines)
@@ -207,6 +214,17 @@ class DatabaseLog(Undisturbed):
             self.on_place(there.place)
         self._is_behind = self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
+
+    def _part_from(self, there: Head) -> None:
+        """Give the lines of the database an epoch of their own: they are not those of this log.
+
+        The database was brought back to an earlier state, and clients have read what is missing there.
+        """
+        tries = 0
+        while self._database.renew(there, self._new_epoch(), there.digest) is None:
+            there, tries = self.there(), tries + 1
+            if tries > _LATE_TRIES:
+                raise away("look at", self.name, "other writers were faster each time", "EBUSY")
 
     def there(self) -> Head:
         """Return the row as it is now. Raises StorageError, Replaced."""

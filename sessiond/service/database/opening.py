@@ -48,14 +48,18 @@ class DatabaseOpener:
 
     def log_of(self, head: Head) -> DatabaseLog:
         """Return the log of a session whose lines are indexed. Raises StorageError."""
-        log = DatabaseLog(self._database, self._positions, head, self._files, self._folder)
+        log = DatabaseLog(
+            self._database, self._positions, head, self._files, self._folder, self._new_epoch
+        )
         log.index(lambda _first, _lines: None)
         return log
 
     def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
         """Return the session of a row. Raises SessionCorrupt, StorageError."""
         folder = None if is_read_once else self._folder
-        log = DatabaseLog(self._database, self._positions, head, self._files, folder)
+        log = DatabaseLog(
+            self._database, self._positions, head, self._files, folder, self._new_epoch
+        )
         try:
             indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
             if not log.index(indexer.visit_lines):

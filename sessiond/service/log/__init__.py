@@ -7,6 +7,7 @@ log_reader.py    lines without blocking the loop
 annotations.py   what is known about an entry, added up
 chunks.py        lines that are read at once
 turn_reader.py   turns from lines
+out_of_sight.py  the error of a call while a shared store does not answer
 rewritten.py     lines that are not as indexed
 ending.py        whether the work of a session goes on
 events.py        notifications as bytes
