@@ -488,6 +488,12 @@ export interface DaemonLimits {
   open_files: number | null;
 }
 
+/** The database in which a daemon keeps its sessions. */
+export interface DatabaseStatus {
+  name: string;
+  unreachable_since: string | null;
+}
+
 /** Decision, why it was made, and when. */
 export interface DecideParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */
@@ -2028,6 +2034,7 @@ export interface ServiceStatistics {
   catalog: RosterStatistics;
   state: StateStatistics;
   sessions: Record<string, HostStatistics>;
+  database?: DatabaseStatus;
 }
 
 /**

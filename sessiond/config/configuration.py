@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -140,6 +141,9 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     """Complete configuration."""
 
     socket: str | None = None
+    store: Annotated[str, Meta(pattern=r"\Apostgres(ql)?://[^\0]*\Z")] | None = None
+    """Database of the sessions; None for files of the profile."""
+    store_password_command: _Words = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     idle_exit_seconds: _Seconds = 0.0
     limits: Limits = Limits()
@@ -156,6 +160,10 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
 # The allowed values of each key, as an error names them.
 _ALLOWED: Final[Mapping[str, str]] = {
     "socket": "an absolute path",
+    "store": "postgresql://HOST/DATABASE without a password, which PGPASSWORD, a password file or"
+    " store_password_command can say",
+    "store_password_command": "a list of texts, the program first; in the environment, such a list"
+    " as JSON",
     "log_level": "debug, info, warning or error",
     "idle_exit_seconds": "seconds, 0 for never",
     "limits.open_sessions": "a whole number from 1",
@@ -292,12 +300,23 @@ def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
         raise _wrong(key, value, source)
     if kind is _Patterns:
         _require_patterns(key, checked, source)
+    if key == "store" and isinstance(checked, str) and _has_password(checked):
+        raise _wrong(key, value, source)
     if key == "socket" and isinstance(checked, str):
         path = Path(checked).expanduser()
         if not path.is_absolute() and source != "flag":
             raise _wrong(key, value, source)
         return str(path.absolute())
     return checked
+
+
+def _has_password(address: str) -> bool:
+    """Return whether a secret stands in the address of a database, which settings are shown with."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return True
+    return parts.password is not None or "password" in parse_qs(parts.query)
 
 
 def _require_patterns(key: str, patterns: Sequence[str], source: str) -> None:
@@ -311,7 +330,9 @@ def _require_patterns(key: str, patterns: Sequence[str], source: str) -> None:
 
 
 def _wrong(key: str, value: object, source: str) -> BadConfiguration:
-    return BadConfiguration(f"{source}: {key} is {value!r}; allowed: {_ALLOWED[key]}")
+    # A wrong address of a database may hold a password.
+    shown = "another text" if key == "store" else repr(value)
+    return BadConfiguration(f"{source}: {key} is {shown}; allowed: {_ALLOWED[key]}")
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:

@@ -3,11 +3,13 @@
 process.py             the process, from its start to its exit status
 startup.py             descriptors, limits, the profile's lock
 daemon.py              service and transports, while they run
+stores.py              the configured store
 environment.py         the real clock, ids and log
 reload.py              the configuration in force
 idle.py                the end of an unused daemon
 retention_timer.py     retention every hour
 secret_keys.py         the configured source of the key of the secrets
+output_of.py           what a command writes that says a secret
 summarizer_command.py  the configured command that writes summaries
 process_log.py         log lines on standard error
 exit_status.py         the exit status

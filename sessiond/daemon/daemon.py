@@ -28,6 +28,7 @@ from sessiond.daemon.idle import wait_unused
 from sessiond.daemon.reload import Tuning
 from sessiond.daemon.retention_timer import keep_retaining
 from sessiond.daemon.secret_keys import key_settings
+from sessiond.daemon.stores import store_of
 from sessiond.daemon.summarizer_command import SummarizerCommand
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
@@ -44,6 +45,7 @@ from sessiond.service.files.startup_cleanup import (
 from sessiond.service.files.store import FileStore
 from sessiond.service.service import Service
 from sessiond.service.shutdown import end_service
+from sessiond.service.store.session_store import SessionStore
 from sessiond.transports.admission import Admission
 from sessiond.transports.base import Port
 from sessiond.transports.listening import Listening
@@ -106,13 +108,17 @@ class Daemon:
             real_environment(self._report_bug, compaction, summarizer),
             key_settings=lambda: key_settings(self._tuning.current.secrets, self._layout),
         )
-        store = FileStore(self._layout, self._files, environment)
+        files = FileStore(self._layout, self._files, environment)
+        store: SessionStore = files
         try:
-            await to_thread.run_sync(store.profile.roots.configure, self._tuning.current.roots)
-            await to_thread.run_sync(remove_half_made, store)
-            await to_thread.run_sync(settle_notes, store)
-            await to_thread.run_sync(remove_stray_indexes, store)
-            await to_thread.run_sync(settle_drafts, store, self._stop.is_set)
+            await to_thread.run_sync(files.profile.roots.configure, self._tuning.current.roots)
+            await to_thread.run_sync(remove_half_made, files)
+            await to_thread.run_sync(settle_notes, files)
+            await to_thread.run_sync(remove_stray_indexes, files)
+            await to_thread.run_sync(settle_drafts, files, self._stop.is_set)
+            store = await to_thread.run_sync(
+                store_of, files, self._tuning.current, self._layout.profile
+            )
             if self._stop.is_set():
                 self._log.info("stopped before it served")
                 return
@@ -130,7 +136,8 @@ class Daemon:
                 await self._serve(service, tasks)
                 tasks.cancel_scope.cancel()
         finally:
-            store.close()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(store.close)
 
     async def _serve(self, service: Service, tasks: TaskGroup) -> None:
         dispatcher = Dispatcher(

@@ -52,6 +52,9 @@ def run(options: DaemonOptions) -> int:
     status = Status.DONE
     try:
         anyio.run(Daemon(options, tuning, files, listener).serve)
+    except* BadConfiguration as errors:
+        log.error("cannot start", extra={"reason": _first(errors)})  # noqa: TRY400
+        status = Status.USAGE
     except* (SessiondError, CannotListen, OSError) as errors:
         log.error("cannot serve", extra={"reason": _first(errors)})  # noqa: TRY400
         status = Status.FAILED

@@ -16,6 +16,9 @@ from sessiond.service.service import Service
 
 __all__ = ["Tuning"]
 
+# Keys that need a restart.
+_AT_START = ("socket", "store")
+
 _log = logging.getLogger("sessiond")
 
 
@@ -76,5 +79,6 @@ class Tuning:
         self.changed.set()
         self.changed = anyio.Event()
         _log.info("configuration read", extra={"changed": changed})
-        if fresh.socket != self._at_start.socket:
-            _log.warning("configuration needs a restart", extra={"keys": ["socket"]})
+        keys = [key for key in _AT_START if getattr(fresh, key) != getattr(self._at_start, key)]
+        if keys:
+            _log.warning("configuration needs a restart", extra={"keys": keys})

@@ -1,25 +1,20 @@
 """Configured source of the keys of the secrets: a command, or a file in the configuration folder.
 
-Law: no shell is involved. The key comes from the command's stdout; its stderr is discarded, because
-it may show the key. The command has a process group of its own, which is killed as a whole if the
-command takes too long.
+The command writes the key to its standard output.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from sessiond.config.config_file import default_file
 from sessiond.config.configuration import Secrets
+from sessiond.daemon.output_of import output_of
 from sessiond.errors import SecretKeyUnavailable
 from sessiond.journal.profile.layout import Layout, data_home
-from sessiond.limits import KEY_COMMAND_SECONDS
 from sessiond.model.digests import sha256_hex
 from sessiond.state.keys import KeySettings
 
@@ -43,31 +38,7 @@ def key_settings(settings: Secrets, layout: Layout) -> KeySettings:
 
 def run_key_command(command: Sequence[str]) -> bytes:
     """Return what a command writes. Blocking. Raises SecretKeyUnavailable."""
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the user configured this command
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise _failed(f"was not started: {reason}") from None
-    try:
-        said, _ = process.communicate(timeout=KEY_COMMAND_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise _failed(f"took longer than {KEY_COMMAND_SECONDS:g} seconds") from None
-    finally:
-        # A child of the command may keep running, or keep the output open.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    if process.returncode:
-        raise _failed(f"ended with status {process.returncode}")
-    return said
+    return output_of(command, _failed)
 
 
 def _failed(why: str) -> SecretKeyUnavailable:

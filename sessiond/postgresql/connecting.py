@@ -5,9 +5,11 @@ Law: the text of a database's error is never told or logged, since its details m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
+from msgspec import Struct
 from psycopg import Connection, conninfo, errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -20,7 +22,16 @@ from sessiond.limits import (
     DATABASE_STATEMENT_SECONDS,
 )
 
-__all__ = ["FAILURES", "Failure", "Pool", "cannot_connect", "named", "open_pool", "refusal"]
+__all__ = [
+    "FAILURES",
+    "Failure",
+    "Pool",
+    "cannot_connect",
+    "connection_settings",
+    "named",
+    "open_pool",
+    "refusal",
+]
 
 Pool = ConnectionPool[Connection[Any]]
 Failure = psycopg.Error | PoolTimeout
@@ -43,6 +54,8 @@ _PASSING: Final[tuple[tuple[type[psycopg.Error], str, str], ...]] = (
     (errors.LockNotAvailable, "ETIMEDOUT", "a lock was not to be had in time"),
     (errors.ReadOnlySqlTransaction, "EROFS", "the server is a standby, or read-only"),
 )
+# The class of SQLSTATE "operator intervention" that ends connections.
+_ENDING_CLASS: Final = "57P"
 _KEEPALIVE: Final = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -63,7 +76,22 @@ def named(dsn: str) -> str:
     return f"postgresql://{host}:{port}/{parts.get('dbname') or ''}"
 
 
-def open_pool(dsn: str, schema: str) -> Pool:
+def connection_settings(dsn: str, password: Callable[[], str] | None) -> dict[str, Any]:
+    """Return what a connection has beside its connection string. Raises what `password` raises."""
+    given = conninfo.conninfo_to_dict(dsn)
+    # Of several hosts, the one that takes writes.
+    defaults = {"application_name": "sessiond", "target_session_attrs": "read-write", **_KEEPALIVE}
+    settings: dict[str, Any] = {
+        **{name: value for name, value in defaults.items() if name not in given},
+        "autocommit": True,
+        "client_encoding": "utf8",
+        "connect_timeout": DATABASE_CONNECT_SECONDS,
+        "prepare_threshold": 0,
+    }
+    return settings if password is None else settings | {"password": password()}
+
+
+def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> Pool:
     """Return a pool of connections that see a schema. The pool connects in threads of its own."""
 
     def configure(connection: Connection[Any]) -> None:
@@ -81,9 +109,6 @@ def open_pool(dsn: str, schema: str) -> Pool:
             " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
         )
 
-    given = conninfo.conninfo_to_dict(dsn)
-    # Of several hosts, the one that takes writes.
-    defaults = {"application_name": "sessiond", "target_session_attrs": "read-write", **_KEEPALIVE}
     return ConnectionPool(
         dsn,
         min_size=1,
@@ -92,21 +117,35 @@ def open_pool(dsn: str, schema: str) -> Pool:
         timeout=DATABASE_CONNECT_SECONDS,
         reconnect_timeout=DATABASE_CONNECT_SECONDS,
         configure=configure,
-        kwargs={
-            **{name: value for name, value in defaults.items() if name not in given},
-            "autocommit": True,
-            "client_encoding": "utf8",
-            "connect_timeout": DATABASE_CONNECT_SECONDS,
-            "prepare_threshold": 0,
-        },
+        kwargs=settings,
     )
 
 
-def cannot_connect(name: str, failure: psycopg.OperationalError) -> StorageError:
-    """Return the refusal of a first connection, in libpq's words: these name host, role and database."""
+class StartFailure(Struct, frozen=True):
+    """A failure of a first connection, which may pass."""
+
+    refusal: StorageError
+    is_passing: bool
+
+
+def cannot_connect(name: str, failure: psycopg.OperationalError) -> StartFailure:
+    """Return a refused connection in libpq's words, which name the host, the role and the database."""
     words = [line.strip() for line in str(failure).splitlines() if line.strip()]
     why = "; ".join(words) or "no reason given"
-    return _error("connect", name, why, "ECONNREFUSED", is_passing=True)
+    # A failed connection has no SQLSTATE. A server that answers says why, and stays with that answer
+    # unless it begins or ends.
+    has_answered = "FATAL" in why and "the database system is" not in why
+    refused = _error("connect", name, why, "ECONNREFUSED", is_passing=True)
+    return StartFailure(refused, is_passing=not has_answered)
+
+
+def is_unreachable(failure: Failure) -> bool:
+    """Return whether a failure is that of the connection, or of a server that ends or begins."""
+    if isinstance(failure, PoolTimeout):
+        return True
+    state = failure.sqlstate
+    is_lost = state is None or state.startswith(_ENDING_CLASS)
+    return isinstance(failure, psycopg.OperationalError) and is_lost
 
 
 def refusal(doing: str, name: str, failure: Failure) -> StorageError:
@@ -117,10 +156,9 @@ def refusal(doing: str, name: str, failure: Failure) -> StorageError:
                 return _error(doing, name, why, errno, is_passing=is_passing)
     if isinstance(failure, PoolTimeout):
         return _error(doing, name, "the database is away", "ETIMEDOUT", is_passing=True)
-    state = getattr(failure, "sqlstate", None)
-    if isinstance(failure, psycopg.OperationalError) and state is None:
+    if is_unreachable(failure):
         return _error(doing, name, "the connection ended", "ECONNRESET", is_passing=True)
-    why = f"{type(failure).__name__}, SQLSTATE {state}"
+    why = f"{type(failure).__name__}, SQLSTATE {failure.sqlstate}"
     return _error(doing, name, why, "EIO", is_passing=True)
 
 

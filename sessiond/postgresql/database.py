@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from time import monotonic, sleep, time
 from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
@@ -11,14 +13,25 @@ from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_CONNECT_SECONDS, DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
-from sessiond.postgresql.connecting import FAILURES, cannot_connect, named, open_pool, refusal
+from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES, DATABASE_START_SECONDS
+from sessiond.postgresql.connecting import (
+    FAILURES,
+    StartFailure,
+    cannot_connect,
+    connection_settings,
+    is_unreachable,
+    named,
+    open_pool,
+    refusal,
+)
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import NO_LINES, ChangedHeads, Head, Place, Trashed, chained
 
 __all__ = ["PostgresqlDatabase"]
 
 T = TypeVar("T")
+
+_TRY_AGAIN_SECONDS: Final = 0.2
 
 _HEAD: Final = (
     "number, session_id, epoch, seq, digest, size, place, is_deleted,"
@@ -65,17 +78,36 @@ SELECT seq, line FROM (
 class PostgresqlDatabase:
     """The sessions of one schema: the port `SessionDatabase`. Safe in any thread."""
 
-    def __init__(self, dsn: str, schema: str) -> None:
-        """Connect, and make the tables that are missing. Raises StorageError."""
+    def __init__(self, dsn: str, schema: str, password: Callable[[], str] | None = None) -> None:
+        """Connect, and make the tables that are missing. Raises StorageError.
+
+        `password` is asked for the password of each connection; libpq finds the password otherwise.
+        """
         self.name = named(dsn)
+        self.unreachable_since: float | None = None
+        """Seconds since 1970 at which the database ceased to answer."""
+        settings = partial(connection_settings, dsn, password)
+        until = monotonic() + DATABASE_START_SECONDS
+        while (failure := self._prepared(dsn, settings(), schema)) is not None:
+            if not failure.is_passing or monotonic() > until:
+                raise failure.refusal
+            # A database that begins as the daemon does needs a moment.
+            sleep(_TRY_AGAIN_SECONDS)
+        self._pool = open_pool(dsn, schema, settings)
+
+    def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
+        """Connect once, beside the pool, which would tell no more than that it waited."""
         try:
-            # A pool would tell no more than that it waited.
-            connection = psycopg.connect(dsn, connect_timeout=DATABASE_CONNECT_SECONDS)
+            connection = psycopg.connect(dsn, **settings)
         except psycopg.OperationalError as failure:
-            raise cannot_connect(self.name, failure) from None
-        with self._telling("prepare the tables"), connection:
-            prepare(connection, schema)
-        self._pool = open_pool(dsn, schema)
+            return cannot_connect(self.name, failure)
+        try:
+            with connection:
+                prepare(connection, schema)
+        except FAILURES as failure:
+            refused = refusal("prepare the tables", self.name, failure)
+            return StartFailure(refused, is_passing=is_unreachable(failure))
+        return None
 
     def close(self) -> None:
         """Close all connections."""
@@ -89,7 +121,11 @@ class PostgresqlDatabase:
         try:
             yield
         except FAILURES as failure:
+            if self.unreachable_since is None and is_unreachable(failure):
+                self.unreachable_since = time()
             raise refusal(doing, self.name, failure) from None
+        else:
+            self.unreachable_since = None
 
     @contextmanager
     def _changing(self, doing: str) -> Generator[Connection[Any]]:
@@ -113,7 +149,7 @@ class PostgresqlDatabase:
                 with self._pool.connection() as connection:
                     return ask(connection)
             except psycopg.OperationalError as failure:
-                if failure.sqlstate is not None and not failure.sqlstate.startswith("57P"):
+                if not is_unreachable(failure):
                     raise
                 self._drop_broken()
             with self._pool.connection() as connection:
@@ -364,13 +400,17 @@ class PostgresqlDatabase:
 
     def reserve(self, name: str, least: int, count: int) -> int:
         """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
-        with self._changing("reserve numbers") as connection:
-            row = connection.execute(
+        values = {"name": name, "least": least, "count": count}
+        # Numbers that are reserved twice are left out, which does no harm.
+        row = self._asked(
+            "reserve numbers",
+            lambda each: each.execute(
                 "INSERT INTO numbers AS known VALUES (%(name)s, %(least)s + %(count)s)"
                 " ON CONFLICT (name) DO UPDATE SET next = greatest(known.next, %(least)s) + %(count)s"
                 " RETURNING next - %(count)s",
-                {"name": name, "least": least, "count": count},
-            ).fetchone()
+                values,
+            ).fetchone(),
+        )
         assert row is not None, "an insert or update returns its row"
         return int(row[0])
 

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.finding import listed_files
 from sessiond.journal.disk.files import Files
@@ -34,7 +34,7 @@ from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
 from sessiond.service.store.refusals import id_is_taken
-from sessiond.service.store.session_store import SessionStore
+from sessiond.service.store.session_store import DatabaseStatus, SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
 
@@ -53,6 +53,8 @@ class ServiceStatistics(Struct, frozen=True):
     catalog: RosterStatistics
     state: StateStatistics
     sessions: dict[str, HostStatistics]
+    database: DatabaseStatus | UnsetType = UNSET
+    """The database of the sessions; absent where sessions are files."""
 
 
 class Service:
@@ -271,6 +273,7 @@ class Service:
             catalog=self.live_catalog.statistics(),
             state=self.states.statistics(),
             sessions={actor.session_id: actor.statistics() for actor in actors},
+            database=self.store.database or UNSET,
         )
 
 

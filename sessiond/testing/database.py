@@ -46,6 +46,7 @@ class MemoryConnection:
     """A connection to a `MemoryDatabase`: the port `SessionDatabase`."""
 
     name = "a database in memory"
+    unreachable_since: float | None = None
 
     def __init__(self, place: MemoryDatabase) -> None:
         self._place = place

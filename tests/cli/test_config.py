@@ -21,6 +21,8 @@ from sessiond.model.settings import CompactionSettings
 
 EVERYTHING = """
 socket = "/s.sock"
+store = "postgresql://db.example/agents?sslmode=verify-full"
+store_password_command = ["pass", "show", "db"]
 log_level = "debug"
 idle_exit_seconds = 60
 
@@ -88,6 +90,8 @@ def test_every_key_can_be_written_in_the_file(written: Any, tmp_path: Path) -> N
     configuration, settings = load(written(EVERYTHING))
     assert {setting.source for setting in settings} == {str(tmp_path / "config.toml")}
     assert configuration.socket == "/s.sock"
+    assert configuration.store == "postgresql://db.example/agents?sslmode=verify-full"
+    assert configuration.store_password_command == ("pass", "show", "db")
     assert configuration.limits == config_module.Limits(
         10, 20, 30, 31, 32, 33_000_000, idle_session_seconds=40.5
     )
@@ -150,7 +154,7 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sockt = '/s'", "config.toml: sockt is not a key; the keys are socket, log_level,"),
+        ("sockt = '/s'", "config.toml: sockt is not a key; the keys are socket, store,"),
         ("[limits]\nopen = 1", "config.toml: limits.open is not a key"),
         ("[limit]\nopen_sessions = 1", "config.toml: limit is not a key"),
         ("limits = 1", "config.toml: limits is a section: write [limits]"),
@@ -162,6 +166,11 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ("idle_exit_seconds = nan", "idle_exit_seconds is nan; allowed: seconds"),
         ("idle_exit_seconds = inf", "idle_exit_seconds is inf; allowed: seconds"),
         ("socket = 's.sock'", "socket is 's.sock'; allowed: an absolute path"),
+        (
+            "store = 'sqlite:///x'",
+            "store is another text; allowed: postgresql://HOST/DATABASE with",
+        ),
+        ("store_password_command = 'pw'", "store_password_command is 'pw'; allowed: a list of"),
         ("socket = [1]", "socket is [1]; allowed: an absolute path"),
         (
             "[summarizer]\ncommand = 'sh -c x'",
@@ -185,6 +194,16 @@ def test_what_is_not_understood_is_named(tmp_path: Path, text: str, said: str) -
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(BadConfiguration, match=re.escape(said)):
         load(Sources({}, str(path)))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://u:S3CRET@h/d", "postgres://h/d?password=S3CRET", "postgresql://u:S3CRET@[h/d"],
+)
+def test_an_address_with_a_password_is_refused_and_not_shown(written: Any, address: str) -> None:
+    with pytest.raises(BadConfiguration, match="store_password_command") as refused:
+        load(written(f"store = '{address}'"))
+    assert "S3CRET" not in str(refused.value)
 
 
 def test_a_preset_of_retention_stands_below_every_key_that_is_named(written: Any) -> None:

@@ -29,7 +29,7 @@ def test_the_example_of_the_configuration_is_every_key_with_its_default(tmp_path
     summarizer = structs.replace(read.summarizer, command=())
     secrets = structs.replace(read.secrets, key_file=None)
     defaults = structs.replace(read.defaults, model=None)
-    places = structs.replace(read, socket=None, secrets=secrets, defaults=defaults)
+    places = structs.replace(read, socket=None, store=None, secrets=secrets, defaults=defaults)
     shown = structs.replace(
         places, idle_exit_seconds=0.0, compaction=compaction, summarizer=summarizer
     )

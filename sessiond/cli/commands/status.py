@@ -49,6 +49,10 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
     say(f"running: pid {found.pid}, version {found.version}, since {found.started_at}")
     say(f"profile {found.profile}, {found.folder}")
     say(f"listens on {path}")
+    if (database := stats.get("database")) is not None:
+        since = database["unreachable_since"]
+        state = "" if since is None else f", which has not answered since {since}"
+        say(f"sessions in {database['name']}{state}")
     counts = (
         counted(stats["clients"], "client"),
         counted(stats["sessions_open"], "open session"),

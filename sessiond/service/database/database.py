@@ -72,6 +72,11 @@ class SessionDatabase(Protocol):
         """Name of the database for people, without secrets."""
         ...
 
+    @property
+    def unreachable_since(self) -> float | None:
+        """Seconds since 1970 at which the database ceased to answer; None while the database answers."""
+        ...
+
     def create(
         self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
     ) -> Head | None:

@@ -28,7 +28,7 @@ from sessiond.limits import (
     LEASE_EPOCHS_RESERVED,
 )
 from sessiond.model.entries import Header
-from sessiond.model.times import unix_ms
+from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
@@ -54,6 +54,7 @@ from sessiond.service.store.refusals import (
     short_enough,
     still_there,
 )
+from sessiond.service.store.session_store import DatabaseStatus
 from sessiond.service.store.trash import TrashedSession, TrashResult
 
 __all__ = ["DatabaseStore"]
@@ -108,6 +109,14 @@ class DatabaseStore:
             self._daemon,
             partial(self._lease_epochs, 1),
             self._silence.ended.__contains__,
+        )
+
+    @property
+    def database(self) -> DatabaseStatus:
+        """State of the database."""
+        since = self._database.unreachable_since
+        return DatabaseStatus(
+            self._database.name, None if since is None else rfc3339(int(since * 1000))
         )
 
     def lease_table(self, opened: OpenSession) -> DatabaseLeases | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Checks
 from sessiond.service.store.lease_table import LeaseTable
@@ -19,7 +21,16 @@ from sessiond.service.store.trash import Trash
 from sessiond.state.documents import Documents
 from sessiond.state.secret_store import SecretStore
 
-__all__ = ["SessionStore"]
+__all__ = ["DatabaseStatus", "SessionStore"]
+
+
+class DatabaseStatus(Struct, frozen=True):
+    """The database in which a daemon keeps its sessions."""
+
+    name: str
+    """Host and database, without secrets."""
+    unreachable_since: str | None
+    """Time since which the database has not answered; None while the database answers."""
 
 
 class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
@@ -28,6 +39,11 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
     @property
     def data_folder(self) -> str:
         """Folder of the profile on the daemon's machine."""
+        ...
+
+    @property
+    def database(self) -> DatabaseStatus | None:
+        """State of the database; None for a store without one. Waits for nothing."""
         ...
 
     @property
