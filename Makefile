@@ -19,7 +19,7 @@ RUN := .venv/ready-run
 ALL := .venv/ready-all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-agents test pythons elsewhere luck check lint mypy pyright check-slow torture fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo demo-agents test pythons elsewhere luck check lint mypy pyright check-slow torture siege fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
@@ -31,6 +31,7 @@ help:
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
 	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
+	@echo 'make siege       kill daemons that share a PostgreSQL server, and the server; MINUTES=10 SEED=7 ARGS="--daemons 4"'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
 	@echo 'make fuzz        mutated frames, files, parameters and answers; MINUTES=10, SEED=7 to see one again'
 	@echo 'make bench       measurements against the goals'
@@ -88,6 +89,9 @@ check-slow: $(ALL)
 
 torture: $(RUN)
 	@$(BIN)/python -m tests.torture.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+siege: $(ALL)
+	@$(BIN)/python -m tests.postgresql.siege --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(ALL)
 	@$(BIN)/python tests/mutants/run.py $(ARGS)

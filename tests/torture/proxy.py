@@ -18,7 +18,7 @@ from typing import Final
 
 from tests.torture.records import Closed, Connected, Log, now
 
-__all__: list[str] = []
+__all__ = ["begin"]
 
 CHUNK: Final = 1 << 16
 SPARED_SHARE: Final = 0.2
@@ -61,10 +61,23 @@ class _Pair:
                 side.shutdown(socket.SHUT_RDWR)
 
 
+def begin(listening: Path, target: Path, seed: float, log: Log) -> socket.socket:
+    """Serve in a thread of this process, until the listening socket is closed; return that socket."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(listening))
+    listener.listen(64)
+    words = (listener, str(target), log, Random(seed))
+    threading.Thread(target=serve, args=words, daemon=True).start()
+    return listener
+
+
 def serve(listener: socket.socket, target: str, log: Log, chance: Random) -> None:
-    """Take connections for ever."""
+    """Take connections until the socket is closed."""
     while True:
-        client, _ = listener.accept()
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
         daemon = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             daemon.connect(target)
@@ -85,11 +98,7 @@ def serve(listener: socket.socket, target: str, log: Log, chance: Random) -> Non
 
 def main() -> None:
     listening, target, log, seed = sys.argv[1:]
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(listening)
-    listener.listen(64)
-    words = (listener, target, Log(Path(log)), Random(int(seed)))
-    threading.Thread(target=serve, args=words, daemon=True).start()
+    begin(Path(listening), Path(target), int(seed), Log(Path(log)))
     sys.stdin.buffer.read()
 
 

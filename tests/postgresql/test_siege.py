@@ -1,0 +1,16 @@
+"""Daemons on one server, killed and cut off with their database, keep what they promise together."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.postgresql.cluster import Cluster
+from tests.postgresql.siege import main
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.mark.parametrize("daemons", [2, 4])
+def test_half_a_minute_of_siege_breaks_no_promise(daemons: int, cluster: Cluster) -> None:
+    # The fixture skips, or fails, without a server; a siege has a server of its own.
+    assert main(["--daemons", str(daemons), "--minutes", "0.5"]) == 0
