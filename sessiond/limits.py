@@ -115,6 +115,8 @@ DATABASE_CONNECT_SECONDS: Final = 10
 DATABASE_STATEMENT_SECONDS: Final = 60
 DATABASE_LOCK_SECONDS: Final = 20
 DATABASE_IDLE_SECONDS: Final = 60
+# postgresql: how long a call waits for a connection while the database is known to be away.
+DATABASE_AWAY_SECONDS: Final = 0.5
 # postgresql: how long a daemon that starts waits for a database that does not answer.
 DATABASE_START_SECONDS: Final = 5.0
 # postgresql: lines and bytes of one piece of a session that is read; a longer line is a piece of its own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from time import monotonic, sleep, time
 from typing import Any, Final, LiteralString, TypeVar
@@ -13,7 +13,13 @@ from psycopg import Connection
 from psycopg.errors import UniqueViolation
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES, DATABASE_START_SECONDS
+from sessiond.limits import (
+    DATABASE_AWAY_SECONDS,
+    DATABASE_CONNECT_SECONDS,
+    DATABASE_PIECE_BYTES,
+    DATABASE_PIECE_LINES,
+    DATABASE_START_SECONDS,
+)
 from sessiond.postgresql.connecting import (
     FAILURES,
     StartFailure,
@@ -132,11 +138,16 @@ class PostgresqlDatabase:
         """Yield a connection for one change, which is not made a second time."""
         with self._telling(doing):
             try:
-                with self._pool.connection() as connection:
+                with self._connection() as connection:
                     yield connection
             except psycopg.OperationalError:
                 self._drop_broken()
                 raise
+
+    def _connection(self) -> AbstractContextManager[Connection[Any]]:
+        """Return a connection of the pool, which is not waited for while the database is away."""
+        is_away = self.unreachable_since is not None
+        return self._pool.connection(DATABASE_AWAY_SECONDS if is_away else DATABASE_CONNECT_SECONDS)
 
     def _drop_broken(self) -> None:
         """Close the waiting connections that ended together with another one."""
@@ -146,13 +157,13 @@ class PostgresqlDatabase:
         """Return the answer to a question, which is asked a second time if the connection ends."""
         with self._telling(doing):
             try:
-                with self._pool.connection() as connection:
+                with self._connection() as connection:
                     return ask(connection)
             except psycopg.OperationalError as failure:
                 if not is_unreachable(failure):
                     raise
                 self._drop_broken()
-            with self._pool.connection() as connection:
+            with self._connection() as connection:
                 return ask(connection)
 
     def _row(self, doing: str, statement: LiteralString, values: Any) -> Head | None:

@@ -108,6 +108,13 @@ class Cluster:
         assert run.returncode == 0, run.stderr
         return [line.split("\t") for line in run.stdout.splitlines()]
 
+    def require_password(self, role: str, password: str) -> None:
+        """Make a role that has to say a password."""
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"local all {role} scram-sha-256\n{rules.read_text()}")
+        self.sql(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{password}'")
+        self.sql("SELECT pg_reload_conf()")
+
     def configure(self, **settings: str | None) -> None:
         """Change settings of the running server; None brings the first value back."""
         for name, value in settings.items():

@@ -27,7 +27,7 @@ import msgspec
 
 from tests.kit.link import Link, Refused
 from tests.postgresql.cluster import Cluster, programs
-from tests.processes.harness.daemon import Daemon
+from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.torture import proxy
 from tests.torture.records import Log
 
@@ -46,23 +46,6 @@ PASSING: Final = frozenset({"storage_error", "draining", "overloaded", "lease_he
 _TOLD_TOO: Final = frozenset({"session/synced", "session/closed", "session/compaction"})
 
 
-class SharingDaemon(Daemon):
-    """A daemon with a home of its own, whose sessions are in the database."""
-
-    store = ""
-
-    @property
-    def has_ended(self) -> bool:
-        """True if the process has ended by itself."""
-        assert self._process is not None
-        return self._process.poll() is not None
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Environment of the process."""
-        return {**super().environment, "SESSIOND_STORE": self.store}
-
-
 class Siege:
     """One run: what is there, and what clients saw."""
 
@@ -75,11 +58,9 @@ class Siege:
         host = self.folder if cuts else self.cluster.folder
         self._cuts = cuts
         self.daemons = [
-            SharingDaemon(self.folder / f"{number}.sock", self.folder / f"home-{number}")
+            SharingDaemon(self.folder / f"{number}.sock", self.folder / f"home-{number}", host)
             for number in range(daemons)
         ]
-        for daemon in self.daemons:
-            daemon.store = f"postgresql:///postgres?host={host}&user=tests"
         self.faults: list[str] = []
         self.acknowledged: dict[str, dict[str, int]] = {SHARED: {}, LEASED: {}}
         self.seen: dict[str, list[tuple[int, str]]] = {}

@@ -1,0 +1,30 @@
+"""The real daemon in a process of its own, with its sessions in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.processes.harness.daemon import Daemon
+
+__all__ = ["SharingDaemon"]
+
+
+class SharingDaemon(Daemon):
+    """A daemon with a home of its own."""
+
+    def __init__(self, socket_path: Path, home: Path, host: Path, role: str = "tests") -> None:
+        """Take the folder of the server's socket."""
+        super().__init__(socket_path, home)
+        self.settings = {"SESSIOND_STORE": f"postgresql:///postgres?host={host}&user={role}"}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Environment of the process."""
+        return {**super().environment, **self.settings}
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the process has ended by itself."""
+        assert self._process is not None
+        return self._process.poll() is not None

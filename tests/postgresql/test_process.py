@@ -1,0 +1,120 @@
+"""`sessiond serve` with a database: what people see when the database comes and goes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.link import Link, Refused
+from tests.postgresql.cluster import Cluster, programs
+from tests.postgresql.sharing_daemon import SharingDaemon
+from tests.processes.harness.daemon import SESSIOND, running
+
+pytestmark = pytest.mark.slow
+
+PASSWORD = "S3CRET-of-the-role"
+
+
+@pytest.fixture
+def own_cluster(cluster: Cluster) -> Iterator[Cluster]:
+    """Return a server that the test may kill."""
+    del cluster  # skips, or fails, without PostgreSQL
+    found = programs()
+    assert found is not None
+    made = Cluster(found)
+    made.start()
+    yield made
+    made.end()
+
+
+def status(daemon: SharingDaemon) -> str:
+    """Return what `sessiond status` prints."""
+    words = [SESSIOND, "status", "--socket", str(daemon.socket_path)]
+    run = subprocess.run(words, env=dict(daemon.environment), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def was_said(link: Link, text: str) -> bool:
+    """Append a message; return False while the database is away."""
+    try:
+        link.say("my-session", text)
+    except Refused as refusal:
+        if refusal.kind != "storage_error":
+            raise
+        return False
+    return True
+
+
+def last_log(daemon: SharingDaemon) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(daemon.said().splitlines()[-1])
+    return line
+
+
+def test_a_daemon_lives_through_the_death_of_its_database(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+    with running(daemon), daemon.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        link.say("my-session", "one")
+        assert f"sessions in postgresql://{own_cluster.folder}" in status(daemon)
+        own_cluster.kill()
+        # Reads come from the copy, and what only the database can tell is no answer.
+        assert link.contents("my-session") == ["one"]
+        for method, members in (
+            ("append", {"message": {"role": "user", "content": "lost"}}),
+            ("session/entry", {"entry_id": "unknown-entry"}),
+        ):
+            with pytest.raises(Refused) as refused:
+                link.ask(method, session_id="my-session", **members)
+            assert (refused.value.kind, refused.value.data["retryable"]) == ("storage_error", True)
+        assert "which has not answered since" in status(daemon)
+        own_cluster.start()
+        until = time.monotonic() + 60
+        while not was_said(link, "two"):
+            assert time.monotonic() < until
+        assert link.contents("my-session") == ["one", "two"]
+        assert "has not answered" not in status(daemon)
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        with daemon.connect() as again:
+            assert again.contents("my-session") == ["one", "two"]
+
+
+def test_a_command_says_the_password(own_cluster: Cluster, tmp_path: Path) -> None:
+    own_cluster.require_password("guarded", PASSWORD)
+    socket = own_cluster.folder / "s.sock"
+    daemon = SharingDaemon(socket, tmp_path / "home", own_cluster.folder, "guarded")
+    daemon.start()
+    assert daemon.end() == 1
+    assert "password" in last_log(daemon)["reason"]
+    daemon.settings["SESSIOND_STORE_PASSWORD_COMMAND"] = json.dumps(["false"])
+    daemon.start()
+    assert daemon.end() == 1
+    assert "store_password_command" in last_log(daemon)["reason"]
+    daemon.settings["SESSIOND_STORE_PASSWORD_COMMAND"] = json.dumps(["echo", PASSWORD])
+    with running(daemon), daemon.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p")
+    assert PASSWORD not in daemon.said()
+
+
+def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path) -> None:
+    for profile, schema in (("default", "sessiond"), ("work", "sessiond_work")):
+        daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+        daemon.settings["SESSIOND_PROFILE"] = profile
+        with running(daemon), Link(daemon.socket_path, alive=daemon.require_running) as link:
+            link.ask(
+                "session/create", session_id=f"session-of-{profile}", cwd="/p", persist="immediate"
+            )
+            assert [one["id"] for one in link.ask("session/list")["sessions"]] == [
+                f"session-of-{profile}"
+            ]
+        assert own_cluster.sql(f"SELECT count(*) FROM {schema}.sessions") == [["1"]]
