@@ -106,6 +106,8 @@ WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: the time between two questions of a daemon what other daemons changed in a database.
 DATABASE_POLL_SECONDS: Final = 1.0
+# service: the least time between two rings of a daemon, which tell others of changes in a database.
+DOORBELL_SECONDS: Final = 0.02
 # service: how long the beats of another daemon stand still until its leases end.
 DAEMON_SILENT_SECONDS: Final = 30.0
 # postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
@@ -119,6 +121,8 @@ DATABASE_IDLE_SECONDS: Final = 60
 DATABASE_AWAY_SECONDS: Final = 0.5
 # postgresql: how long a daemon that starts waits for a database that does not answer.
 DATABASE_START_SECONDS: Final = 5.0
+# postgresql: sessions that one ring names, so that a payload stays below 8,000 bytes.
+DATABASE_RING_SESSIONS_MAX: Final = 300
 # postgresql: lines and bytes of one piece of a session that is read; a longer line is a piece of its own.
 DATABASE_PIECE_LINES: Final = 2000
 DATABASE_PIECE_BYTES: Final = 4 << 20

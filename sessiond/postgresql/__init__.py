@@ -2,5 +2,6 @@
 
 database.py   rows and lines
 connecting.py connections: their settings, and their errors as the errors of a store
+bell.py       the connection that hears the rings of other daemons
 schema.py     the tables, made by the first daemon that connects
 """

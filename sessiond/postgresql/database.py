@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from time import monotonic, sleep, time
@@ -18,8 +18,10 @@ from sessiond.limits import (
     DATABASE_CONNECT_SECONDS,
     DATABASE_PIECE_BYTES,
     DATABASE_PIECE_LINES,
+    DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
 )
+from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.connecting import (
     FAILURES,
     StartFailure,
@@ -99,6 +101,7 @@ class PostgresqlDatabase:
                 raise failure.refusal
             # A database that begins as the daemon does needs a moment.
             sleep(_TRY_AGAIN_SECONDS)
+        self._bell = Bell(dsn, schema, settings)
         self._pool = open_pool(dsn, schema, settings)
 
     def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
@@ -117,6 +120,7 @@ class PostgresqlDatabase:
 
     def close(self) -> None:
         """Close all connections."""
+        self._bell.close()
         self._pool.close()
 
     # -- how it is asked -----------------------------------------------------------------
@@ -424,6 +428,20 @@ class PostgresqlDatabase:
         )
         assert row is not None, "an insert or update returns its row"
         return int(row[0])
+
+    def ring(self, numbers: Collection[int]) -> None:
+        """Tell other daemons that these sessions have changed."""
+        few = len(numbers) <= DATABASE_RING_SESSIONS_MAX
+        payload = " ".join(map(str, numbers)) if few else ""
+        with self._changing("ring") as connection, connection.transaction():
+            # A ring waits for no disk.
+            connection.execute("SET LOCAL synchronous_commit = off")
+            connection.execute("SELECT pg_notify(%s, %s)", [self._bell.channel, payload])
+
+    def wait(self, seconds: float) -> frozenset[int] | None:
+        """Wait until another daemon rings, or so many seconds."""
+        with self._telling("listen"):
+            return self._bell.wait(seconds)
 
     def beat(self, daemon: str) -> None:
         """Count the beats of a daemon up."""

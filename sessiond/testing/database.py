@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from msgspec import structs
@@ -36,6 +37,8 @@ class MemoryDatabase:
         """The number of each row's last change."""
         self.reserved: dict[str, int] = {}
         self.beats: dict[str, int] = {}
+        self.bells: set[SimpleQueue[frozenset[int]]] = set()
+        """The rings that each connection has not heard yet."""
 
     def connection(self) -> MemoryConnection:
         """Return a connection of one more daemon."""
@@ -50,6 +53,7 @@ class MemoryConnection:
 
     def __init__(self, place: MemoryDatabase) -> None:
         self._place = place
+        self._bell: SimpleQueue[frozenset[int]] = SimpleQueue()
         self._heads = place.heads
         self._lines = place.lines
 
@@ -166,6 +170,21 @@ class MemoryConnection:
             if there.is_deleted or there.version != at.version:
                 return None
             return self._change(there, leases=leases, now_ns=self._place.now_ns())
+
+    def ring(self, numbers: Collection[int]) -> None:
+        """Tell the other connections that these sessions have changed."""
+        with self._guard:
+            for bell in self._place.bells - {self._bell}:
+                bell.put(frozenset(numbers))
+
+    def wait(self, seconds: float) -> frozenset[int] | None:
+        """Wait until another connection rings, or so many seconds."""
+        with self._guard:
+            self._place.bells.add(self._bell)
+        try:
+            return self._bell.get(timeout=min(seconds, threading.TIMEOUT_MAX))
+        except Empty:
+            return None
 
     def beat(self, daemon: str) -> None:
         """Count the beats of a daemon up."""
@@ -298,7 +317,10 @@ class MemoryConnection:
             return self._place.now_ns()
 
     def close(self) -> None:
-        """Do nothing: the place outlives its connections."""
+        """Hear no more rings; the place outlives its connections."""
+        self._place.bells.discard(self._bell)
+        # Wakes a thread that still waits.
+        self._bell.put(frozenset())
 
 
 def _number(head: Head) -> int:

@@ -10,7 +10,6 @@ from tests.postgresql.siege import main
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("daemons", [2, 4])
-def test_half_a_minute_of_siege_breaks_no_promise(daemons: int, cluster: Cluster) -> None:
+def test_a_short_siege_breaks_no_promise(cluster: Cluster) -> None:
     # The fixture skips, or fails, without a server; a siege has a server of its own.
-    assert main(["--daemons", str(daemons), "--minutes", "0.5"]) == 0
+    assert main(["--daemons", "3", "--minutes", "0.35"]) == 0

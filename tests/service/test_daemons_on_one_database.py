@@ -59,6 +59,13 @@ class Wrapped:
         return getattr(self.inner, name)
 
 
+class Mute(Wrapped):
+    """A connection that tells no other daemon of changes."""
+
+    def ring(self, numbers: Any) -> None:
+        """Do nothing."""
+
+
 class Site:
     """A database in memory, and daemons on machines of their own."""
 
@@ -100,6 +107,8 @@ class Site:
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor."""
         database: Any = connection or self.connect()
+        if poll_seconds == NEVER:
+            database = Mute(database)
         async with running_daemon(
             self._home / name,
             environment=environment_of(name),
@@ -224,8 +233,22 @@ async def test_an_archive_and_a_delete_hold_at_the_other_daemon(site: Site) -> N
         assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-2", "e-3"]
 
 
+async def test_a_ring_tells_other_daemons_at_once(site: Site) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER / 2) as (one, three):
+        await create(one, persist="immediate")
+        await subscribe(three)
+        # The first wait begins with the first look, behind the subscription.
+        await sleep(0.5)
+        for number in range(1, 4):
+            await append(one, f"e-{number}")
+            assert await told(three, 1) == [(number, f"e-{number}")]
+        await call(one, "session/archive")
+        notice = await three.next_notification()
+        assert (notice["method"], notice["params"]["archived"]) == ("session/changed", True)
+
+
 NEVER = 1e6
-"""No poll comes in a test: what a daemon sees of another one, it looks for."""
+"""No poll comes in a test, and no ring is heard: what a daemon sees of another one, it looks for."""
 
 
 async def test_a_read_sees_what_was_answered_before_at_the_other_daemon(site: Site) -> None:

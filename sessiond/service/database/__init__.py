@@ -14,6 +14,7 @@ for worker threads.
     opening.py   a session from its row and its lines
     store.py     the port of the store
     promotion.py out of memory, or from a draft to its place
+    doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers
     scanner.py   rows that changed, into the catalog
     rows.py      rows of the catalog

@@ -9,7 +9,7 @@ behind an archive, a deletion or a lease that its writer did not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Literal, Protocol
 
@@ -177,6 +177,17 @@ class SessionDatabase(Protocol):
 
     def reserve(self, name: str, least: int, count: int) -> int:
         """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
+        ...
+
+    def ring(self, numbers: Collection[int]) -> None:
+        """Tell other daemons that these sessions have changed. They may not hear it."""
+        ...
+
+    def wait(self, seconds: float) -> frozenset[int] | None:
+        """Wait until another daemon rings; return the sessions, or None after so many seconds.
+
+        One thread at a time waits. None also says that the rings of a while were not heard.
+        """
         ...
 
     def beat(self, daemon: str) -> None:

@@ -56,6 +56,8 @@ class DatabaseLog(Undisturbed):
         """The row of the session at the position of this log."""
         self.read_at = monotonic()
         """Time on the monotonic clock when the row was read, in seconds."""
+        self.ring: Callable[[int], None] = _unheard
+        """Called in the log's thread with the session's number after each change by this log."""
         self.on_place: Callable[[Place], None] = _nothing
         """Called in the log's thread when another daemon has moved the session."""
         self._database = database
@@ -166,6 +168,7 @@ class DatabaseLog(Undisturbed):
             return False
         self._spool.take(lines)
         self._see(head)
+        self.ring(head.number)
         self._writes += 1
         self._written_bytes += sum(map(len, lines)) + len(lines)
         return True
@@ -270,12 +273,14 @@ class DatabaseLog(Undisturbed):
         if there is None or there.epoch != self.head.epoch:
             raise away("move", self.name, "the session was deleted", "ENOENT")
         self._stay(there)
+        self.ring(there.number)
 
     def lease(self, at: Head, leases: bytes) -> bool:
         """Replace the leases of the session; return False if the row has changed. Raises StorageError."""
         there = self._database.lease(at, leases)
         if there is not None:
             self._stay(there)
+            self.ring(there.number)
         return there is not None
 
     # -- the end -----------------------------------------------------------------------------
@@ -295,6 +300,10 @@ class DatabaseLog(Undisturbed):
     def close(self) -> None:
         """Drop the copy of the lines, once no read runs."""
         self._spool.close()
+
+
+def _unheard(_number: int) -> None:
+    """Do nothing: no other daemon hears it."""
 
 
 def _nothing(_place: Place) -> None:

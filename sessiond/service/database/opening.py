@@ -22,21 +22,26 @@ __all__ = ["DatabaseOpener"]
 class DatabaseOpener:
     """The opener of the sessions of one database."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a database, a folder, and what a session is opened with
         self,
         database: SessionDatabase,
         files: Files,
         folder: Path,
         new_epoch: Callable[[], str],
         lease: Callable[[DatabaseLog], DatabaseLeases],
+        ring: Callable[[int], None],
     ) -> None:
-        """Take the disk and the folder for copies of lines, and what makes the leases of a session."""
+        """Take the disk and the folder for copies of lines.
+
+        `lease` makes the leases of a session; `ring` tells other daemons of a change.
+        """
         self._database = database
         self._positions = Positions(database)
         self._files = files
         self._folder = folder
         self._new_epoch = new_epoch
         self._lease = lease
+        self._ring = ring
         self._leases: WeakKeyDictionary[DatabaseLog, DatabaseLeases] = WeakKeyDictionary()
 
     def leases_of(self, log: DatabaseLog) -> DatabaseLeases:
@@ -52,6 +57,7 @@ class DatabaseOpener:
             self._database, self._positions, head, self._files, self._folder, self._new_epoch
         )
         log.index(lambda _first, _lines: None)
+        log.ring = self._ring
         return log
 
     def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
@@ -80,6 +86,7 @@ class DatabaseOpener:
             )
             opened.endings.read(opened.session, log, opened.dialect)
             log.on_place = partial(_take_place, opened)
+            log.ring = self._ring
         except BaseException:
             log.close()
             raise

@@ -31,6 +31,7 @@ from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
@@ -84,8 +85,14 @@ class DatabaseStore:
         folder = profile.layout.pending
         self._daemon = profile.files.random_digits()
         self._silence = Silence(silent_seconds)
+        self._doorbell = Doorbell(database)
         self._opener = DatabaseOpener(
-            database, profile.files, folder, self._environment.new_epoch, self._new_leases
+            database,
+            profile.files,
+            folder,
+            self._environment.new_epoch,
+            self._new_leases,
+            self._doorbell.ring,
         )
         self._checks = DatabaseChecks(database, profile.files, folder)
         self._watches = DatabaseWatches(database, self._daemon, poll_seconds, self._silence)
@@ -126,6 +133,7 @@ class DatabaseStore:
 
     def close(self) -> None:
         """Close the database and the files."""
+        self._doorbell.close()
         with suppress(StorageError):
             self._database.forget_daemons([self._daemon])
         self._database.close()
@@ -306,6 +314,7 @@ class DatabaseStore:
         head = self._database.find(session_id)
         if head is not None:
             self._database.delete(head.number)
+            self._doorbell.ring(head.number)
         elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
             with self._naming_what_is_there():
                 self._files.discard(session_id, opened)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 import anyio
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
@@ -53,6 +53,8 @@ class DatabaseWatches:
         self._silence = silence
         self._watched: dict[_Watched, None] = {}
         self._wanted = anyio.Event()
+        # The thread that waits for rings takes no thread of others.
+        self._ears = CapacityLimiter(1)
 
     def watch(self, log: DatabaseLog, leases: DatabaseLeases, changed: Changed) -> Watch:
         """Call `changed` after each change of a session by another writer."""
@@ -67,16 +69,31 @@ class DatabaseWatches:
             await self._wanted.wait()
             while self._watched:
                 try:
-                    await self._look()
+                    await self._look(None)
                     await self._listen()
+                    await self._rest()
                 except StorageError:
                     # Appends say that the database is away.
                     self._silence.outage()
-                await anyio.sleep(self._seconds)
+                    await anyio.sleep(self._seconds)
             self._wanted = anyio.Event()
 
-    async def _look(self) -> None:
-        numbers = sorted({watch.log.head.number for watch in self._watched})
+    async def _rest(self) -> None:
+        """Look at what other daemons ring for, until the next poll."""
+        until = monotonic() + self._seconds
+        while self._watched and (left := until - monotonic()) > 0:
+            rung = await to_thread.run_sync(
+                self._database.wait, left, abandon_on_cancel=True, limiter=self._ears
+            )
+            if rung is not None:
+                await self._look(rung)
+
+    async def _look(self, rung: frozenset[int] | None) -> None:
+        """Look at these sessions, or at all of them; none is looked at without a client here."""
+        watched = {watch.log.head.number for watch in self._watched}
+        numbers = sorted(watched if rung is None else watched & rung)
+        if not numbers:
+            return
         found = await to_thread.run_sync(self._database.heads, numbers)
         heads = {head.number: head for head in found}
         for watch in list(self._watched):
