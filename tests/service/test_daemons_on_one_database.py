@@ -464,6 +464,38 @@ async def test_the_next_holder_may_be_at_another_daemon(site: Site) -> None:
         assert lease["epoch"] > epochs[-1]
 
 
+async def test_a_wait_for_a_lease_asks_the_database_now_and_then(site: Site) -> None:
+    connection = Counted(site.connect())
+    async with (
+        clients_of(site, "one", poll_seconds=NEVER) as (one,),
+        site.daemon("three", connection, NEVER) as third,
+        third.connect() as three,
+    ):
+        await create(one, persist="immediate")
+        await call(three, "session/get")
+        await acquire(one)
+        connection.queries = 0
+        assert await refused(three, "session/acquire", ttl_ms=TTL_MS, wait_ms=500) == "lease_held"
+        assert connection.queries <= 4
+
+
+async def test_the_poll_goes_on_without_rings(site: Site) -> None:
+    class Deaf(Wrapped):
+        def wait(self, seconds: float) -> Any:
+            raise OUT_OF_REACH
+
+    async with (
+        clients_of(site, "one") as (one,),
+        site.daemon("three", Deaf(site.connect())) as third,
+        third.connect() as three,
+    ):
+        await create(one, persist="immediate")
+        await subscribe(three)
+        await append(one, "e-1")
+        with fail_after(PATIENCE_SECONDS):
+            assert await told(three, 1) == [(1, "e-1")]
+
+
 async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")

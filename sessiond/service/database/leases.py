@@ -88,7 +88,10 @@ class DatabaseLeases:
             leasing = _Leasing(there.now_ns, self._daemon, kept, self._new_epoch)
             outcomes = [change(leasing) for change in changes]
             leases = msgspec.json.encode(list(kept.values())) if kept else b""
-            if leases == there.leases or self._log.lease(there, leases):
+            if leases == there.leases:
+                self._log.stay(there)
+                return outcomes
+            if self._log.lease(there, leases):
                 return outcomes
         raise away(
             "lease a head of", self._log.name, "other daemons were faster each time", "EBUSY"

@@ -241,7 +241,7 @@ class DatabaseLog(Undisturbed):
         """Take note of a row, at the position of this log."""
         self.head, self.read_at = there, monotonic()
 
-    def _stay(self, there: Head) -> None:
+    def stay(self, there: Head) -> None:
         """Take note of a row, which may be behind the position of this log."""
         mine = self.head
         self._see(structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size))
@@ -272,14 +272,14 @@ class DatabaseLog(Undisturbed):
         there = self._database.move(self.head.number, place)
         if there is None or there.epoch != self.head.epoch:
             raise away("move", self.name, "the session was deleted", "ENOENT")
-        self._stay(there)
+        self.stay(there)
         self.ring(there.number)
 
     def lease(self, at: Head, leases: bytes) -> bool:
         """Replace the leases of the session; return False if the row has changed. Raises StorageError."""
         there = self._database.lease(at, leases)
         if there is not None:
-            self._stay(there)
+            self.stay(there)
             self.ring(there.number)
         return there is not None
 

@@ -82,9 +82,14 @@ class DatabaseWatches:
         """Look at what other daemons ring for, until the next poll."""
         until = monotonic() + self._seconds
         while self._watched and (left := until - monotonic()) > 0:
-            rung = await to_thread.run_sync(
-                self._database.wait, left, abandon_on_cancel=True, limiter=self._ears
-            )
+            try:
+                rung = await to_thread.run_sync(
+                    self._database.wait, left, abandon_on_cancel=True, limiter=self._ears
+                )
+            except StorageError:
+                # The poll goes on without rings.
+                await anyio.sleep(left)
+                return
             if rung is not None:
                 await self._look(rung)
 
