@@ -48,7 +48,18 @@ class Cluster:
         self._holder: subprocess.Popen[str] | None = None
         if self._is_root:
             shutil.chown(self.folder, _USER, _GROUP)
-        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "tests", "-E", "UTF8")
+        self._run(
+            "initdb",
+            "-D",
+            str(self._data),
+            "-A",
+            "trust",
+            "-U",
+            "tests",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        )
 
     @property
     def _is_root(self) -> bool:
