@@ -24,6 +24,10 @@ def store_of(files: FileStore, configuration: Configuration, profile: str) -> Se
     """
     if configuration.store is None:
         return files
+    schema = _SCHEMA if profile == "default" else f"{_SCHEMA}_{profile}"
+    if len(schema.encode()) > _SCHEMA_CHARS_MAX:
+        text = f"the profile's name is too long for a schema: {schema} has more than 63 characters"
+        raise BadConfiguration(text)
     try:
         from sessiond.postgresql.database import PostgresqlDatabase
     except ImportError:
@@ -31,10 +35,6 @@ def store_of(files: FileStore, configuration: Configuration, profile: str) -> Se
         raise BadConfiguration(text) from None
     from sessiond.service.database.store import DatabaseStore
 
-    schema = _SCHEMA if profile == "default" else f"{_SCHEMA}_{profile}"
-    if len(schema.encode()) > _SCHEMA_CHARS_MAX:
-        text = f"the profile's name is too long for a schema: {schema} has more than 63 characters"
-        raise BadConfiguration(text)
     password = _password(configuration.store_password_command)
     return DatabaseStore(PostgresqlDatabase(configuration.store, schema, password), files)
 
