@@ -17,7 +17,7 @@ from sessiond.service.service import Service
 __all__ = ["Tuning"]
 
 # Keys that need a restart.
-_AT_START = ("socket", "store")
+_AT_START = ("socket", "store", "store_password_command")
 
 _log = logging.getLogger("sessiond")
 
