@@ -91,7 +91,7 @@ class MemoryConnection:
             written_ns=self._place.now_ns(),
             version=0,
             leases=b"",
-            now_ns=self._place.now_ns(),
+            now_ns=0,
         )
         return self._put(head)
 
@@ -100,7 +100,8 @@ class MemoryConnection:
         return self._put(structs.replace(head, version=head.version + 1, **changes))
 
     def _put(self, head: Head) -> Head:
-        self._heads[head.number] = head
+        """Keep a row, and return the row as it was read now."""
+        head = self._heads[head.number] = structs.replace(head, now_ns=self._place.now_ns())
         self._place.changes[head.number] = max(self._place.changes.values(), default=0) + 1
         return head
 
@@ -169,7 +170,7 @@ class MemoryConnection:
             there = self._heads[at.number]
             if there.is_deleted or there.version != at.version:
                 return None
-            return self._change(there, leases=leases, now_ns=self._place.now_ns())
+            return self._change(there, leases=leases)
 
     def ring(self, numbers: Collection[int]) -> None:
         """Tell the other connections that these sessions have changed."""

@@ -304,7 +304,7 @@ class _Keeping:
 
 
 class Verdict:
-    """What the rows of the database prove, read by psql."""
+    """Verdict of the rows of the database, read by psql."""
 
     def __init__(self, siege: Siege) -> None:
         self._siege = siege

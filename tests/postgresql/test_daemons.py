@@ -1,4 +1,4 @@
-"""What the tests say of two daemons on a database in memory is true on PostgreSQL."""
+"""Two daemons on PostgreSQL pass the tests of two daemons on a database in memory."""
 
 from __future__ import annotations
 

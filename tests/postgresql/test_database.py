@@ -1,4 +1,4 @@
-"""What PostgreSQL does under the port: one winner, durable commits, bytes as they are, clear refusals."""
+"""PostgreSQL under the port: one winner, durable commits, bytes as they are, clear refusals."""
 
 from __future__ import annotations
 

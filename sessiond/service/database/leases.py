@@ -17,7 +17,7 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
 from sessiond.service.database.log import DatabaseLog, away
-from sessiond.service.store.lease_table import LeaseChange, Leased
+from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
 __all__ = ["DatabaseLeases"]
 
@@ -104,7 +104,7 @@ class DatabaseLeases:
                 self.change([_without_own])
 
 
-def _without_own(leasing: Any) -> None:
+def _without_own(leasing: Leasing) -> None:
     for head, one in list(leasing.by_head.items()):
         if one.daemon == leasing.daemon:
             del leasing.by_head[head]
