@@ -10,11 +10,12 @@ import fcntl
 import os
 import shutil
 import signal
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 from zlib import crc32
 
 import pytest
@@ -116,6 +117,34 @@ def blockbuster() -> Iterator[BlockBuster]:
     guard.activate()
     yield guard
     guard.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def _no_open_database(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test that leaves a connection of SQLite open.
+
+    Python 3.13 and newer warn of such a connection, but only when the garbage is collected: in the
+    middle of another test.
+    """
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        made.append(connection)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    yield
+    assert not any(map(_is_open, made)), "the test leaves a database open"
+
+
+def _is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.total_changes  # noqa: B018 - a connection that is closed raises
+    except sqlite3.ProgrammingError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ SHARED = Configuration(store="postgresql:///sessions")
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> FileStore:
+def files(tmp_path: Path) -> Iterator[FileStore]:
     layout = Layout(tmp_path, "default")
     layout.make_folders(Files())
-    return FileStore(layout, Files(), standing_environment())
+    store = FileStore(layout, Files(), standing_environment())
+    yield store
+    store.close()
 
 
 def test_sessions_are_files_unless_a_store_is_named(files: FileStore) -> None:
