@@ -82,22 +82,30 @@ class Cluster:
         return f"host={self.folder} user=tests dbname={database}"
 
     def start(self) -> None:
-        """Start the server, and wait until it takes connections."""
-        settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
-        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        log = (self.folder / "log").open("ab")
-        self._server = subprocess.Popen(
-            [str(self._bin / "postgres"), "-D", str(self._data), *words],
-            stdout=log,
-            stderr=log,
-            cwd=self.folder,
-            **self._as_user(),
-        )
-        log.close()
+        """Start the server, and wait until it takes connections.
+
+        A server that ends is started again: a backend of a killed server may still be there, and
+        keeps the next server from its memory for a moment.
+        """
         until = time.monotonic() + _PATIENCE_SECONDS
+        self._server = self._begun()
         while subprocess.run([self._bin / "pg_isready", "-q", "-h", self.folder]).returncode:
             assert time.monotonic() < until, (self.folder / "log").read_text()
             time.sleep(0.05)
+            if self._server.poll() is not None:
+                self._server = self._begun()
+
+    def _begun(self) -> subprocess.Popen[bytes]:
+        settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(self._bin / "postgres"), "-D", str(self._data), *words],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **self._as_user(),
+            )
 
     def sql(self, statement: str, database: str = "postgres") -> list[list[str]]:
         """Return the rows of a statement, by psql."""
