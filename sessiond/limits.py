@@ -409,6 +409,9 @@ KEY_FILE_BYTES_MAX: Final = 4 * 1024
 KEY_COMMAND_SECONDS: Final = 60.0
 # service/states: calls that wait for the writer of one namespace; one more is overloaded.
 STATE_CALLS_MAX: Final = 8_192
+# service/database: revisions that each write of one of several daemons reserves. A write changes fewer
+# keys; more would still get revisions in order, but perhaps those of keys of another namespace.
+STATE_REVISIONS_RESERVED: Final = 65_536
 # service/states: the longest pause between two looks for values whose time is over, since the clock
 # may be set meanwhile.
 STATE_LOOK_SECONDS: Final = 60.0

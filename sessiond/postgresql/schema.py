@@ -43,6 +43,13 @@ CREATE TABLE lines (
     line bytea NOT NULL,
     PRIMARY KEY (number, seq)
 );
+CREATE TABLE documents (
+    kind text COLLATE "C" NOT NULL,
+    namespace bytea NOT NULL,
+    token bytea NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (kind, namespace)
+);
 CREATE TABLE daemons (daemon text COLLATE "C" PRIMARY KEY, beats bigint NOT NULL);
 CREATE TABLE numbers (name text COLLATE "C" PRIMARY KEY, next bigint NOT NULL);
 """

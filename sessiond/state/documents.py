@@ -6,16 +6,42 @@ takes it over behind that, where the reads are answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from sessiond.errors import StorageError
 from sessiond.limits import STATE_BYTES_MAX, STATE_NAMESPACE_BYTES_MAX
 from sessiond.model.times import unix_ms
 from sessiond.state.codec import encode
-from sessiond.state.document import Document, Draft, Moment
-from sessiond.state.folder import Aside, DocumentFolder
+from sessiond.state.document import Change, Document, Draft, Moment
+from sessiond.state.folder import Aside
 
-__all__ = ["Documents"]
+__all__ = ["DocumentPlace", "Documents"]
+
+
+class DocumentPlace(Protocol):
+    """Place of stored documents. Every method blocks, and raises StorageError."""
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that have a document."""
+        ...
+
+    def aside(self) -> list[Aside]:
+        """Return the files that were put aside."""
+        ...
+
+    def settle(self) -> None:
+        """Make durable what an earlier daemon may have left behind without its last sync."""
+        ...
+
+    def load(self, namespace: str) -> Document | None:
+        """Return the document of a namespace; None without one."""
+        ...
+
+    def replace(self, namespace: str, data: bytes) -> bool:
+        """Store a document durably; return False if another daemon has stored another one before."""
+        ...
 
 
 class Documents:
@@ -23,12 +49,12 @@ class Documents:
 
     def __init__(
         self,
-        folder: DocumentFolder[Document],
+        place: DocumentPlace,
         first_revision: int,
         report: Callable[[str], None],
         encode: Callable[[Document], bytes] = encode,
     ) -> None:
-        """Read every file. A failure is reported, and keeps what could not be read from being used.
+        """Read every document. A failure is reported, and keeps what could not be read from being used.
 
         `first_revision` comes from the clock: if files are lost, it still exceeds their revisions.
         """
@@ -37,9 +63,11 @@ class Documents:
         """Highest revision that a change has, or had before it was refused by the disk."""
         self.committed_revision = first_revision
         """Revision of the latest change that is durable."""
+        self.loaded: Counter[str] = Counter()
+        """Number of reads of each namespace from its place."""
         self._failed: set[str] = set()
         self._is_listed = False
-        self._folder = folder
+        self._place = place
         self._encode = encode
         try:
             self._list(report)
@@ -56,9 +84,34 @@ class Documents:
         self.revision += 1
         return self.revision
 
-    def moment(self, now: str) -> Moment:
+    def moment(self, now: str, namespace: str | None = None) -> Moment:  # noqa: ARG002
         """Return the moment of a draft that is made at this time (RFC 3339, UTC)."""
         return Moment(now, unix_ms(now) or 0, self.next_revision)
+
+    # -- a place that daemons share ------------------------------------------------------
+
+    is_shared = False
+    """True if other daemons write to the place, too: then every call begins with a look."""
+
+    def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:  # noqa: ARG002
+        """Take over what other daemons have written to a namespace; return the changes. Blocking.
+
+        `changes` says that a draft of the namespace follows. Raises StorageError.
+        """
+        return ()
+
+    def behind(self) -> list[str]:
+        """Return the namespaces that other daemons have changed. Blocking. Raises StorageError."""
+        return []
+
+    def watch(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
+        """Call `changed`, on the event loop, when other daemons may have changed something.
+
+        Notices come for as long as `is_watched` is true.
+        """
+
+    def watched(self) -> None:
+        """Take note that `is_watched` has become true."""
 
     def bytes_max(self, document: Document) -> int:
         """Return how many bytes a document may have now."""
@@ -88,11 +141,14 @@ class Documents:
 
     def aside(self) -> list[Aside]:
         """Return the files that were put aside. Blocking. Raises StorageError."""
-        return self._folder.aside()
+        return self._place.aside()
 
-    def write(self, draft: Draft) -> None:
-        """Make a draft durable. Blocking. Raises StorageError."""
-        self._folder.replace(draft.namespace, self._encode(draft))
+    def write(self, draft: Draft) -> bool:
+        """Make a draft durable. Blocking. Raises StorageError.
+
+        Returns False if another daemon has written the namespace since the draft was made.
+        """
+        return self._place.replace(draft.namespace, self._encode(draft))
 
     def commit(self, draft: Draft) -> None:
         """Take over a draft that is durable."""
@@ -103,9 +159,9 @@ class Documents:
         self.committed_revision = max(self.committed_revision, draft.revision)
 
     def _list(self, report: Callable[[str], None]) -> None:
-        namespaces = self._folder.namespaces()
+        namespaces = self._place.namespaces()
         if namespaces:
-            self._folder.settle()
+            self._place.settle()
         for namespace in namespaces:
             try:
                 self._load(namespace)
@@ -115,8 +171,9 @@ class Documents:
         self._is_listed = True
 
     def _load(self, namespace: str) -> None:
-        document = self._folder.load(namespace)
+        document = self._place.load(namespace)
         self._failed.discard(namespace)
+        self.loaded[namespace] += 1
         if document is not None:
             self.by_namespace[namespace] = document
             self.revision = max(self.revision, document.revision)

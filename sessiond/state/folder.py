@@ -125,8 +125,8 @@ class DocumentFolder(Generic[D]):
         self._known[namespace] = identity
         return document
 
-    def replace(self, namespace: str, data: bytes) -> None:
-        """Put a document in the place of the file, durably. Raises StorageError.
+    def replace(self, namespace: str, data: bytes) -> bool:
+        """Put a document in the place of the file, durably; return True. Raises StorageError.
 
         The file may hold the new document all the same after a failed sync of the folder.
         """
@@ -145,6 +145,8 @@ class DocumentFolder(Generic[D]):
                 close_quietly(self._files, fd)
             self._known[namespace] = identity
             self._files.fsync_folder(self._folder)
+        # No other daemon serves the profile.
+        return True
 
     # -- reading -----------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from sessiond.errors import SecretKeyUnavailable
 from sessiond.journal.disk.failures import printable
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
-from sessiond.state.folder import DocumentFolder
 from sessiond.state.key_file import KeyFile, KeySource
 from sessiond.state.keys import Key, KeySettings, keys_in, new_key
 from sessiond.state.vault import Vault
@@ -25,17 +24,14 @@ class SecretStore:
 
     def __init__(
         self,
-        folder: DocumentFolder[Document],
         source: KeySource,
-        *,
-        first_revision: int,
-        report: Callable[[str], None],
+        read: Callable[[Callable[[Document], bytes]], Documents],
     ) -> None:
-        """Read the files, which stay encrypted."""
+        """Read the documents, which stay encrypted. `read` takes what encodes a changed one."""
         self._source = source
         self._used: KeySettings | None = None
         self._vault: Vault | None = None
-        self.documents = Documents(folder, first_revision, report, self._encode)
+        self.documents = read(self._encode)
 
     @property
     def settings(self) -> KeySettings:

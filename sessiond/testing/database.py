@@ -17,7 +17,16 @@ from typing import Any
 
 from msgspec import structs
 
-from sessiond.service.database.database import NO_LINES, ChangedHeads, Head, Place, Trashed, chained
+from sessiond.service.database.database import (
+    NO_LINES,
+    NO_TOKEN,
+    ChangedHeads,
+    Head,
+    Place,
+    StoredDocument,
+    Trashed,
+    chained,
+)
 
 __all__ = ["MemoryConnection", "MemoryDatabase"]
 
@@ -36,6 +45,8 @@ class MemoryDatabase:
         self.changes: dict[int, int] = {}
         """The number of each row's last change."""
         self.reserved: dict[str, int] = {}
+        self.documents: dict[tuple[str, str], StoredDocument] = {}
+        """Documents of the state store by kind and namespace."""
         self.beats: dict[str, int] = {}
         self.bells: set[SimpleQueue[frozenset[int]]] = set()
         """The rings that each connection has not heard yet."""
@@ -304,6 +315,36 @@ class MemoryConnection:
                 if not head.is_deleted and any(text in line for line in self._lines[head.number])
             ]
         yield from found
+
+    def document_tokens(self, kind: str) -> dict[str, bytes]:
+        """Return the tokens of all documents of a kind, by namespace."""
+        with self._guard:
+            known = self._place.documents
+            return {key[1]: one.token for key, one in known.items() if key[0] == kind}
+
+    def document(self, kind: str, namespace: str, unless: bytes) -> StoredDocument | None:
+        """Return a document; None if the document has the token `unless`."""
+        with self._guard:
+            found = self._document(kind, namespace)
+            return None if found.token == unless else found
+
+    def put_document(self, kind: str, namespace: str, at: bytes, token: bytes, data: bytes) -> bool:
+        """Replace a document that has the token `at`; return whether the document had it."""
+        with self._guard:
+            if self._document(kind, namespace).token != at:
+                return False
+            self._place.documents[kind, namespace] = StoredDocument(token, data)
+            return True
+
+    def fence_document(self, kind: str, namespace: str, token: bytes) -> bytes:
+        """Give a document another token, and return its data."""
+        with self._guard:
+            data = self._document(kind, namespace).data
+            self._place.documents[kind, namespace] = StoredDocument(token, data)
+            return data
+
+    def _document(self, kind: str, namespace: str) -> StoredDocument:
+        return self._place.documents.get((kind, namespace), StoredDocument(NO_TOKEN, b""))
 
     def reserve(self, name: str, least: int, count: int) -> int:
         """Reserve `count` numbers under a name, from `least` on or behind; return the first."""

@@ -85,7 +85,11 @@ ATTACKERS: Final = (
     Attacker(
         "databases",
         "daemons that know nothing of each other write to one database, and lines are changed there",
-        ("tests/service/test_daemons_on_one_database.py", *_ONCE),
+        (
+            "tests/service/test_daemons_on_one_database.py",
+            "tests/service/test_states_on_one_database.py",
+            *_ONCE,
+        ),
     ),
     Attacker(
         "leases",

@@ -11,6 +11,7 @@ import pytest
 from sessiond.service.database.database import SessionDatabase
 from tests.postgresql.cluster import Cluster
 from tests.service import test_daemons_on_one_database as daemons
+from tests.service import test_states_on_one_database as states
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -21,7 +22,14 @@ _LAST = (
     "(number, seq) = (SELECT number, max(seq) FROM lines GROUP BY number ORDER BY number LIMIT 1)"
 )
 
-globals().update({name: test for name, test in vars(daemons).items() if name.startswith("test_")})
+globals().update(
+    {
+        name: test
+        for tests in (daemons, states)
+        for name, test in vars(tests).items()
+        if name.startswith("test_")
+    }
+)
 
 
 class PostgresqlSite(daemons.Site):

@@ -71,7 +71,7 @@ class Site:
 
     def __init__(self, home: Path) -> None:
         self._place = MemoryDatabase(time.time_ns)
-        self._home = home
+        self.home = home
 
     def connect(self) -> SessionDatabase:
         """Return a connection of one more daemon."""
@@ -110,7 +110,7 @@ class Site:
         if poll_seconds == NEVER:
             database = Mute(database)
         async with running_daemon(
-            self._home / name,
+            self.home / name,
             environment=environment_of(name),
             keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
         ) as daemon:
@@ -167,6 +167,21 @@ async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) 
         assert [(one["id"], one["seq"]) for one in listed] == [(SESSION, 2)]
         hits = (await two.call("session/search", query="e-2"))["hits"]
         assert [hit["session_id"] for hit in hits] == [SESSION]
+
+
+async def test_a_scope_has_one_session_for_both_daemons(site: Site) -> None:
+    async with clients_of(site, "one", "two") as wires:
+        found: list[Any] = []
+
+        async def resolve(wire: Wire) -> None:
+            found.append(await wire.call("scope/resolve", scope="global"))
+
+        async with create_task_group() as tasks:
+            for wire in wires:
+                tasks.start_soon(resolve, wire)
+        first, second = (each["session"] for each in found)
+        assert (first["id"], first["epoch"]) == (second["id"], second["epoch"])
+        assert sorted(each["created"] for each in found) == [False, True]
 
 
 async def test_appends_at_both_daemons_have_one_order(site: Site) -> None:

@@ -29,7 +29,7 @@ def handle(
     """Register the connection in one step with the answer, so that no change falls between."""
     states = client.service.states
     client.require_here()
-    states.feed.add(client.listener, params.namespace)
+    states.subscribe(client.listener, params.namespace)
     return StateSubscribeResult(states.documents.committed_revision)
 
 

@@ -2,7 +2,7 @@
 
 `SessionDatabase` is the port of a database, and each kind of database is one class that has its methods.
 `sessiond.testing.database` has one in memory, which shows with every transcript of the protocol that a daemon
-works on sessions that are no files. What belongs to the daemon's machine (roots, files that clients open by
+works on sessions that are no files. The state store and the secrets are in the database, too. What belongs to the daemon's machine (roots, files that clients open by
 their paths, sessions in memory) stays with the store of files that this store goes together with. Blocking,
 for worker threads.
 
@@ -14,6 +14,7 @@ for worker threads.
     opening.py   a session from its row and its lines
     store.py     the port of the store
     promotion.py out of memory, or from a draft to its place
+    documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers
     scanner.py   rows that changed, into the catalog

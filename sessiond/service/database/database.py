@@ -15,13 +15,28 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-__all__ = ["NO_LINES", "ChangedHeads", "Head", "Place", "SessionDatabase", "Trashed", "chained"]
+__all__ = [
+    "NO_LINES",
+    "NO_TOKEN",
+    "OF_DOCUMENTS",
+    "ChangedHeads",
+    "Head",
+    "Place",
+    "SessionDatabase",
+    "StoredDocument",
+    "Trashed",
+    "chained",
+]
 
 Place = Literal["draft", "placed", "archived"]
 """Place of a session; a draft comes to its place with its first answer."""
 
 NO_LINES: Final = b""
 """Digest of no lines at all."""
+NO_TOKEN: Final = b""
+"""Token of a document that does not exist."""
+OF_DOCUMENTS: Final = 0
+"""Number that rings for documents; the numbers of sessions begin with 1."""
 
 
 class Head(Struct, frozen=True):
@@ -62,6 +77,14 @@ class ChangedHeads(Struct, frozen=True):
 
     heads: list[Head]
     upto: int
+
+
+class StoredDocument(Struct, frozen=True):
+    """A document of the state store. Each write gives the document another token."""
+
+    token: bytes
+    data: bytes
+    """Empty for a document that was never written."""
 
 
 class SessionDatabase(Protocol):
@@ -172,6 +195,32 @@ class SessionDatabase(Protocol):
         """Yield the ids of the sessions that are not deleted and have a line with these bytes.
 
         Those made last come first.
+        """
+        ...
+
+    def document_tokens(self, kind: str) -> dict[str, bytes]:
+        """Return the tokens of all documents of a kind, by namespace."""
+        ...
+
+    def document(self, kind: str, namespace: str, unless: bytes) -> StoredDocument | None:
+        """Return a document; None if the document has the token `unless`.
+
+        A document that does not exist has NO_TOKEN.
+        """
+        ...
+
+    def put_document(self, kind: str, namespace: str, at: bytes, token: bytes, data: bytes) -> bool:
+        """Replace a document that has the token `at`, durably; return whether the document had it.
+
+        After an error the document may be replaced nevertheless, now or later: `fence_document`
+        settles that.
+        """
+        ...
+
+    def fence_document(self, kind: str, namespace: str, token: bytes) -> bytes:
+        """Give a document another token, and return its data; empty for one that does not exist.
+
+        A write of before is in this data, or never takes effect.
         """
         ...
 

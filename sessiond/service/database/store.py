@@ -31,6 +31,7 @@ from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
@@ -57,6 +58,9 @@ from sessiond.service.store.refusals import (
 )
 from sessiond.service.store.session_store import DatabaseStatus
 from sessiond.service.store.trash import TrashedSession, TrashResult
+from sessiond.state.codec import SECRETS, STATE, encode
+from sessiond.state.document import Document
+from sessiond.state.secret_store import SecretStore
 
 __all__ = ["DatabaseStore"]
 
@@ -98,12 +102,22 @@ class DatabaseStore:
         self._watches = DatabaseWatches(database, self._daemon, poll_seconds, self._silence)
         self.data_folder = files.data_folder
         self.catalog, self.texts = files.catalog, files.texts
-        self.documents, self.secrets = files.documents, files.secrets
+        self.documents = self._read_documents(STATE, encode)
+        self.secrets = SecretStore(files.keys, partial(self._read_documents, SECRETS))
         self.require_there, self.with_activity = files.require_there, files.with_activity
         self.root_list, self.folder_of = files.root_list, files.folder_of
         self.identify, self.write_new = files.identify, files.write_new
         self.purged = files.purged
         self.next_lease_epoch = count(self._lease_epochs(LEASE_EPOCHS_RESERVED)).__next__
+
+    def _read_documents(self, kind: str, encode: Callable[[Document], bytes]) -> SharedDocuments:
+        return SharedDocuments(
+            DocumentRows(self._database, kind),
+            self._watches,
+            self._doorbell,
+            self._environment,
+            encode,
+        )
 
     def _lease_epochs(self, count: int) -> int:
         now_us = (unix_ms(self._environment.now()) or 0) * 1000

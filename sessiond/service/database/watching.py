@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 import anyio
 from anyio import CapacityLimiter, to_thread
+from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.database import OF_DOCUMENTS, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.silence import Silence
@@ -38,8 +40,15 @@ class _Watched:
         self._watched.pop(self, None)
 
 
+class _WatchedDocuments(Struct, frozen=True):
+    """Watch of the documents of one kind."""
+
+    is_watched: Callable[[], bool]
+    changed: Callable[[], None]
+
+
 class DatabaseWatches:
-    """The open sessions of one database, asked for together; rests while there is none.
+    """The open sessions of one database, asked for together; rests while nothing is watched.
 
     While connections of this daemon hold leases, each poll shows other daemons that it is there.
     """
@@ -52,6 +61,7 @@ class DatabaseWatches:
         self._seconds = seconds
         self._silence = silence
         self._watched: dict[_Watched, None] = {}
+        self._documents: list[_WatchedDocuments] = []
         self._wanted = anyio.Event()
         # The thread that waits for rings takes no thread of others.
         self._ears = CapacityLimiter(1)
@@ -63,11 +73,23 @@ class DatabaseWatches:
         self._wanted.set()
         return watch
 
+    def watch_documents(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
+        """Call `changed` when documents may have changed, for as long as `is_watched` is true."""
+        self._documents.append(_WatchedDocuments(is_watched, changed))
+
+    def wake(self) -> None:
+        """Look again whether anything is watched."""
+        self._wanted.set()
+
+    @property
+    def _is_wanted(self) -> bool:
+        return bool(self._watched) or any(one.is_watched() for one in self._documents)
+
     async def run(self) -> None:
         """Ask for changes until cancelled."""
         while True:
             await self._wanted.wait()
-            while self._watched:
+            while self._is_wanted:
                 try:
                     await self._look(None)
                     await self._listen()
@@ -81,7 +103,7 @@ class DatabaseWatches:
     async def _rest(self) -> None:
         """Look at what other daemons ring for, until the next poll."""
         until = monotonic() + self._seconds
-        while self._watched and (left := until - monotonic()) > 0:
+        while self._is_wanted and (left := until - monotonic()) > 0:
             try:
                 rung = await to_thread.run_sync(
                     self._database.wait, left, abandon_on_cancel=True, limiter=self._ears
@@ -95,6 +117,10 @@ class DatabaseWatches:
 
     async def _look(self, rung: frozenset[int] | None) -> None:
         """Look at these sessions, or at all of them; none is looked at without a client here."""
+        if rung is None or OF_DOCUMENTS in rung:
+            for one in self._documents:
+                if one.is_watched():
+                    one.changed()
         watched = {watch.log.head.number for watch in self._watched}
         numbers = sorted(watched if rung is None else watched & rung)
         if not numbers:

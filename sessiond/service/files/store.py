@@ -89,8 +89,8 @@ class FileStore:
         values = self._folder(layout.state, codec.STATE)
         self.documents = Documents(values, now_ms, report)
         encrypted = self._folder(layout.secrets, codec.SECRETS)
-        keys = KeySource(files, layout.home, environment.key_settings)
-        self.secrets = SecretStore(encrypted, keys, first_revision=now_ms, report=report)
+        self.keys = keys = KeySource(files, layout.home, environment.key_settings)
+        self.secrets = SecretStore(keys, partial(Documents, encrypted, now_ms, report))
 
     def _folder(self, folder: Path, kind: str) -> DocumentFolder[Document]:
         return DocumentFolder(

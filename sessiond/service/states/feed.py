@@ -40,6 +40,9 @@ class StateFeed:
         self.revision = 0
         self._watchers: dict[Listener, _Watcher] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._watchers)
+
     def add(self, listener: Listener, namespace: str | None) -> None:
         """Tell a connection of changes of a namespace, or of all, from now on. Raises Overloaded."""
         watcher = self._watchers.setdefault(listener, _Watcher())

@@ -64,7 +64,8 @@ class Secrets:
         self.states = States(store.documents, environment, tasks)
         self._store = store
         self._environment = environment
-        self._sound: set[str] = set()
+        self._sound: dict[str, int] = {}
+        """Number of reads of each sound namespace, when the namespace was found sound."""
         self._unlocking = anyio.Lock()
         self._rotating = anyio.Lock()
 
@@ -79,7 +80,7 @@ class Secrets:
             if not draft.file_id:
                 draft.file_id = self._store.new_file_id()
                 # A file that this daemon makes is sound.
-                self._sound.add(namespace)
+                self._note_sound(namespace)
             created = draft.get(key) is None
             write = Write(key, sealed_size(value), expected=expected)
             record = draft.put(
@@ -227,6 +228,10 @@ class Secrets:
         """Raise SecretCorrupt, SecretKeyUnavailable for a file that is not as it was stored."""
         if document.revision == ABSENT:
             return
-        if document.namespace not in self._sound:
-            vault.require_sound(self._store.documents.by_namespace[document.namespace])
-            self._sound.add(document.namespace)
+        documents, namespace = self._store.documents, document.namespace
+        if self._sound.get(namespace) != documents.loaded[namespace]:
+            vault.require_sound(documents.by_namespace[namespace])
+            self._note_sound(namespace)
+
+    def _note_sound(self, namespace: str) -> None:
+        self._sound[namespace] = self._store.documents.loaded[namespace]

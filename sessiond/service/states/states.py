@@ -19,12 +19,13 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from sessiond.errors import StorageError
 from sessiond.limits import STATE_LOOK_SECONDS
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
-from sessiond.service.ports import Ticket
+from sessiond.service.ports import Listener, Ticket
 from sessiond.service.states.feed import StateFeed
 from sessiond.service.states.writer import Act, Later, NamespaceWriter, OwnOutcome
 from sessiond.state.document import Document
@@ -57,6 +58,7 @@ class States:
         self._writers: dict[str, NamespaceWriter] = {}
         self._wake = anyio.Event()
         self._writes = 0
+        documents.watch(lambda: bool(self.feed), self._noticed)
 
     # -- calls -------------------------------------------------------------------------
 
@@ -76,9 +78,10 @@ class States:
         return self._writer(namespace).put(question, ticket, reads=True)
 
     def _at_once(self, namespace: str) -> Document | None:
-        if namespace in self._writers or not self.documents.is_ready(namespace):
+        documents = self.documents
+        if documents.is_shared or namespace in self._writers or not documents.is_ready(namespace):
             return None
-        document = self.documents.by_namespace.get(namespace)
+        document = documents.by_namespace.get(namespace)
         if document is None:
             return Document(namespace)
         return None if document.is_due(self.now_ms) else document
@@ -101,10 +104,30 @@ class States:
             report = self._environment.report_trouble
             await to_thread.run_sync(self.documents.recover, None, report)
         self._sweep()
+        await self._take_over()
         for passed in [writer.pass_through() for writer in self._writers.values()]:
             await passed.get()
         by_namespace = self.documents.by_namespace
         return [by_namespace[namespace] for namespace in sorted(by_namespace)]
+
+    def subscribe(self, listener: Listener, namespace: str | None) -> None:
+        """Tell a connection of changes of a namespace, or of all, from now on. Raises Overloaded."""
+        self.feed.add(listener, namespace)
+        self.documents.watched()
+
+    def _noticed(self) -> None:
+        """Take over what other daemons have written, in a task of its own."""
+        self._tasks.start_soon(self._take_over)
+
+    async def _take_over(self) -> None:
+        """Have each namespace that other daemons have changed looked at by its writer."""
+        try:
+            behind = await to_thread.run_sync(self.documents.behind)
+        except StorageError:
+            # Changes say that the database is away; reads show what is known.
+            return
+        for namespace in behind:
+            self._writer(namespace).pass_through()
 
     async def aside(self) -> list[Aside]:
         """Return the files that were put aside. Raises StorageError."""
@@ -148,6 +171,11 @@ class States:
     def committed(self, *, expiry_changed: bool) -> None:
         """Count a write, and look when the next value expires if that has changed."""
         self._writes += 1
+        if expiry_changed:
+            self._wake.set()
+
+    def taken(self, *, expiry_changed: bool) -> None:
+        """Look when the next value expires if another daemon has changed that."""
         if expiry_changed:
             self._wake.set()
 

@@ -5,14 +5,18 @@ among them sees the writes before it, and none behind it.
 
 Rule 2: an answer, a refusal too, is sent once everything that it shows is durable.
 
-Rule 3: a write that failed has changed nothing; the reads that waited with it are answered from the
+Rule 3: where other daemons write to the namespace, too, a batch begins with a look at what they wrote,
+and a write that another daemon was faster than is staged again behind one more look.
+
+Rule 4: a write that failed has changed nothing; the reads that waited with it are answered from the
 values before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from anyio import CancelScope, Event, to_thread
 from msgspec import Struct
@@ -29,6 +33,7 @@ from sessiond.state.documents import Documents
 
 __all__ = ["Act", "Later", "NamespaceWriter", "OwnOutcome", "WriterCallbacks"]
 
+T = TypeVar("T")
 Act = Callable[[Draft], Any]
 
 
@@ -75,6 +80,10 @@ class WriterCallbacks(Protocol):
 
     def committed(self, *, expiry_changed: bool) -> None:
         """Take note of a write, which may have changed when the first value expires."""
+        ...
+
+    def taken(self, *, expiry_changed: bool) -> None:
+        """Take note of a write of another daemon, likewise."""
         ...
 
     def ended(self, namespace: str) -> None:
@@ -161,14 +170,19 @@ class NamespaceWriter:
         try:
             if not self._documents.is_ready(self._namespace):
                 await self._in_thread(self._documents.recover, self._namespace, self._report)
-            draft = self._draft()
         except Exception as error:  # noqa: BLE001 - each call gets the error
             return [self._refusal(error)] * len(batch)
-        outcomes = [self._stage(draft, one) for one in batch]
-        if not (draft.changes or draft.is_rewritten):
-            return outcomes
+        changes = not all(one.reads for one in batch)
         try:
-            await self._in_thread(self._documents.write, draft)
+            while True:
+                if self._documents.is_shared:
+                    await self._look(changes=changes)
+                draft = self._draft()
+                outcomes = [self._stage(draft, one) for one in batch]
+                if not (draft.changes or draft.is_rewritten):
+                    return outcomes
+                if await self._in_thread(self._documents.write, draft):
+                    break
         except Exception as error:  # noqa: BLE001 - each call gets the error
             return self._refuse(batch, self._refusal(error))
         expiry = self._documents.next_expiry(self._namespace)
@@ -178,15 +192,28 @@ class NamespaceWriter:
         self._feed.tell(self._namespace, draft.changes, self._documents.committed_revision)
         return outcomes
 
-    async def _in_thread(self, function: Callable[..., None], *args: Any) -> None:
+    async def _look(self, *, changes: bool) -> None:
+        """Take over what other daemons wrote, and tell the watchers. Raises StorageError."""
+        documents, namespace = self._documents, self._namespace
+        expiry = documents.next_expiry(namespace)
+        look = partial(documents.look, changes=changes)
+        found = await self._in_thread(look, namespace, self._environment.now())
+        if found:
+            changed = expiry != documents.next_expiry(namespace)
+            self._callbacks.taken(expiry_changed=changed)
+            self._feed.tell(namespace, found, documents.committed_revision)
+
+    async def _in_thread(self, function: Callable[..., T], *args: Any) -> T:
         # A cancelled caller must not leave a half-known write.
+        done: list[T] = []
         with CancelScope(shield=True):
-            await to_thread.run_sync(function, *args)
+            done.append(await to_thread.run_sync(function, *args))
+        return done[0]
 
     def _draft(self) -> Draft:
         documents = self._documents
         document = documents.by_namespace.get(self._namespace) or Document(self._namespace)
-        moment = documents.moment(self._environment.now())
+        moment = documents.moment(self._environment.now(), self._namespace)
         return Draft(document, moment, bytes_max=documents.bytes_max(document))
 
     def _stage(self, draft: Draft, waiting: _Waiting) -> Any:

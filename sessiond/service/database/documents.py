@@ -1,0 +1,199 @@
+"""State store and secrets in a database: each namespace is one row, which daemons replace in turn.
+
+Law: a daemon replaces only the row that it has seen, which the row's token tells. A token is random and
+never used twice, so a row that was put back from a copy is another row, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Final
+
+from sessiond.errors import StorageError
+from sessiond.limits import STATE_REVISIONS_RESERVED
+from sessiond.model.times import unix_ms
+from sessiond.service.database.database import (
+    NO_TOKEN,
+    OF_DOCUMENTS,
+    SessionDatabase,
+    StoredDocument,
+)
+from sessiond.service.database.doorbell import Doorbell
+from sessiond.service.database.watching import DatabaseWatches
+from sessiond.service.environment import Environment
+from sessiond.state.codec import Damaged, NewerVersion, decode_as
+from sessiond.state.document import Change, Document, Draft, Moment
+from sessiond.state.documents import Documents
+from sessiond.state.folder import Aside
+
+__all__ = ["DocumentRows", "SharedDocuments"]
+
+_TOKEN_BYTES: Final = 16
+_REVISIONS: Final = "state_revision"
+
+
+class DocumentRows:
+    """Rows of one kind of document. Blocking; one thread at a time per namespace."""
+
+    def __init__(self, database: SessionDatabase, kind: str) -> None:
+        self._database = database
+        self._kind = kind
+        self._seen: dict[str, bytes] = {}
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that have a row. Raises StorageError."""
+        return sorted(self._database.document_tokens(self._kind))
+
+    def aside(self) -> list[Aside]:
+        """Return no files: a damaged row stays where it is."""
+        return []
+
+    def settle(self) -> None:
+        """Do nothing: a row that can be read is durable."""
+
+    def behind(self) -> list[str]:
+        """Return the namespaces whose rows are not those that were seen. Raises StorageError."""
+        there = self._database.document_tokens(self._kind)
+        return sorted(
+            namespace
+            for namespace in there.keys() | self._seen.keys()
+            if there.get(namespace, NO_TOKEN) != self._seen.get(namespace, NO_TOKEN)
+        )
+
+    def load(self, namespace: str) -> Document | None:
+        """Return the document of a namespace; None without one. Raises StorageError."""
+        found = self._database.document(self._kind, namespace, NO_TOKEN)
+        return None if found is None else self._read(namespace, found)
+
+    def look(self, namespace: str) -> tuple[bool, Document | None]:
+        """Return whether the row is not the one that was seen, and its document. Raises StorageError."""
+        seen = self._seen.get(namespace, NO_TOKEN)
+        found = self._database.document(self._kind, namespace, seen)
+        return (False, None) if found is None else (True, self._read(namespace, found))
+
+    def replace(self, namespace: str, data: bytes) -> bool:
+        """Replace the row that was seen; return False if there is another row by now.
+
+        Raises StorageError: the row is as it was then, unless the database cannot even be asked.
+        """
+        token, seen = os.urandom(_TOKEN_BYTES), self._seen.get(namespace, NO_TOKEN)
+        try:
+            is_stored = self._database.put_document(self._kind, namespace, seen, token, data)
+        except StorageError:
+            # The answer was lost, and the server may still carry the statement out.
+            token = os.urandom(_TOKEN_BYTES)
+            if self._database.fence_document(self._kind, namespace, token) != data:
+                # What the row has now is to be read.
+                self._seen[namespace] = NO_TOKEN
+                raise
+            is_stored = True
+        if is_stored:
+            self._seen[namespace] = token
+        return is_stored
+
+    def reserve(self, least: int) -> int:
+        """Reserve revisions from `least` on or behind; return the first. Raises StorageError."""
+        return self._database.reserve(_REVISIONS, least, STATE_REVISIONS_RESERVED)
+
+    def _read(self, namespace: str, found: StoredDocument) -> Document | None:
+        document = None
+        if found.data:
+            try:
+                document = decode_as(self._kind, found.data, namespace)
+            except (Damaged, NewerVersion) as error:
+                why = str(error) or "it was written by a newer sessiond"
+                raise StorageError(
+                    f"the row of the namespace {namespace} ({self._kind}) in the table documents"
+                    f" cannot be used: {why}; bring the row back from a backup, or delete it to"
+                    " begin without it",
+                    errno="EINVAL",
+                    path=self._database.name,
+                    retryable=False,
+                ) from None
+        self._seen[namespace] = found.token
+        return document
+
+
+class SharedDocuments(Documents):
+    """Documents of one profile that several daemons change."""
+
+    is_shared = True
+
+    def __init__(
+        self,
+        rows: DocumentRows,
+        watches: DatabaseWatches,
+        doorbell: Doorbell,
+        environment: Environment,
+        encode: Callable[[Document], bytes],
+    ) -> None:
+        """Read every row."""
+        self._rows = rows
+        self._watches = watches
+        self._doorbell = doorbell
+        self._reserved: dict[str, int] = {}
+        # If rows are lost, the clock still exceeds their revisions.
+        first_revision = unix_ms(environment.now()) or 0
+        super().__init__(rows, first_revision, environment.report_trouble, encode)
+
+    def moment(self, now: str, namespace: str | None = None) -> Moment:
+        """Return the moment of a draft, whose revisions were reserved by the look before."""
+        first = None if namespace is None else self._reserved.pop(namespace, None)
+        if first is None:
+            return super().moment(now)
+        return Moment(now, unix_ms(now) or 0, partial(next, count(first)))
+
+    def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:
+        """Take over what other daemons have written; reserve revisions if a draft changes anything."""
+        is_other, document = self._rows.look(namespace)
+        found: Sequence[Change] = ()
+        before = self.by_namespace.get(namespace) or Document(namespace)
+        if is_other:
+            found = _changes(before, document or Document(namespace, before.revision))
+            self._take(namespace, document)
+        known = self.by_namespace.get(namespace)
+        if changes or (known is not None and known.is_due(unix_ms(now) or 0)):
+            self._reserved[namespace] = self._rows.reserve(self.revision + 1)
+        return found
+
+    def _take(self, namespace: str, document: Document | None) -> None:
+        self.loaded[namespace] += 1
+        if document is None:
+            # The row was deleted by hand, or the database was put back from a copy.
+            self.by_namespace.pop(namespace, None)
+            return
+        self.by_namespace[namespace] = document
+        self.revision = max(self.revision, document.revision)
+        self.committed_revision = max(self.committed_revision, document.revision)
+
+    def behind(self) -> list[str]:
+        """Return the namespaces that other daemons have changed. Blocking. Raises StorageError."""
+        return self._rows.behind()
+
+    def commit(self, draft: Draft) -> None:
+        """Take over a draft that is durable, and ring for it."""
+        super().commit(draft)
+        self.revision = max(self.revision, draft.revision)
+        self._doorbell.ring(OF_DOCUMENTS)
+
+    def watch(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
+        """Call `changed` when other daemons may have changed something."""
+        self._watches.watch_documents(is_watched, changed)
+
+    def watched(self) -> None:
+        """Take note that `is_watched` has become true."""
+        self._watches.wake()
+
+
+def _changes(before: Document, now: Document) -> list[Change]:
+    """Return what other daemons have changed between two states of a document."""
+    found = [
+        Change(key, record.revision, "set")
+        for key, record in now.records.items()
+        if (old := before.get(key)) is None or old.revision != record.revision
+    ]
+    gone = before.records.keys() - now.records.keys()
+    return found + [Change(key, now.revision, "deleted") for key in sorted(gone)]

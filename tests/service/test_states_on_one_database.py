@@ -1,0 +1,197 @@
+"""State store, queues and secrets of daemons that keep their sessions in one database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group
+
+from sessiond.errors import StorageError
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, create
+from tests.kit.sessions import SESSION
+from tests.service.test_daemons_on_one_database import Site, Wrapped, clients_of
+
+Put = Callable[..., bool]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+async def put(wire: Wire, key: str, value: Any, **members: Any) -> int:
+    """Store a value, and return its revision."""
+    answer = await wire.call("state/set", namespace="notes", key=key, value=value, **members)
+    revision: int = answer["revision"]
+    return revision
+
+
+async def value_of(wire: Wire, key: str) -> Any:
+    return (await wire.call("state/get", namespace="notes", key=key)).get("value")
+
+
+def share_key(site: Site) -> None:
+    """Give both daemons one key: the first daemon's file, copied."""
+    (site.home / "two.key").write_bytes((site.home / "one.key").read_bytes())
+    (site.home / "two.key").chmod(0o600)
+
+
+async def test_a_value_is_read_at_the_other_daemon_once_it_is_answered(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        for number in range(3):
+            await put(one, "a", number)
+            assert await value_of(two, "a") == number
+            await put(two, "a", [number])
+            assert await value_of(one, "a") == [number]
+        await one.call("state/delete", namespace="notes", key="a")
+        assert await value_of(two, "a") is None
+        await put(one, "b", 1)
+        listed = await two.call("state/list")
+        assert listed == await one.call("state/list")
+
+
+async def test_values_that_two_daemons_set_at_once_are_all_stored(site: Site) -> None:
+    async with clients_of(site, "one", "two") as wires:
+        revisions: list[int] = []
+
+        async def many(wire: Wire, name: str) -> None:
+            revisions.extend([await put(wire, f"{name}-{number}", number) for number in range(20)])
+
+        async with create_task_group() as tasks:
+            for wire, name in zip(wires, ("one", "two"), strict=True):
+                tasks.start_soon(many, wire, name)
+        for wire in wires:
+            for name in ("one", "two"):
+                assert [await value_of(wire, f"{name}-{each}") for each in range(20)] == [
+                    *range(20)
+                ]
+        assert len(set(revisions)) == len(revisions)
+
+
+async def test_of_two_changes_from_one_revision_one_is_refused(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        first = await put(one, "a", 1)
+        second = await put(two, "a", 2, expected_revision=first)
+        assert second > first
+        refusal = await one.refusal(
+            "state/set", namespace="notes", key="a", value=3, expected_revision=first
+        )
+        assert refusal.data["kind"] == "revision_mismatch"
+        assert refusal.data["actual_revision"] == second
+
+
+async def test_a_subscriber_is_told_of_changes_at_the_other_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await two.call("state/subscribe", namespace="notes")
+        revision = await put(one, "a", 1)
+        notice = await two.next_notification()
+        assert notice["method"] == "state/changed"
+        assert notice["params"] == {
+            "namespace": "notes",
+            "key": "a",
+            "revision": revision,
+            "change": "set",
+        }
+        await one.call("state/delete", namespace="notes", key="a")
+        assert (await two.next_notification())["params"]["change"] == "deleted"
+
+
+async def test_a_prompt_waits_at_every_daemon_and_is_taken_once(site: Site) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        said = {"session_id": SESSION, "kind": "steer", "data": "go", "queue": True}
+        assert not (await one.call("session/signal", **said, queue_id="q-1"))["duplicate"]
+        assert (await two.call("session/signal", **said, queue_id="q-1"))["duplicate"]
+        waiting = (await two.call("session/queue", session_id=SESSION))["waiting"]
+        assert [prompt["queue_id"] for prompt in waiting] == ["q-1"]
+        await append(two, "q-1")
+        assert (await one.call("session/signal", **said, queue_id="q-1"))["duplicate"]
+        assert (await one.call("session/queue", session_id=SESSION))["waiting"] == []
+
+
+class LostAnswers(Wrapped):
+    """A connection that loses the answer to a write, which the server may have carried out."""
+
+    loses: str | None = None
+
+    def put_document(self, *arguments: Any) -> bool:
+        loses, self.loses = self.loses, None
+        if loses != "before":
+            stored: bool = self.inner.put_document(*arguments)
+            if loses is None:
+                return stored
+        raise StorageError("the connection was cut", errno="EIO", path="x", retryable=True)
+
+
+@pytest.mark.parametrize("loses", ["before", "after"])
+async def test_a_write_whose_answer_was_lost_is_looked_up(site: Site, loses: str) -> None:
+    connection = LostAnswers(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await put(one, "a", 1)
+        connection.loses = loses
+        if loses == "after":
+            await put(one, "a", 2)
+        else:
+            refusal = await one.refusal("state/set", namespace="notes", key="a", value=2)
+            assert refusal.data["kind"] == "storage_error"
+        assert (
+            await value_of(two, "a") == await value_of(one, "a") == (2 if loses == "after" else 1)
+        )
+        await put(two, "a", 3)
+        await put(one, "b", 4)
+        assert [await value_of(two, key) for key in "ab"] == [3, 4]
+
+
+class Away(Wrapped):
+    """A connection to a database that is away for documents when a test says so."""
+
+    is_away = False
+
+    def document(self, *arguments: Any) -> Any:
+        if self.is_away:
+            raise StorageError("the database is away", errno="EIO", path="x", retryable=True)
+        return self.inner.document(*arguments)
+
+
+async def test_while_the_database_is_away_values_are_read_and_none_is_stored(site: Site) -> None:
+    connection = Away(site.connect())
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await put(one, "a", 1)
+        connection.is_away = True
+        assert await value_of(one, "a") == 1
+        refusal = await one.refusal("state/set", namespace="notes", key="a", value=2)
+        assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+        connection.is_away = False
+        assert await value_of(one, "a") == 1
+        await put(one, "a", 2)
+        assert await value_of(one, "a") == 2
+
+
+async def test_values_outlive_all_daemons(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        revision = await put(one, "a", 1)
+    async with clients_of(site, "two") as (two,):
+        assert await value_of(two, "a") == 1
+        assert await put(two, "a", 2) > revision
+
+
+async def test_daemons_with_one_key_share_secrets_and_others_are_told(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        await one.call("secret/set", namespace="keys", key="a", value="first")
+        async with clients_of(site, "two") as (two,):
+            refusal = await two.refusal("secret/get", namespace="keys", key="a")
+            assert refusal.data["kind"] == "secret_key_unavailable"
+            share_key(site)
+            assert (await two.call("secret/get", namespace="keys", key="a"))["value"] == "first"
+            await two.call("secret/set", namespace="keys", key="a", value="second")
+            assert (await one.call("secret/get", namespace="keys", key="a"))["value"] == "second"
+            rows = await one.call("secret/list", namespace="keys")
+            assert rows == await two.call("secret/list", namespace="keys")
