@@ -280,3 +280,24 @@ def test_what_was_acknowledged_is_there_when_the_server_comes_back() -> None:
         database.close()
     finally:
         cluster.end()
+
+
+def test_a_busy_session_leaves_no_work_for_vacuum_in_any_index(
+    database: PostgresqlDatabase, cluster: Cluster, schema: str
+) -> None:
+    at = made(database)
+    for number in range(200):
+        moved = append(database, at, b"%d" % number)
+        assert moved is not None
+        at = moved
+    # Statistics of a connection come when the connection ends.
+    database.close()
+    question = (
+        "SELECT n_tup_upd, n_tup_upd - n_tup_hot_upd FROM pg_stat_all_tables"
+        f" WHERE schemaname = '{schema}' AND relname = 'sessions'"
+    )
+    until = time.monotonic() + 60
+    while int((found := cluster.sql(question)[0])[0]) < 200:
+        assert time.monotonic() < until, found
+        time.sleep(0.05)
+    assert found[1] == "0"
