@@ -110,6 +110,14 @@ DATABASE_POLL_SECONDS: Final = 1.0
 DOORBELL_SECONDS: Final = 0.02
 # service: how long the beats of another daemon stand still until its leases end.
 DAEMON_SILENT_SECONDS: Final = 30.0
+# service: the pause between two notes of a daemon that has sessions open; how long a note counts, which spares
+# these sessions from clean-up and retention at other daemons.
+OPEN_NOTE_SECONDS: Final = 15.0
+OPEN_NOTE_COUNTS_SECONDS: Final = 60.0
+# service: how long a daemon keeps other daemons from work that it does for all, unless extended; the pause
+# between two looks at whether such work is over.
+CLAIM_SECONDS: Final = 30.0
+CLAIM_LOOK_SECONDS: Final = 0.5
 # postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
 # transaction without a statement is given up.
 DATABASE_CONNECTIONS_MAX: Final = 16

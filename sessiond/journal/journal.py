@@ -261,6 +261,9 @@ class Journal:
 
     # -- foreign writers ---------------------------------------------------------------
 
+    def disprove(self) -> None:
+        """Do nothing: this log is not shared."""
+
     @property
     def is_doubted(self) -> bool:
         """True if a read found lines unlike those stored; the next look checks the file."""

@@ -104,6 +104,9 @@ class Mirror(WholeLines):
         """Number of bytes of the half line that the other program is writing."""
         return self._source.held_bytes
 
+    def disprove(self) -> None:
+        """Do nothing: this log is not shared."""
+
     @property
     def is_doubted(self) -> bool:
         """True if the spool was damaged."""

@@ -112,6 +112,13 @@ class SessionLog(Protocol):
         """
         ...
 
+    def disprove(self) -> None:
+        """Take note that a client knows other lines under this epoch: the next look ends the epoch.
+
+        Only for logs that are shared.
+        """
+        ...
+
     @property
     def is_doubted(self) -> bool:
         """True if a read found lines unlike those stored; the next look checks the file."""

@@ -52,6 +52,9 @@ class Undisturbed(WholeLines):
         """Number of bytes that a look left to the next look: 0."""
         return 0
 
+    def disprove(self) -> None:
+        """Do nothing: this log is not shared."""
+
     @property
     def is_doubted(self) -> bool:
         """False: lines stay as they were stored."""

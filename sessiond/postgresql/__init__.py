@@ -3,5 +3,6 @@
 database.py   rows and lines
 connecting.py connections: their settings, and their errors as the errors of a store
 bell.py       the connection that hears the rings of other daemons
+examining.py  `doctor` on a database
 schema.py     the tables, made by the first daemon that connects
 """

@@ -1,18 +1,23 @@
 """The connection that hears the rings of other daemons.
 
-Law: any role of the database may listen, so a ring names numbers of sessions and nothing else.
+Law: any role of the database may listen, so a ring has numbers and nothing else: first the number of the
+daemon that rings, which that daemon does not hear, then those of sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from secrets import randbits
+from threading import Lock
+from typing import Any, Final
 
 import psycopg
 from psycopg import Connection, sql
 
 __all__ = ["Bell"]
+
+_NUMBER_BITS: Final = 62
 
 
 class Bell:
@@ -20,10 +25,16 @@ class Bell:
 
     def __init__(self, dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> None:
         self.channel = schema
+        self._own = str(randbits(_NUMBER_BITS))
         self._dsn = dsn
         self._settings = settings
         self._connection: Connection[Any] | None = None
         self._is_over = False
+        self._guard = Lock()
+
+    def payload(self, numbers: Iterable[int]) -> str:
+        """Return the text of a ring for sessions; for all of them without a number."""
+        return " ".join([self._own, *map(str, numbers)])
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Return the sessions that were rung for; None after so many seconds, or for all of them.
@@ -32,28 +43,43 @@ class Bell:
         """
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._connected()
+            self._listen()
             # What was rung for before this connection listened was not heard.
             return None
         try:
             for ring in connection.notifies(timeout=seconds, stop_after=1):
-                if ring.pid != connection.info.backend_pid:
-                    return frozenset(map(int, ring.payload.split())) or None
+                ringer, *numbers = ring.payload.split() or [""]
+                if ringer != self._own:
+                    return frozenset(map(int, numbers)) or None
         except psycopg.Error:
             self._connection = None
-            with suppress(psycopg.Error):
-                connection.close()
+            _close(connection)
             if not self._is_over:
                 raise
         return None
 
-    def _connected(self) -> Connection[Any]:
+    def _listen(self) -> None:
         connection = psycopg.connect(self._dsn, **self._settings())
-        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
-        return connection
+        try:
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+        except BaseException:
+            _close(connection)
+            raise
+        with self._guard:
+            # The daemon may have ended meanwhile.
+            if self._is_over:
+                _close(connection)
+            else:
+                self._connection = connection
 
     def close(self) -> None:
         """Hear no more rings."""
-        self._is_over = True
+        with self._guard:
+            self._is_over = True
         if self._connection is not None:
             self._connection.close()
+
+
+def _close(connection: Connection[Any]) -> None:
+    with suppress(psycopg.Error):
+        connection.close()

@@ -20,6 +20,7 @@ from sessiond.limits import (
     DATABASE_PIECE_LINES,
     DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
+    OPEN_NOTE_COUNTS_SECONDS,
 )
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.connecting import (
@@ -87,7 +88,6 @@ _LINES: Final = """
 SELECT seq, line FROM (
     SELECT seq, line, sum(octet_length(line)) OVER (ORDER BY seq) - octet_length(line) AS before
     FROM lines WHERE number = %(number)s AND seq BETWEEN %(first)s AND %(last)s
-    ORDER BY seq LIMIT %(count)s
 ) AS piece WHERE before < %(bytes)s ORDER BY seq
 """
 
@@ -290,8 +290,8 @@ class PostgresqlDatabase:
             values = {
                 "number": number,
                 "first": first,
-                "last": last,
-                "count": DATABASE_PIECE_LINES,
+                # A plan for a table without statistics sorts what is in range.
+                "last": min(last, first + DATABASE_PIECE_LINES - 1),
                 "bytes": DATABASE_PIECE_BYTES,
             }
             rows = self._asked("read lines", _piece(values))
@@ -312,14 +312,35 @@ class PostgresqlDatabase:
             {"number": number, "place": place},
         )
 
-    def delete(self, number: int) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted."""
+    def delete(self, number: int, at: Head | None = None) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
+        where = "number = %(number)s AND NOT is_deleted" if at is None else _AT
         return self._changed(
             "delete a session",
-            f"UPDATE sessions SET {_CHANGED}, is_deleted = true"
-            f" WHERE number = %s AND NOT is_deleted RETURNING {_HEAD}",
-            [number],
+            f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {where} RETURNING {_HEAD}",
+            {"number": number} if at is None else _position(at),
         )
+
+    def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
+        """Delete a session, or all drafts, if unused since a time; return what was deleted."""
+        which: LiteralString = "place = 'draft'" if number is None else "number = %(number)s"
+        values = {
+            "number": number,
+            "before_us": before_ns // 1000,
+            "daemon": daemon,
+            "counts": OPEN_NOTE_COUNTS_SECONDS,
+        }
+        with self._changing("delete what is unused") as connection:
+            rows = connection.execute(
+                f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {which} AND NOT is_deleted"
+                " AND written_at < to_timestamp(%(before_us)s / 1e6)"
+                " AND NOT EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s"
+                " AND sessions.number = ANY(open)"
+                " AND noted_at > clock_timestamp() - make_interval(secs => %(counts)s))"
+                " RETURNING number",
+                values,
+            ).fetchall()
+        return [number for (number,) in rows]
 
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if another session has its id now."""
@@ -496,27 +517,53 @@ class PostgresqlDatabase:
         assert row is not None, "an insert or update returns its row"
         return int(row[0])
 
+    def claim(self, work: str, holder: str, seconds: float) -> bool:
+        """Let a holder have a piece of work, unless another holder has the work."""
+        values = {"work": work.encode(), "holder": holder, "seconds": seconds}
+        # A claim that is taken twice is extended.
+        row = self._asked(
+            "claim work",
+            lambda each: each.execute(
+                "INSERT INTO claims AS known"
+                " VALUES (%(work)s, %(holder)s, clock_timestamp() + make_interval(secs => %(seconds)s))"
+                " ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at"
+                " WHERE known.holder = excluded.holder OR known.ends_at <= clock_timestamp()"
+                " RETURNING true",
+                values,
+            ).fetchone(),
+        )
+        return row is not None
+
+    def end_claim(self, work: str, holder: str) -> None:
+        """End the claim of a holder."""
+        with self._changing("end a claim") as connection:
+            connection.execute(
+                "DELETE FROM claims WHERE work = %s AND holder = %s", [work.encode(), holder]
+            )
+
     def ring(self, numbers: Collection[int]) -> None:
         """Tell other daemons that these sessions have changed."""
-        few = len(numbers) <= DATABASE_RING_SESSIONS_MAX
-        payload = " ".join(map(str, numbers)) if few else ""
-        with self._changing("ring") as connection, connection.transaction():
+        few = numbers if len(numbers) <= DATABASE_RING_SESSIONS_MAX else ()
+        with self._changing("ring") as connection:
             # A ring waits for no disk.
-            connection.execute("SET LOCAL synchronous_commit = off")
-            connection.execute("SELECT pg_notify(%s, %s)", [self._bell.channel, payload])
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)",
+                [self._bell.channel, self._bell.payload(few)],
+            )
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Wait until another daemon rings, or so many seconds."""
         with self._telling("listen"):
             return self._bell.wait(seconds)
 
-    def beat(self, daemon: str) -> None:
-        """Count the beats of a daemon up."""
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Count the beats of a daemon up, and note which sessions the daemon has open."""
         with self._changing("tell that this daemon is there") as connection:
             connection.execute(
-                "INSERT INTO daemons AS known VALUES (%s, 1)"
-                " ON CONFLICT (daemon) DO UPDATE SET beats = known.beats + 1",
-                [daemon],
+                "INSERT INTO daemons AS known (daemon, beats, open) VALUES (%(daemon)s, 1, %(open)s)"
+                " ON CONFLICT (daemon) DO UPDATE SET beats = known.beats + 1, open = excluded.open,"
+                " noted_at = clock_timestamp()",
+                {"daemon": daemon, "open": list(open_numbers)},
             )
 
     def beats(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Tables of a profile: a schema of their own, made under a lock.
+"""Tables of a profile: a schema of their own, made and brought to this version under a lock.
 
 Law: an append changes no indexed column of a session's row. So PostgreSQL puts the new version of the row
 beside the old one (a heap-only tuple), and a busy session leaves no work for vacuum in any index.
@@ -12,13 +12,11 @@ from psycopg import Connection, sql
 
 from sessiond.errors import StorageError
 
-__all__ = ["VERSION", "prepare"]
-
-VERSION: Final = 1
+__all__ = ["VERSION", "prepare", "version_of"]
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 # Lines are bytes, whatever the database's encoding: text would refuse a zero byte and change others.
-_TABLES: Final = """
+_SESSIONS: Final = """
 CREATE TABLE meta (version integer NOT NULL);
 CREATE TABLE sessions (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -43,36 +41,67 @@ CREATE TABLE lines (
     line bytea NOT NULL,
     PRIMARY KEY (number, seq)
 );
-CREATE TABLE documents (
+CREATE TABLE daemons (daemon text COLLATE "C" PRIMARY KEY, beats bigint NOT NULL);
+CREATE TABLE numbers (name text COLLATE "C" PRIMARY KEY, next bigint NOT NULL);
+"""
+_DOCUMENTS: Final = """
+CREATE TABLE IF NOT EXISTS documents (
     kind text COLLATE "C" NOT NULL,
     namespace bytea NOT NULL,
     token bytea NOT NULL,
     data bytea NOT NULL,
     PRIMARY KEY (kind, namespace)
 );
-CREATE TABLE daemons (daemon text COLLATE "C" PRIMARY KEY, beats bigint NOT NULL);
-CREATE TABLE numbers (name text COLLATE "C" PRIMARY KEY, next bigint NOT NULL);
 """
+_CLAIMS: Final = """
+CREATE TABLE claims (
+    work bytea PRIMARY KEY,
+    holder text COLLATE "C" NOT NULL,
+    ends_at timestamptz NOT NULL
+);
+"""
+_OPEN_NOTES: Final = """
+ALTER TABLE daemons ADD COLUMN open bigint[] NOT NULL DEFAULT '{}';
+ALTER TABLE daemons ADD COLUMN noted_at timestamptz NOT NULL DEFAULT clock_timestamp();
+"""
+# The script at n leads from version n to the next one. A script only adds, so that
+# running daemons of the earlier version go on, and stays as it was released.
+_SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES)
+VERSION: Final = len(_SCRIPTS)
+"""Version of the tables that this sessiond works with."""
 
 
 def prepare(connection: Connection[Any], schema: str) -> None:
-    """Make the tables, unless they are there. Raises StorageError for another version, psycopg.Error."""
+    """Make the tables, or bring those of an earlier sessiond to VERSION, all or nothing.
+
+    Raises StorageError for the tables of a later sessiond, psycopg.Error.
+    """
     name = sql.Identifier(schema)
     with connection.transaction():
         # Two daemons may start at once.
         connection.execute(_LOCK, [f"sessiond {schema}"])
-        found = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".meta']).fetchone()
-        if found is None or found[0] is None:
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
-            connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
-            connection.execute(_TABLES, prepare=False)
-            connection.execute("INSERT INTO meta VALUES (%s)", [VERSION])
-            return
-        row = connection.execute(sql.SQL("SELECT version FROM {}.meta").format(name)).fetchone()
-        version = None if row is None else row[0]
-        if version != VERSION:
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
+        version = version_of(connection, schema)
+        if version > VERSION:
             text = (
-                f"the schema {schema} has version {version}, and this sessiond works with version"
-                f" {VERSION}: use the sessiond that made the schema, or another schema"
+                f"the schema {schema} has version {version}, and this sessiond works with versions up"
+                f" to {VERSION}: use the sessiond that made the schema, or another schema"
             )
             raise StorageError(text, errno="EINVAL", path=schema, retryable=False)
+        if version == VERSION:
+            return
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+        for script in _SCRIPTS[version:]:
+            connection.execute(script, prepare=False)
+        connection.execute("DELETE FROM meta")
+        connection.execute("INSERT INTO meta VALUES (%s)", [VERSION])
+
+
+def version_of(connection: Connection[Any], schema: str) -> int:
+    """Return the version of the tables; 0 without tables."""
+    found = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".meta']).fetchone()
+    if found is None or found[0] is None:
+        return 0
+    meta = sql.Identifier(schema, "meta")
+    row = connection.execute(sql.SQL("SELECT max(version) FROM {}").format(meta)).fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])

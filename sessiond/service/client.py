@@ -72,6 +72,16 @@ class Client:
         self._gone = False
         self._asks_no_more = False
 
+    def knows_better(self, actor: SessionActor, after: After | None) -> bool:
+        """Return whether a cursor shows that the session has lost entries under its epoch.
+
+        Only a store that other daemons share loses entries without a trace on this machine. Raises
+        InvalidParams, StorageError.
+        """
+        if after is None or not actor.opened.journal.is_shared:
+            return False
+        return after.epoch == actor.opened.epoch and _misfit(actor, after) is not None
+
     def subscribe(self, actor: SessionActor, after: After | None, want: Variant) -> Subscribed:
         """Subscribe to a session, in place of an earlier subscription of this connection."""
         self.require_here()

@@ -121,13 +121,9 @@ async def _discard(service: Service, session_id: str, before_ns: int) -> bool:
     """Return whether the session went; a session in use, or written to by now, stays."""
     if not _unused(service, session_id):
         return False
-    store = service.store
 
     def discard(opened: OpenSession | None) -> bool:
-        if store.written_at(session_id) >= before_ns:
-            return False
-        store.discard(session_id, opened)
-        return True
+        return service.store.discard_unused(session_id, opened, before_ns)
 
     went: bool = await service.registry.retire(session_id, "deleted", discard).outcome()
     return went

@@ -92,7 +92,7 @@ class Service:
         self.hooks = Hooks()
         summaries = Summarizers(lambda: self.clients, environment.summarizer)
         self.runs = SummaryRuns(tasks, environment, summaries)
-        self.compactions = CompactionRunner(self.runs, self.hooks)
+        self.compactions = CompactionRunner(self.runs, self.hooks, store.claim)
         self.registry = SessionRegistry(
             store,
             files,

@@ -3,7 +3,8 @@
 Law: a replacement is written beside the file, synced, renamed over the file, and the folder is synced;
 only then is the replacement durable. A failure before the rename leaves the file as it was. The daemon
 is the only writer: a file that is not the one that was read or written last is never replaced but put
-aside. A file that is no document is put aside at the start. Nothing is ever removed.
+aside. A file that is no document is put aside at the start. Nothing is
+removed but the file of a document that another store has by then.
 
 The two failures that keep a namespace from being used are those of the disk, and a document of a
 newer version, which stays where it is.
@@ -36,7 +37,7 @@ from sessiond.journal.profile.names import (
 from sessiond.limits import STATE_FILE_BYTES_MAX
 from sessiond.state.codec import Damaged, NewerVersion
 
-__all__ = ["Aside", "DocumentFolder", "read_whole"]
+__all__ = ["Aside", "Decode", "DocumentFolder", "read_whole"]
 
 D = TypeVar("D", covariant=True)
 
@@ -44,9 +45,11 @@ _PIECE: Final = 1024 * 1024
 
 
 class Decode(Protocol[D]):
-    """Function that makes the document of a namespace of bytes. Raises Damaged, NewerVersion."""
+    """Function that makes the document of a namespace of bytes."""
 
-    def __call__(self, data: bytes, namespace: str) -> D: ...
+    def __call__(self, data: bytes, namespace: str) -> D:
+        """Return the document. Raises Damaged, NewerVersion."""
+        ...
 
 
 class Aside(Struct, frozen=True):
@@ -147,6 +150,14 @@ class DocumentFolder(Generic[D]):
             self._files.fsync_folder(self._folder)
         # No other daemon serves the profile.
         return True
+
+    def remove(self, namespace: str) -> None:
+        """Remove the file of a document that another store has, durably. Raises StorageError."""
+        path = self._path(namespace)
+        with telling("remove", path):
+            self._files.unlink(path)
+            self._files.fsync_folder(self._folder)
+        self._known.pop(namespace, None)
 
     # -- reading -----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
+from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS
 from sessiond.service.database.database import (
     NO_LINES,
     NO_TOKEN,
@@ -47,7 +48,11 @@ class MemoryDatabase:
         self.reserved: dict[str, int] = {}
         self.documents: dict[tuple[str, str], StoredDocument] = {}
         """Documents of the state store by kind and namespace."""
+        self.claims: dict[str, tuple[str, int]] = {}
+        """The holder of each piece of work, and the end of the claim by the clock of the place."""
         self.beats: dict[str, int] = {}
+        self.open_notes: dict[str, tuple[frozenset[int], int]] = {}
+        """The sessions that each daemon has open, and when the daemon noted them."""
         self.bells: set[SimpleQueue[frozenset[int]]] = set()
         """The rings that each connection has not heard yet."""
 
@@ -198,10 +203,11 @@ class MemoryConnection:
         except Empty:
             return None
 
-    def beat(self, daemon: str) -> None:
-        """Count the beats of a daemon up."""
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Count the beats of a daemon up, and note which sessions the daemon has open."""
         with self._guard:
             self._place.beats[daemon] = self._place.beats.get(daemon, 0) + 1
+            self._place.open_notes[daemon] = frozenset(open_numbers), self._place.now_ns()
 
     def beats(self) -> dict[str, int]:
         """Return the number of beats of each daemon."""
@@ -213,6 +219,7 @@ class MemoryConnection:
         with self._guard:
             for daemon in daemons:
                 self._place.beats.pop(daemon, None)
+                self._place.open_notes.pop(daemon, None)
 
     def sync(self) -> None:
         """Do nothing: there is no disk."""
@@ -237,11 +244,31 @@ class MemoryConnection:
                 head = structs.replace(head, written_ns=self._place.now_ns())
             return self._change(head, place=place)
 
-    def delete(self, number: int) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted."""
+    def delete(self, number: int, at: Head | None = None) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
         with self._guard:
             head = self._heads[number]
-            return None if head.is_deleted else self._change(head, is_deleted=True)
+            is_elsewhere = at is not None and self._at(at) is None
+            return None if head.is_deleted or is_elsewhere else self._change(head, is_deleted=True)
+
+    def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
+        """Delete a session, or all drafts, if unused since a time; return what was deleted."""
+        with self._guard:
+            since = self._place.now_ns() - int(OPEN_NOTE_COUNTS_SECONDS * 1e9)
+            notes = [
+                numbers
+                for other, (numbers, at) in self._place.open_notes.items()
+                if other != daemon and at > since
+            ]
+            found = [
+                head
+                for head in self._heads.values()
+                if not head.is_deleted
+                and (head.place == "draft" if number is None else head.number == number)
+                and head.written_ns < before_ns
+                and not any(head.number in numbers for numbers in notes)
+            ]
+            return [self._change(head, is_deleted=True).number for head in found]
 
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if another session has its id now."""
@@ -352,6 +379,22 @@ class MemoryConnection:
             first = max(least, self._place.reserved.get(name, 0))
             self._place.reserved[name] = first + count
             return first
+
+    def claim(self, work: str, holder: str, seconds: float) -> bool:
+        """Let a holder have a piece of work, unless another holder has the work."""
+        with self._guard:
+            now_ns = self._place.now_ns()
+            there, ends_ns = self._place.claims.get(work, (holder, 0))
+            if there != holder and ends_ns > now_ns:
+                return False
+            self._place.claims[work] = holder, now_ns + int(seconds * 1e9)
+            return True
+
+    def end_claim(self, work: str, holder: str) -> None:
+        """End the claim of a holder."""
+        with self._guard:
+            if self._place.claims.get(work, ("", 0))[0] == holder:
+                del self._place.claims[work]
 
     def now_ns(self) -> int:
         """Return the time by the clock of the place."""

@@ -83,9 +83,15 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "moving",
+        "a profile moves into a database and back, interrupted, and into what is there already",
+        ("tests/service/test_moving.py",),
+    ),
+    Attacker(
         "databases",
         "daemons that know nothing of each other write to one database, and lines are changed there",
         (
+            "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",
             "tests/service/test_states_on_one_database.py",
             *_ONCE,

@@ -40,7 +40,8 @@ def programs() -> Path | None:
 class Cluster:
     """One server with its data."""
 
-    def __init__(self, bin_folder: Path) -> None:
+    def __init__(self, bin_folder: Path, primary: Cluster | None = None) -> None:
+        """Make the data of a server: new ones, or a standby's, copied from a running primary."""
         self._bin = bin_folder
         self.folder = Path(tempfile.mkdtemp(prefix="sd-pg-"))
         self._data = self.folder / "data"
@@ -48,6 +49,10 @@ class Cluster:
         self._holder: subprocess.Popen[str] | None = None
         if self._is_root:
             shutil.chown(self.folder, _USER, _GROUP)
+        if primary is not None:
+            source = ("-d", f"host={primary.folder} user=tests")
+            self._run("pg_basebackup", *source, "-D", str(self._data), "-R", "-c", "fast")
+            return
         self._run(
             "initdb",
             "-D",
@@ -106,6 +111,30 @@ class Cluster:
                 cwd=self.folder,
                 **self._as_user(),
             )
+
+    def standby(self) -> Cluster:
+        """Return a standby of this server, not started yet."""
+        return Cluster(self._bin, self)
+
+    def follow(self, primary: Cluster) -> None:
+        """Wait until this standby shows what the primary has written up to here."""
+        ((written,),) = primary.sql("SELECT pg_current_wal_flush_lsn()")
+        self._wait_for(f"SELECT 1 WHERE pg_last_wal_replay_lsn() >= '{written}'")
+
+    def promote(self) -> None:
+        """Make this standby a primary, with what the standby has received."""
+        self.sql("SELECT pg_promote()")
+
+    def dump(self) -> Path:
+        """Write the database into a file."""
+        dumped = self.folder / "dumped"
+        self._run("pg_dump", "-Fc", "-f", str(dumped), "-d", self.dsn())
+        return dumped
+
+    def restore(self, dumped: Path) -> None:
+        """Bring the tables of daemons back to what was dumped, in one transaction."""
+        again = ("--clean", "--single-transaction", "-d", self.dsn(), str(dumped))
+        self._run("pg_restore", *again)
 
     def sql(self, statement: str, database: str = "postgres") -> list[list[str]]:
         """Return the rows of a statement, by psql."""
@@ -211,3 +240,11 @@ class Cluster:
             self._server.send_signal(signal.SIGQUIT)
             self._server.wait()
         shutil.rmtree(self.folder)
+
+    def silence_bells(self) -> int:
+        """End the connections on which daemons hear each other; return how many there were."""
+        rows = self.sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'sessiond' AND query LIKE 'LISTEN%'"
+        )
+        return len(rows)

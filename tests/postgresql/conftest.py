@@ -33,6 +33,18 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def own_cluster(cluster: Cluster) -> Iterator[Cluster]:
+    """Return a server that the test may kill."""
+    del cluster  # skips, or fails, without PostgreSQL
+    found = programs()
+    assert found is not None
+    made = Cluster(found)
+    made.start()
+    yield made
+    made.end()
+
+
+@pytest.fixture
 def schema() -> str:
     """Return the name of a schema that no other test has."""
     return f"test_{next(_schemas)}"

@@ -13,10 +13,13 @@ __all__ = ["SharingDaemon"]
 class SharingDaemon(Daemon):
     """A daemon with a home of its own."""
 
-    def __init__(self, socket_path: Path, home: Path, host: Path, role: str = "tests") -> None:
-        """Take the folder of the server's socket."""
+    def __init__(
+        self, socket_path: Path, home: Path, host: Path, *more: Path, role: str = "tests"
+    ) -> None:
+        """Take the folders of the sockets of servers, of which one takes writes."""
         super().__init__(socket_path, home)
-        self.settings = {"SESSIOND_STORE": f"postgresql:///postgres?host={host}&user={role}"}
+        hosts = ",".join(map(str, (host, *more)))
+        self.settings = {"SESSIOND_STORE": f"postgresql:///postgres?host={hosts}&user={role}"}
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import pytest
 
 from sessiond.service.database.database import SessionDatabase
 from tests.postgresql.cluster import Cluster
+from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_states_on_one_database as states
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+look_often = compactions.look_often
+
 _LAST = (
     "(number, seq) = (SELECT number, max(seq) FROM lines GROUP BY number ORDER BY number LIMIT 1)"
 )
@@ -25,7 +28,7 @@ _LAST = (
 globals().update(
     {
         name: test
-        for tests in (daemons, states)
+        for tests in (compactions, daemons, states)
         for name, test in vars(tests).items()
         if name.startswith("test_")
     }

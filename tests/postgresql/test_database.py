@@ -12,7 +12,7 @@ from msgspec import structs
 
 from sessiond.errors import StorageError
 from sessiond.limits import DATABASE_PIECE_BYTES
-from sessiond.service.database.database import NO_LINES, Head, chained
+from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, chained
 from tests.postgresql.cluster import Cluster, programs
 
 if TYPE_CHECKING:
@@ -205,13 +205,41 @@ def test_what_cannot_be_used_is_refused_in_words(cluster: Cluster, dsn: str, wor
     assert "S3CRET" not in str(refused.value.data()) + refused.value.message
 
 
-def test_a_schema_of_another_version_is_refused(
+def test_a_schema_of_a_later_version_is_refused(
     cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
 ) -> None:
     connect()
     cluster.sql(f"UPDATE {schema}.meta SET version = version + 1")
-    with pytest.raises(StorageError, match="version 2"):
+    with pytest.raises(StorageError, match="use the sessiond that made the schema"):
         connect()
+
+
+UNDO = (
+    "ALTER TABLE daemons DROP COLUMN open, DROP COLUMN noted_at",
+    "DROP TABLE claims",
+    "DROP TABLE documents",
+)
+"""Statements that lead from each version of the tables to the version before, from the newest on."""
+
+
+@pytest.mark.parametrize("back", range(1, len(UNDO) + 1))
+def test_a_schema_of_an_earlier_version_gets_what_it_lacks(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase], back: int
+) -> None:
+    made(connect())
+    cluster.sql(
+        f"SET search_path TO {schema}; {'; '.join(UNDO[:back])};"
+        f" UPDATE meta SET version = version - {back}"
+    )
+    assert cluster.sql(f"SELECT version FROM {schema}.meta") == [[str(len(UNDO) + 1 - back)]]
+    with ThreadPoolExecutor(4) as threads:
+        again = [one.result() for one in [threads.submit(connect) for _ in range(4)]]
+    assert [one.session_id for one in again[0].heads([1])] == ["a-session"]
+    assert again[1].claim("work", "one", 60.0)
+    assert again[2].put_document("state", "notes", NO_TOKEN, b"t", b"{}")
+    again[3].beat("one", [1])
+    assert again[3].delete_unused(1, time.time_ns() + 10**12, "two") == []
+    assert again[3].delete_unused(1, time.time_ns() + 10**12, "one") == [1]
 
 
 def test_two_daemons_that_start_at_once_make_one_schema(
@@ -301,3 +329,35 @@ def test_a_busy_session_leaves_no_work_for_vacuum_in_any_index(
         assert time.monotonic() < until, found
         time.sleep(0.05)
     assert found[1] == "0"
+
+
+def test_a_daemon_does_not_hear_its_own_rings(connect: Callable[[], PostgresqlDatabase]) -> None:
+    one, two = connect(), connect()
+    for database in (one, two):
+        assert database.wait(0.0) is None
+    one.ring([1, 2])
+    assert two.wait(60.0) == frozenset({1, 2})
+    two.ring([3])
+    # The own ring came before, and is passed over.
+    heard = one.wait(60.0)
+    assert (heard or one.wait(60.0)) == frozenset({3})
+    two.ring(range(10_000))
+    assert one.wait(60.0) is None
+
+
+def test_a_bell_that_is_closed_while_it_connects_leaves_no_connection(
+    cluster: Cluster, schema: str
+) -> None:
+    from sessiond.postgresql.bell import Bell
+
+    def settings() -> dict[str, Any]:
+        # As when a daemon ends right before its thread has connected.
+        bell.close()
+        return {"application_name": "a-bell"}
+
+    bell = Bell(cluster.dsn(), schema, settings)
+    assert bell.wait(60.0) is None
+    until = time.monotonic() + 60
+    while cluster.sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'a-bell'"):
+        assert time.monotonic() < until
+        time.sleep(0.01)

@@ -6,32 +6,19 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kit.link import Link, Refused
-from tests.postgresql.cluster import Cluster, programs
+from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, running
 
 pytestmark = pytest.mark.slow
 
 PASSWORD = "S3CRET-of-the-role"
-
-
-@pytest.fixture
-def own_cluster(cluster: Cluster) -> Iterator[Cluster]:
-    """Return a server that the test may kill."""
-    del cluster  # skips, or fails, without PostgreSQL
-    found = programs()
-    assert found is not None
-    made = Cluster(found)
-    made.start()
-    yield made
-    made.end()
 
 
 def status(daemon: SharingDaemon) -> str:
@@ -92,7 +79,7 @@ def test_a_daemon_lives_through_the_death_of_its_database(
 def test_a_command_says_the_password(own_cluster: Cluster, tmp_path: Path) -> None:
     own_cluster.require_password("guarded", PASSWORD)
     socket = own_cluster.folder / "s.sock"
-    daemon = SharingDaemon(socket, tmp_path / "home", own_cluster.folder, "guarded")
+    daemon = SharingDaemon(socket, tmp_path / "home", own_cluster.folder, role="guarded")
     daemon.start()
     assert daemon.end() == 1
     assert "password" in last_log(daemon)["reason"]

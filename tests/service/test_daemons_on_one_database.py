@@ -22,6 +22,7 @@ from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 
@@ -679,6 +680,93 @@ async def test_a_session_that_was_brought_back_has_another_epoch(
         last = ["e-1", "e-2", "e-3"] if is_rewritten else ["e-1", "e-3"]
         assert [row["entry"]["id"] for row in await entries(one)] == last
         assert [name for _, name in await told(one, len(last))] == last
+
+
+async def test_a_session_that_is_open_at_another_daemon_is_not_unused(site: Site) -> None:
+    now_ns = time.time_ns() + 10**12
+    database = site.connect()
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        head = await to_thread.run_sync(database.find, SESSION)
+        assert head is not None
+        await to_thread.run_sync(database.beat, "two", [head.number])
+        # Another daemon has the session open, or the session was written to since.
+        for before_ns, asker in ((now_ns, "three"), (0, "two")):
+            deleted = await to_thread.run_sync(
+                database.delete_unused, head.number, before_ns, asker
+            )
+            assert deleted == []
+    await to_thread.run_sync(database.beat, "two", [])
+    deleted = await to_thread.run_sync(database.delete_unused, head.number, now_ns, "one")
+    assert deleted == [head.number]
+    await to_thread.run_sync(database.close)
+
+
+async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> None:
+    async def went(wire: Wire) -> list[Any]:
+        answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        return [row["id"] for row in answer["sessions"]]
+
+    async with clients_of(site, "two") as (two,):
+        async with clients_of(site, "one") as (one,):
+            await create(one, persist="immediate")
+            await append(one, "e-1", role="assistant")
+            await subscribe(one)
+            # The first note comes with the first poll.
+            await sleep(10 * POLL_SECONDS)
+            assert await went(two) == []
+            await append(one, "e-2")
+        assert await went(two) == [SESSION]
+        assert await went(two) == []
+
+
+async def test_a_daemon_that_begins_takes_abandoned_drafts_and_no_open_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, DRAFT_SECONDS=0.0)
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, session_id="a-draft-of-old")
+        await append(wire, "e-1", session_id="a-draft-of-old")
+    async with clients_of(site, "three") as (three,):
+        await create(three)
+        await append(three, "e-2")
+        await sleep(10 * POLL_SECONDS)
+        async with site.daemon("two") as daemon, daemon.connect() as wire:
+            with fail_after(PATIENCE_SECONDS):
+                while (await wire.call("session/list", drafts=True))["sessions"] != []:
+                    trashed = (await wire.call("session/trash"))["sessions"]
+                    if [row["session_id"] for row in trashed] == ["a-draft-of-old"]:
+                        break
+                    await sleep(0.01)
+            assert [row["entry"]["id"] for row in await entries(three)] == ["e-2"]
+
+
+async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        site.remember()
+        await append(one, "e-lost")
+        epoch = (await call(one, "session/get"))["session"]["epoch"]
+    site.bring_back()
+    # No daemon has a copy of the lines that are lost.
+    async with clients_of(site, "two", "three") as (two, three):
+        await subscribe(three)
+        for cursor in ({"epoch": "another"}, {"entry_id": "e-lost"}):
+            await subscribe(two, after={"seq": 2, **cursor})
+            assert (await call(two, "session/get"))["session"]["epoch"] == epoch
+        told_first = await subscribe(two, after={"seq": 2, "epoch": epoch})
+        assert (told_first["replaced"], told_first["seq"]) == ("ahead", 1)
+        assert told_first["epoch"] != epoch
+        notice = await three.next_notification()
+        assert (notice["method"], notice["params"]["epoch"]) == (
+            "session/replaced",
+            told_first["epoch"],
+        )
+        await append(three, "e-2")
+        again = await subscribe(two, after={"seq": 2, "epoch": epoch})
+        assert (again["replaced"], again["epoch"]) == ("epoch", told_first["epoch"])
 
 
 @pytest.mark.parametrize(

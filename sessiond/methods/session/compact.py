@@ -30,7 +30,12 @@ from sessiond.service.actor.inbox import Command
 from sessiond.service.compaction.division import files_before
 from sessiond.service.compaction.figures import figures_in, lines_to_count
 from sessiond.service.compaction.rendering import lines_to_read, renderer
-from sessiond.service.compaction.result import CompactResult, EntryRef, result_with_figures
+from sessiond.service.compaction.result import (
+    CompactResult,
+    EntryRef,
+    result_with_figures,
+    stored_result,
+)
 from sessiond.service.compaction.run import CompactionRequest
 from sessiond.session.append_request import Expected
 from sessiond.session.compaction.compaction import (
@@ -123,12 +128,7 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     def begin(stored: int, _durability: str) -> Any:
         if not stored:
             return client.service.compactions.join(actor, call, wish)
-        session = actor.opened.session
-        entry = EntryRef(session.names[stored], stored)
-        at = session.heads.get(head)
-        leaf_id = None if at is None else session.id_of(at.leaf)
-        result = CompactResult(entry, leaf_id, session.seq, None, None)
-        return result_with_figures(actor, call, result, None)
+        return result_with_figures(actor, call, stored_result(actor, head, stored), None)
 
     actor.submit(Command(call, begin, lambda draft: require_may_run(draft, request), entries=0))
     return DEFERRED

@@ -7,6 +7,7 @@ from typing import Any
 from sessiond.errors import PermissionDenied
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams, ask
 from sessiond.model.ids import HeadName
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.client import After, Subscribed
 from sessiond.service.pubsub.subscription import Variant
 
@@ -42,12 +43,15 @@ def handle(client: Client, params: SubscribeParams, call: Call[Client]) -> Any:
         types=None if params.types is None else frozenset(params.types),
         heads=None if params.heads is None else frozenset(params.heads),
     )
-    return ask(
-        client,
-        call,
-        params.session_id,
-        lambda actor: client.subscribe(actor, params.after, want),
-    )
+
+    def begin(actor: SessionActor) -> Any:
+        if client.knows_better(actor, params.after):
+            # Entries to come must not get the epoch under which this client knows other ones.
+            actor.opened.journal.disprove()
+            return actor.ask(call, lambda: client.subscribe(actor, params.after, want))
+        return client.subscribe(actor, params.after, want)
+
+    return ask(client, call, params.session_id, begin)
 
 
 METHOD = Method(

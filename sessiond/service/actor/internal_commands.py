@@ -13,6 +13,7 @@ import anyio
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.errors import SessiondError
+from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import Figures
 from sessiond.model.requests import Reply
 from sessiond.service.actor.actor import SessionActor
@@ -20,7 +21,7 @@ from sessiond.service.actor.inbox import Command
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["SystemClient", "submit_and_wait"]
+__all__ = ["SystemClient", "look_again", "submit_and_wait"]
 
 
 class _NoListener:
@@ -112,10 +113,22 @@ async def submit_and_wait(
             ticket.give_up()
             with anyio.CancelScope(shield=True):
                 await ticket.settled.wait()
+    return _outcome(ticket)
+
+
+async def look_again(actor: SessionActor) -> None:
+    """Bring an open session to the position that the store has now. Raises SessiondError."""
+    ticket = _Awaited(SystemClient(), UNSET)
+    if actor.ask(ticket, _nothing) is DEFERRED:
+        await ticket.settled.wait()
+        _outcome(ticket)
+
+
+def _outcome(ticket: _Awaited) -> Any:
     if ticket.error is not None:
         raise ticket.error
     return ticket.result
 
 
 def _nothing() -> None:
-    """Do nothing: the mutation is not in the inbox yet."""
+    """Do nothing: there is nothing to cancel, or to find out."""

@@ -10,7 +10,7 @@ from sessiond.errors import StorageError
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.ports import Ticket
 
-__all__ = ["CompactResult", "EntryRef", "result_with_figures", "tokens_around"]
+__all__ = ["CompactResult", "EntryRef", "result_with_figures", "stored_result", "tokens_around"]
 
 
 class EntryRef(Struct, frozen=True):
@@ -31,6 +31,14 @@ class CompactResult(Struct, frozen=True):
     seq: int
     tokens_before: int | None
     tokens_after: int | None
+
+
+def stored_result(actor: SessionActor, head: str, stored: int) -> CompactResult:
+    """Return the result of a compaction at this seq, for a caller who did not store it."""
+    session = actor.opened.session
+    at = session.heads.get(head)
+    leaf_id = None if at is None else session.id_of(at.leaf)
+    return CompactResult(EntryRef(session.names[stored], stored), leaf_id, session.seq, None, None)
 
 
 def result_with_figures(

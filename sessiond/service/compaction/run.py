@@ -38,3 +38,8 @@ class CompactionRun(Run[CompactResult]):
         super().__init__(actor, asker, origin_id, automatic=automatic)
         self.wish = wish
         self.plan: CompactionPlan | None = None
+
+    def give_up_unasked(self) -> bool:
+        """Give up an automatic run that no caller waits for; return whether it was one."""
+        self.given_up = self.automatic and not self.waiting
+        return self.given_up

@@ -1,31 +1,36 @@
 """Compactions that the daemon carries out itself: plan, have a summary written, commit.
 
-Law: one run per head. A caller that comes meanwhile joins the run and gets its entry. The commit
-takes a place in the inbox like any other and may be refused.
+Law: one run per head, over all daemons that serve the session. A caller that comes meanwhile joins the
+run and gets its entry. The commit takes a place in the inbox like any other and may be refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import anyio
+from anyio import to_thread
 from msgspec import UNSET
 
-from sessiond.errors import HeadNotFound, NothingToCompact, SessiondError
-from sessiond.limits import AUTOMATIC_REST_SECONDS, RUNS_MAX
+from sessiond.errors import Cancelled, HeadNotFound, NothingToCompact, SessiondError
+from sessiond.limits import AUTOMATIC_REST_SECONDS, CLAIM_LOOK_SECONDS, RUNS_MAX
 from sessiond.model.events import CompactionTold
 from sessiond.model.plans import CompactionPlan
 from sessiond.model.requests import BeforeCompact, SummarizeParams
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
+from sessiond.service.actor.internal_commands import SystemClient, look_again, submit_and_wait
 from sessiond.service.compaction.figures import figures_at
 from sessiond.service.compaction.plan import PlanRequest, make_plan
 from sessiond.service.compaction.rendering import lines_to_read, renderer
-from sessiond.service.compaction.result import CompactResult, EntryRef, tokens_around
+from sessiond.service.compaction.result import CompactResult, EntryRef, stored_result, tokens_around
 from sessiond.service.compaction.run import CompactionRequest, CompactionRun
 from sessiond.service.hooks import Hooks
 from sessiond.service.log.events import notification
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Ticket
+from sessiond.service.store.claims import Claim
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Wanted
 from sessiond.session.compaction.compaction import CompactRequest, Figures, compact
@@ -37,14 +42,16 @@ from sessiond.session.receipts import Receipt
 __all__ = ["CompactionRunner"]
 
 _INSTEAD = "plan_id and summary"
+_ClaimSource = Callable[[OpenSession, str], Claim | None]
 
 
 class CompactionRunner:
     """Running compactions of one daemon."""
 
-    def __init__(self, runs: SummaryRuns, hooks: Hooks) -> None:
+    def __init__(self, runs: SummaryRuns, hooks: Hooks, claim: _ClaimSource) -> None:
         self._all = runs
         self._hooks = hooks
+        self._claim = claim
         self._runs: dict[tuple[SessionActor, str], CompactionRun] = {}
         # End of a head's rest after a failed automatic run, on the monotonic clock.
         self._resting: dict[tuple[SessionActor, str], float] = {}
@@ -90,13 +97,37 @@ class CompactionRunner:
         key = (run.actor, run.wish.head)
         if self._runs.get(key) is run:
             del self._runs[key]
-        if run.error is not None and run.automatic:
+        if run.error is not None and run.automatic and not run.given_up:
             self._resting[key] = self._all.environment.monotonic() + AUTOMATIC_REST_SECONDS
         _tell_end(run)
 
     # -- carrying out ------------------------------------------------------------------
 
     async def _compact(self, run: CompactionRun) -> CompactResult:
+        """Compact, unless another daemon of the session does: then its entry is the result."""
+        actor, head = run.actor, run.wish.head
+        claim = self._claim(actor.opened, f"compaction of {head}")
+        if claim is None:
+            return await self._compact_here(run)
+        await look_again(actor)
+        seen = actor.seq
+        while not await to_thread.run_sync(claim.take):
+            if run.give_up_unasked():
+                raise Cancelled("another daemon compacts the head")
+            await anyio.sleep(CLAIM_LOOK_SECONDS)
+
+        async def compact_or_find() -> CompactResult:
+            await look_again(actor)
+            session = actor.opened.session
+            at = session.heads.get(head)
+            stored = 0 if at is None else session.compaction_refs[at.leaf]
+            if stored <= seen:
+                return await self._compact_here(run)
+            return await tokens_around(actor, stored_result(actor, head, stored), None)
+
+        return await self._all.under(claim, compact_or_find)
+
+    async def _compact_here(self, run: CompactionRun) -> CompactResult:
         actor, wish = run.actor, run.wish
         head = actor.opened.session.heads.get(wish.head)
         if head is None:

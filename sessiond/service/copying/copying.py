@@ -79,7 +79,7 @@ def _all(copying: Copying, *, labels: bool) -> Iterator[list[bytes]]:
         if session.kinds[seq] != Kind.NONE and (labels or session.kinds[seq] != Kind.LABEL)
     ]
     done = 0
-    for some in portions(source, kept):
+    for some in portions(source.opened.journal, kept):
         chunk = source.opened.journal.read_many(some)
         if ids or without or not labels or session.rules.header_is_root:
             places = [
@@ -124,7 +124,7 @@ def _chosen(copying: Copying) -> Iterator[list[bytes]]:
     main = _Chain(copying, ids, None)
     behind = (*copying.chain, *copying.about, *copying.last)
     for chain, steps in ((aside, copying.aside), (main, behind)):
-        for some in portions(copying.source, steps):
+        for some in portions(copying.source.opened.journal, steps):
             yield list(chain.lines(some))
             done += len(some)
             copying.deps.progress.report(done, len(copying.aside) + len(behind), "lines")

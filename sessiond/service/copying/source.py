@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from sessiond.dialects.lenient_json import lenient, text
 from sessiond.errors import HeadNotFound, InvalidParams
+from sessiond.journal.store import SessionLog
 from sessiond.limits import COPY_CHUNK_BYTES, PROGRESS_LINES
 from sessiond.model.entries import Entry
 from sessiond.model.ids import MAIN
@@ -145,7 +146,7 @@ def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
     customs = [seq for seq, kind in enumerate(kinds) if kind == Kind.CUSTOM and seq not in taken]
     wire = source.opened.dialect.wire
     found: list[int] = []
-    for seqs in portions(source, customs):
+    for seqs in portions(source.opened.journal, customs):
         for seq, line in zip(seqs, source.opened.journal.read_many(seqs), strict=True):
             word = text(lenient(wire(line)).get("custom_type")) or ""
             if word.startswith(_STATE) and word not in _NO_STATE:
@@ -153,9 +154,9 @@ def state_seqs(source: Source, besides: Sequence[int]) -> list[int]:
     return found
 
 
-def portions(source: Source, steps: Iterable[S]) -> Iterator[list[S]]:
+def portions(log: SessionLog, steps: Iterable[S]) -> Iterator[list[S]]:
     """Yield the steps in order, in portions that fit into memory for a session of any length."""
-    line_bytes = source.opened.journal.line_bytes
+    line_bytes = log.line_bytes
     some: list[S] = []
     size = 0
     for step in steps:

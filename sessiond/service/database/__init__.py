@@ -10,10 +10,12 @@ for worker threads.
     log.py       the lines of one session, copied into a file without a name
     positions.py where open sessions are now: one query for many reads
     leases.py    leases in the row of a session
+    claims.py    work that one daemon does for all daemons
     silence.py   daemons that have ended without a word
     opening.py   a session from its row and its lines
     store.py     the port of the store
     promotion.py out of memory, or from a draft to its place
+    moving.py    sessions, states and secrets between files and a database
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers

@@ -156,8 +156,19 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def delete(self, number: int) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted."""
+    def delete(self, number: int, at: Head | None = None) -> Head | None:
+        """Delete a session, which stays until `purge`; None if the session is deleted.
+
+        With `at` also None, as for `append`, if the session is elsewhere by now.
+        """
+        ...
+
+    def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
+        """Delete a session, or with None all drafts, if unused since a time; return what was deleted.
+
+        A session is unused if it was last written before that time, in nanoseconds since 1970, and no
+        other daemon has noted within OPEN_NOTE_COUNTS_SECONDS that it has the session open.
+        """
         ...
 
     def restore(self, number: int) -> Head | None:
@@ -228,6 +239,14 @@ class SessionDatabase(Protocol):
         """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
         ...
 
+    def claim(self, work: str, holder: str, seconds: float) -> bool:
+        """Let a holder have a piece of work for so long from now; False while another holder has the work."""
+        ...
+
+    def end_claim(self, work: str, holder: str) -> None:
+        """End the claim of a holder, who may have none."""
+        ...
+
     def ring(self, numbers: Collection[int]) -> None:
         """Tell other daemons that these sessions have changed. They may not hear it."""
         ...
@@ -239,8 +258,8 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def beat(self, daemon: str) -> None:
-        """Count the beats of a daemon up, which shows other daemons that this one is there."""
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Count the beats of a daemon up, and note which sessions the daemon has open."""
         ...
 
     def beats(self) -> dict[str, int]:

@@ -29,7 +29,7 @@ from sessiond.state.document import Change, Document, Draft, Moment
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
-__all__ = ["DocumentRows", "SharedDocuments"]
+__all__ = ["DocumentRows", "SharedDocuments", "new_token"]
 
 _TOKEN_BYTES: Final = 16
 _REVISIONS: Final = "state_revision"
@@ -79,12 +79,12 @@ class DocumentRows:
 
         Raises StorageError: the row is as it was then, unless the database cannot even be asked.
         """
-        token, seen = os.urandom(_TOKEN_BYTES), self._seen.get(namespace, NO_TOKEN)
+        token, seen = new_token(), self._seen.get(namespace, NO_TOKEN)
         try:
             is_stored = self._database.put_document(self._kind, namespace, seen, token, data)
         except StorageError:
             # The answer was lost, and the server may still carry the statement out.
-            token = os.urandom(_TOKEN_BYTES)
+            token = new_token()
             if self._database.fence_document(self._kind, namespace, token) != data:
                 # What the row has now is to be read.
                 self._seen[namespace] = NO_TOKEN
@@ -186,6 +186,11 @@ class SharedDocuments(Documents):
     def watched(self) -> None:
         """Take note that `is_watched` has become true."""
         self._watches.wake()
+
+
+def new_token() -> bytes:
+    """Return a token that no other write has."""
+    return os.urandom(_TOKEN_BYTES)
 
 
 def _changes(before: Document, now: Document) -> list[Change]:

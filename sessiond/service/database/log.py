@@ -73,6 +73,8 @@ class DatabaseLog(Undisturbed):
         """True if another writer is known to have changed the session."""
         self._is_unsure = False
         """True after an append whose outcome is unknown: the database may have stored it."""
+        self._is_disproved = False
+        """True if a client knows other lines under this epoch."""
         self._writes = self._written_bytes = self._failures = 0
         reader = self._spool.reader
         self.read = reader.read
@@ -116,6 +118,10 @@ class DatabaseLog(Undisturbed):
     def has_grown(self) -> bool:
         """Return whether there is something to take in. Waits for no database."""
         return self._is_behind or self._is_unsure
+
+    def disprove(self) -> None:
+        """Take note that a client knows other lines under this epoch: the next look ends the epoch."""
+        self._is_disproved = True
 
     def notice(self, there: Head) -> bool:
         """Take note of the row as it was seen; return whether there may be something to take in.
@@ -200,6 +206,9 @@ class DatabaseLog(Undisturbed):
     def _follow(self) -> None:
         """Bring this log to the position of the row. Raises StorageError, Replaced."""
         mine, there = self.head, self.there()
+        if self._is_disproved:
+            self._part_from(there)
+            raise Replaced("epoch")
         if there.seq < mine.seq:
             self._part_from(there)
             raise Replaced("truncated")

@@ -13,6 +13,7 @@ from itertools import chain, count
 from typing import Final
 
 import anyio
+from anyio import to_thread
 
 from sessiond.catalog.fulltext import Indexed, Text
 from sessiond.catalog.query import Query
@@ -25,11 +26,13 @@ from sessiond.limits import (
     AVAILABLE_IDS_MAX,
     DAEMON_SILENT_SECONDS,
     DATABASE_POLL_SECONDS,
+    DRAFT_SECONDS,
     LEASE_EPOCHS_RESERVED,
 )
 from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
+from sessiond.service.database.claims import DatabaseClaim
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
@@ -88,6 +91,7 @@ class DatabaseStore:
         self._environment = profile.environment
         folder = profile.layout.pending
         self._daemon = profile.files.random_digits()
+        self._claims = count(1)
         self._silence = Silence(silent_seconds)
         self._doorbell = Doorbell(database)
         self._opener = DatabaseOpener(
@@ -144,6 +148,14 @@ class DatabaseStore:
         """Return the leases of a session; None for a session that is no session of the database."""
         log = opened.journal
         return self._opener.leases_of(log) if isinstance(log, DatabaseLog) else None
+
+    def claim(self, opened: OpenSession, work: str) -> DatabaseClaim | None:
+        """Return the claim on a piece of work on a session; None for no session of the database."""
+        log = opened.journal
+        if not isinstance(log, DatabaseLog):
+            return None
+        holder = f"{self._daemon} {next(self._claims)}"
+        return DatabaseClaim(self._database, f"{work} in {log.head.number}", holder)
 
     def close(self) -> None:
         """Close the database and the files."""
@@ -245,6 +257,12 @@ class DatabaseStore:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._files.run, wake)
             tasks.start_soon(self._watches.run)
+            tasks.start_soon(to_thread.run_sync, self._settle_drafts)
+
+    def _settle_drafts(self) -> None:
+        """Move drafts to the trash that were abandoned, at this daemon or another one."""
+        with suppress(StorageError):
+            self._discarded(None, int((self.now() - DRAFT_SECONDS) * 1e9))
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
@@ -333,6 +351,20 @@ class DatabaseStore:
             with self._naming_what_is_there():
                 self._files.discard(session_id, opened)
 
+    def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
+        """Move a session to the trash, unless it was written to, or is open at another daemon."""
+        head = self._database.find(session_id)
+        if head is None:
+            return self._files.discard_unused(session_id, opened, before_ns)
+        return self._discarded(head.number, before_ns)
+
+    def _discarded(self, number: int | None, before_ns: int) -> bool:
+        """Delete what is unused; return whether there was anything."""
+        numbers = self._database.delete_unused(number, before_ns, self._daemon)
+        for one in numbers:
+            self._doorbell.ring(one)
+        return bool(numbers)
+
     def restore(self, session_id: str) -> None:
         """Bring a deleted session back. Raises SessionNotFound, StorageError."""
         if self.has(session_id):
@@ -371,7 +403,7 @@ class DatabaseStore:
             title=header.title,
             cwd=header.cwd or None,
             path=self._database.name,
-            origin=self._database.name,
+            origin=None,
             bytes=head.size,
         )
 

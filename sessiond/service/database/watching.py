@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 
 import anyio
@@ -10,6 +11,7 @@ from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import StorageError
+from sessiond.limits import OPEN_NOTE_SECONDS
 from sessiond.service.database.database import OF_DOCUMENTS, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
@@ -50,7 +52,8 @@ class _WatchedDocuments(Struct, frozen=True):
 class DatabaseWatches:
     """The open sessions of one database, asked for together; rests while nothing is watched.
 
-    While connections of this daemon hold leases, each poll shows other daemons that it is there.
+    While connections of this daemon hold leases, each poll shows other daemons that it is there; while
+    it has sessions open, a note every OPEN_NOTE_SECONDS says which.
     """
 
     def __init__(
@@ -62,6 +65,9 @@ class DatabaseWatches:
         self._silence = silence
         self._watched: dict[_Watched, None] = {}
         self._documents: list[_WatchedDocuments] = []
+        self._noted: frozenset[int] = frozenset()
+        """The sessions of the last note of what is open."""
+        self._note_at = 0.0
         self._wanted = anyio.Event()
         # The thread that waits for rings takes no thread of others.
         self._ears = CapacityLimiter(1)
@@ -98,6 +104,9 @@ class DatabaseWatches:
                     # Appends say that the database is away.
                     self._silence.outage()
                     await anyio.sleep(self._seconds)
+            if self._noted:
+                with suppress(StorageError):
+                    await self._note(frozenset())
             self._wanted = anyio.Event()
 
     async def _rest(self) -> None:
@@ -132,11 +141,18 @@ class DatabaseWatches:
             if head is not None and watch.log.notice(head):
                 watch.changed(False)  # noqa: FBT003 - a session keeps its number
 
+    async def _note(self, numbers: frozenset[int]) -> None:
+        """Show that this daemon is there, with these sessions open."""
+        await to_thread.run_sync(self._database.beat, self._daemon, numbers)
+        self._noted, self._note_at = numbers, monotonic() + OPEN_NOTE_SECONDS
+
     async def _listen(self) -> None:
         """Show that this daemon is there, and find out which other ones are."""
         holders = {name for watch in self._watched for name in watch.leases.holders}
-        if self._daemon in holders:
-            await to_thread.run_sync(self._database.beat, self._daemon)
+        numbers = frozenset(watch.log.head.number for watch in self._watched)
+        is_due = numbers != self._noted or (bool(numbers) and monotonic() >= self._note_at)
+        if self._daemon in holders or is_due:
+            await self._note(numbers)
         others = holders - {self._daemon}
         if not others:
             return

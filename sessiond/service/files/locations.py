@@ -192,6 +192,13 @@ class SessionFiles:
 
     # -- the trash -------------------------------------------------------------------
 
+    def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
+        """Move a session to the trash unless its file was written to since a time."""
+        if self.written_at(session_id) >= before_ns:
+            return False
+        self.discard(session_id, opened)
+        return True
+
     def discard(self, session_id: str, opened: OpenSession | None) -> None:
         """Move every file of a session to the trash. Safe to repeat.
 

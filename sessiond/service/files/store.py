@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -29,13 +30,14 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.service.store.roots import ShownAt
 from sessiond.state import codec
-from sessiond.state.document import Document
 from sessiond.state.documents import Documents
-from sessiond.state.folder import DocumentFolder
+from sessiond.state.folder import Decode, DocumentFolder
 from sessiond.state.key_file import KeySource
 from sessiond.state.secret_store import SecretStore
 
 __all__ = ["FileStore"]
+
+D = TypeVar("D", covariant=True)
 
 
 class FileStore:
@@ -68,6 +70,7 @@ class FileStore:
         self.archive, self.unarchive = places.archive, places.unarchive
         self.now, self.written_at = places.now, places.written_at
         self.discard, self.restore, self.repair = places.discard, places.restore, places.repair
+        self.discard_unused = places.discard_unused
         self.trashed, self.purge = trashed.page, trashed.purge
         self.erase, self.purged = trashed.erase, trashed.purged
         self.forget = trashed.forget
@@ -86,17 +89,27 @@ class FileStore:
         # One daemon serves a profile.
         self.lease_table = self.database = None
         report = environment.report_trouble
-        values = self._folder(layout.state, codec.STATE)
+        values = self._folder(layout.state, partial(codec.decode_as, codec.STATE))
         self.documents = Documents(values, now_ms, report)
-        encrypted = self._folder(layout.secrets, codec.SECRETS)
+        encrypted = self._folder(layout.secrets, partial(codec.decode_as, codec.SECRETS))
         self.keys = keys = KeySource(files, layout.home, environment.key_settings)
         self.secrets = SecretStore(keys, partial(Documents, encrypted, now_ms, report))
 
-    def _folder(self, folder: Path, kind: str) -> DocumentFolder[Document]:
+    def raw_documents(self, kind: str) -> DocumentFolder[bytes]:
+        """Return the files of one kind of document, as their bytes."""
+
+        def whole(data: bytes, namespace: str) -> bytes:
+            codec.decode_as(kind, data, namespace)
+            return data
+
+        layout = self.profile.layout
+        return self._folder(layout.state if kind == codec.STATE else layout.secrets, whole)
+
+    def _folder(self, folder: Path, decode: Decode[D]) -> DocumentFolder[D]:
         return DocumentFolder(
             self.profile.files,
             folder,
-            partial(codec.decode_as, kind),
+            decode,
             stamp=self.profile.environment.file_stamp,
             report=self.profile.environment.report_trouble,
         )
@@ -114,6 +127,10 @@ class FileStore:
     def scanner(self, has_open: Callable[[str], bool]) -> FolderScanner:
         """Return the scanner that compares the folders with the catalog."""
         return FolderScanner(self.profile, has_open, self._watcher.folders)
+
+    def claim(self, opened: OpenSession, work: str) -> None:
+        """Return None: one daemon serves a profile."""
+        del opened, work
 
     def root_list(self, on_change: Callable[[ShownAt], Awaitable[None]]) -> FolderRoots:
         """Return the roots; `on_change` is awaited after a change."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Checks
+from sessiond.service.store.claims import Claim
 from sessiond.service.store.lease_table import LeaseTable
 from sessiond.service.store.listed import Listed
 from sessiond.service.store.roots import Elsewhere
@@ -56,6 +57,13 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
         """Source of the leases of sessions that several daemons serve; None if no session is shared.
 
         A session that no other daemon can have has no leases in the store.
+        """
+        ...
+
+    def claim(self, opened: OpenSession, work: str) -> Claim | None:
+        """Return the claim on a piece of work on a session; None if no other daemon can have the session.
+
+        Waits for nothing.
         """
         ...
 

@@ -41,6 +41,14 @@ class Trash(Protocol):
         """
         ...
 
+    def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
+        """Move a session as `discard` does, unless it was written to since a time; return whether it went.
+
+        The time is in nanoseconds since 1970, by the store's clock. A session that another daemon has
+        open stays, too.
+        """
+        ...
+
     def restore(self, session_id: str) -> None:
         """Bring a deleted session back. Raises SessionExists, SessionNotFound, StorageError."""
         ...

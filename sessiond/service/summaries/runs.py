@@ -10,6 +10,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -18,13 +19,21 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Raw, UnsetType
 
-from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, exhausted
-from sessiond.limits import RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
+from sessiond.errors import (
+    Cancelled,
+    Internal,
+    Overloaded,
+    SessiondError,
+    StorageError,
+    exhausted,
+)
+from sessiond.limits import CLAIM_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
+from sessiond.service.store.claims import Claim
 from sessiond.service.summaries.summarizers import Summarizers, Wanted
 
 __all__ = ["Planned", "Run", "SummaryRuns"]
@@ -172,6 +181,17 @@ class SummaryRuns:
         run.tell(1)
         return summary
 
+    async def under(self, claim: Claim, work: Callable[[], Awaitable[R]]) -> R:
+        """Work under a claim that was taken, and end the claim."""
+        extending = anyio.CancelScope()
+        self._tasks.start_soon(_extend, claim, extending)
+        try:
+            return await work()
+        finally:
+            extending.cancel()
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(claim.end)
+
     async def read(self, function: Callable[..., R], *arguments: Any) -> R:
         """Return what a plan's blocking function returns, from a worker thread."""
         return await to_thread.run_sync(function, *arguments, limiter=self._planning)
@@ -213,3 +233,12 @@ class SummaryRuns:
             on_end()
             run.done.set()
             release()
+
+
+async def _extend(claim: Claim, scope: anyio.CancelScope) -> None:
+    with scope:
+        while True:
+            await anyio.sleep(CLAIM_SECONDS / 3)
+            # A claim that is lost meanwhile costs a second run, and no entry.
+            with suppress(StorageError):
+                await to_thread.run_sync(claim.take)

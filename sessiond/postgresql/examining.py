@@ -1,0 +1,124 @@
+"""Checks of `doctor` on a database: nothing is changed, and no table is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from secrets import randbits
+from typing import Any, Final
+
+import psycopg
+from msgspec import Struct
+from psycopg import Connection, sql
+
+from sessiond.errors import StorageError
+from sessiond.postgresql.connecting import (
+    FAILURES,
+    cannot_connect,
+    connection_settings,
+    named,
+    refusal,
+)
+from sessiond.postgresql.schema import VERSION, version_of
+
+__all__ = ["Examined", "examine"]
+
+_LISTEN_SECONDS: Final = 2.0
+_TIMEOUT: Final = "30s"
+_OLDEST: Final = 130000
+_DEAD_ROWS: Final = 100_000
+_NAMED: Final = 3
+_SETTINGS: Final = """
+SELECT current_setting('server_version'), current_setting('server_version_num')::int,
+    current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
+    pg_is_in_recovery()
+"""
+_UNCOUNTED: Final = """
+SELECT session_id FROM sessions WHERE NOT is_deleted
+    AND seq + 1 <> (SELECT count(*) FROM lines WHERE lines.number = sessions.number)
+    ORDER BY number LIMIT %s
+"""
+
+
+class Examined(Struct, frozen=True):
+    """A fact about the database, and what to do if it is not well."""
+
+    what: str
+    next: str | None = None
+    """None if all is well."""
+
+
+def examine(dsn: str, schema: str, password: Callable[[], str] | None) -> Iterator[Examined]:
+    """Yield what is well and what is not, with the settings of a daemon's connection."""
+    try:
+        name = named(dsn)
+        settings = connection_settings(dsn, password)
+    except StorageError as error:
+        yield Examined(error.message, "correct store or store_password_command")
+        return
+    try:
+        connection = psycopg.connect(dsn, **settings)
+    except psycopg.OperationalError as failure:
+        refused = cannot_connect(name, failure).refusal
+        yield Examined(refused.message, "start the server, or correct the address and the role")
+        return
+    with connection:
+        try:
+            connection.execute("SELECT set_config('statement_timeout', %s, false)", [_TIMEOUT])
+            yield from _server(connection, name)
+            yield from _rings(connection)
+            yield from _tables(connection, schema)
+        except FAILURES as failure:
+            yield Examined(refusal("examine", name, failure).message, "see the server's log")
+
+
+def _server(connection: Connection[Any], name: str) -> Iterator[Examined]:
+    row = connection.execute(_SETTINGS).fetchone()
+    assert row is not None, "a query without a table returns one row"
+    version, number, is_durable, is_standby = row
+    is_old = number < _OLDEST
+    yield Examined(f"{name}: PostgreSQL {version}", "use version 13 or later" if is_old else None)
+    if not is_durable:
+        what = "fsync or full_page_writes is off: a crash may lose acknowledged entries"
+        yield Examined(what, 'switch them on; until then appends of durability "disk" are refused')
+    if is_standby:
+        yield Examined("the server is a standby, which takes no writes", "name the primary, too")
+
+
+def _rings(connection: Connection[Any]) -> Iterator[Examined]:
+    """Find out whether a notification comes back over this connection."""
+    channel = f"sessiond_doctor_{randbits(62)}"
+    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+    connection.execute("SELECT pg_notify(%s, '')", [channel])
+    if any(True for _ in connection.notifies(timeout=_LISTEN_SECONDS, stop_after=1)):
+        yield Examined("notifications come through")
+        return
+    what = "notifications do not come through, so events of other daemons come up to 2 s late"
+    yield Examined(what, "name the server itself, not a pooler that shares connections")
+
+
+def _tables(connection: Connection[Any], schema: str) -> Iterator[Examined]:
+    version = version_of(connection, schema)
+    if not version:
+        yield Examined(f"the schema {schema} has no tables: the first daemon makes them")
+        return
+    if version > VERSION:
+        what = f"the schema {schema} has version {version}, later than this sessiond's {VERSION}"
+        yield Examined(what, "use the sessiond that made the schema")
+        return
+    connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+    row = connection.execute("SELECT count(*) FROM sessions WHERE NOT is_deleted").fetchone()
+    count = 0 if row is None else row[0]
+    yield Examined(f"the schema {schema} has {count} sessions, and version {version}")
+    for (session_id,) in connection.execute(_UNCOUNTED, [_NAMED]).fetchall():
+        name = bytes(session_id).decode(errors="replace")
+        yield Examined(
+            f"{name}: the row counts other lines than are there", f"sessiond verify {name}"
+        )
+    dead = connection.execute(
+        "SELECT n_dead_tup FROM pg_stat_user_tables"
+        " WHERE schemaname = %s AND relname = 'sessions' AND n_dead_tup > %s",
+        [schema, _DEAD_ROWS],
+    ).fetchone()
+    if dead is not None:
+        what = f"the table sessions has {dead[0]} dead rows, which slow each append down"
+        yield Examined(what, "see why autovacuum does not come, or run VACUUM on the table")

@@ -1,0 +1,214 @@
+"""The way of a profile's sessions, states and secrets from files into a database, and back. Blocking.
+
+Law: what is moved leaves its place only once the other place has all of it, durably, which is found by
+reading it there. So a move that was interrupted is finished by the next one, and what is there already
+with other content is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import Protocol
+
+from sessiond.errors import SessionCorrupt, SessionExists, StorageError
+from sessiond.journal.store import SessionLog
+from sessiond.service.copying.source import portions
+from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, SessionDatabase, chained
+from sessiond.service.database.documents import new_token
+from sessiond.service.files.store import FileStore
+from sessiond.service.log.open_session import OpenSession
+from sessiond.state.folder import DocumentFolder
+
+__all__ = ["DocumentsIn", "DocumentsOut", "SessionsIn", "SessionsOut", "Way"]
+
+
+class Way(Protocol):
+    """A way on which things move, each by its name."""
+
+    def names(self) -> list[str]:
+        """Return the names of what is to be moved. Raises StorageError."""
+        ...
+
+    def move(self, name: str) -> None:
+        """Move one. Raises SessiondError; then it is where it was."""
+        ...
+
+
+class SessionsIn:
+    """Sessions from the profile's files into a database; the files go to the trash."""
+
+    def __init__(self, database: SessionDatabase, files: FileStore) -> None:
+        self._database = database
+        self._files = files
+
+    def names(self) -> list[str]:
+        """Return the ids of the profile's sessions. A draft for a root stays a file."""
+        files, layout = self._files.profile.files, self._files.profile.layout
+        ids = dict.fromkeys(map(layout.id_of, layout.scan(files, drafts=True)))
+        return [one for one in ids if one is not None and not files.exists(layout.note_path(one))]
+
+    def move(self, name: str) -> None:
+        """Move a session, under a new epoch: its file may come back and go on."""
+        opened = self._files.open(name)
+        with closing(opened.journal):
+            self._copy(opened)
+        self._files.discard(name, None)
+
+    def _copy(self, opened: OpenSession) -> None:
+        journal, session_id = opened.journal, opened.session_id
+        if journal.slack_bytes > 0:
+            text = f"{session_id}: half a line is at the end; see `sessiond repair {session_id}`"
+            raise SessionCorrupt(
+                text, path=str(opened.path), line=journal.line_count + 1, repairable=True
+            )
+        there = self._database.find(session_id)
+        if there is None:
+            new_epoch = self._files.profile.environment.new_epoch
+            there = self._database.create(
+                session_id,
+                new_epoch(),
+                _pieces(journal),
+                "draft" if opened.pending else "archived" if opened.archived else "placed",
+            )
+        # Of a session that came before, other daemons may have gone on with it.
+        last = journal.line_count - 1
+        stored = () if there is None else self._database.lines(there.number, 0, last)
+        if _digest(stored) != _digest(_pieces(journal)):
+            raise _is_another(session_id, "the database")
+
+
+class SessionsOut:
+    """Sessions from a database into the profile's files; the database keeps them in its trash."""
+
+    def __init__(self, database: SessionDatabase, files: FileStore) -> None:
+        self._database = database
+        self._files = files
+
+    def names(self) -> list[str]:
+        """Return the ids of the database's sessions."""
+        return [one.session_id for one in self._database.changes(0).heads if not one.is_deleted]
+
+    def move(self, name: str) -> None:
+        """Move a session. Raises StorageError, retryable, if another daemon has changed the session."""
+        head = self._database.find(name)
+        if head is None:
+            return
+        opened = self._made(head)
+        try:
+            if _digest(_pieces(opened.journal)) != head.digest:
+                raise _is_another(name, "the profile")
+            if head.place == "archived" and not opened.archived:
+                self._files.archive(opened)
+        finally:
+            self._files.settle(opened)
+            opened.journal.close()
+        if self._database.delete(head.number, head) is None:
+            self._files.discard(name, None)
+            raise _was_changed(name)
+
+    def _made(self, head: Head) -> OpenSession:
+        """Return the open file of a session, which an earlier move may have made."""
+        session_id = head.session_id
+        if self._files.has(session_id):
+            return self._files.open(session_id)
+        stored = self._sound(head)
+        if head.place != "draft":
+            return self._files.make(session_id, stored)
+        path = self._files.profile.layout.pending_path(session_id)
+        self._files.write_new(path, (b"\n".join([*lines, b""]) for lines in stored))
+        return self._files.open(session_id)
+
+    def _sound(self, head: Head) -> Iterator[list[bytes]]:
+        """Yield the lines of a session. Raises StorageError if they are not those that the row counts."""
+        digest = NO_LINES
+        for lines in self._database.lines(head.number, 0, head.seq):
+            digest = chained(digest, lines)
+            yield lines
+        if digest != head.digest:
+            text = f"{head.session_id}: the lines are not those that the row counts"
+            then = f"see `sessiond verify {head.session_id}`"
+            raise StorageError(
+                f"{text}; {then}", errno="EIO", path=head.session_id, retryable=False
+            )
+
+
+class DocumentsIn:
+    """Namespaces of one kind from the profile's files into a database; the files are removed."""
+
+    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
+        self._database = database
+        self._folder = folder
+        self._kind = kind
+
+    def names(self) -> list[str]:
+        """Return the namespaces that have a file."""
+        return self._folder.namespaces()
+
+    def move(self, name: str) -> None:
+        """Move a namespace as it is; what is encrypted stays encrypted."""
+        data = self._folder.load(name)
+        if data is None:
+            return
+        there = self._database.document(self._kind, name, NO_TOKEN)
+        at = NO_TOKEN if there is None else there.token
+        if there is None or not there.data:
+            self._database.put_document(self._kind, name, at, new_token(), data)
+        stored = self._database.document(self._kind, name, NO_TOKEN)
+        if stored is None or stored.data != data:
+            raise _has_other_values(name, "the database")
+        self._folder.remove(name)
+
+
+class DocumentsOut:
+    """Namespaces of one kind from a database into the profile's files; the rows are emptied."""
+
+    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
+        self._database = database
+        self._folder = folder
+        self._kind = kind
+
+    def names(self) -> list[str]:
+        """Return the namespaces that have values."""
+        tokens = self._database.document_tokens(self._kind)
+        found = ((name, self._database.document(self._kind, name, NO_TOKEN)) for name in tokens)
+        return sorted(name for name, document in found if document is not None and document.data)
+
+    def move(self, name: str) -> None:
+        """Move a namespace as it is. Raises StorageError, retryable, if another daemon has changed it."""
+        there = self._database.document(self._kind, name, NO_TOKEN)
+        if there is None or not there.data:
+            return
+        if self._folder.load(name) is None:
+            self._folder.replace(name, there.data)
+        if self._folder.load(name) != there.data:
+            raise _has_other_values(name, "the profile")
+        token = new_token()
+        if not self._database.put_document(self._kind, name, there.token, token, b""):
+            self._folder.remove(name)
+            raise _was_changed(name)
+
+
+def _pieces(log: SessionLog) -> Iterator[list[bytes]]:
+    """Yield all lines of a log, some at a time."""
+    return map(log.read_many, portions(log, range(log.line_count)))
+
+
+def _digest(pieces: Iterable[Sequence[bytes]]) -> bytes:
+    return chained(NO_LINES, chain.from_iterable(pieces))
+
+
+def _is_another(session_id: str, where: str) -> SessionExists:
+    text = f"{where} has another session of this id, which stays as it is"
+    return SessionExists(text, session_id=session_id)
+
+
+def _has_other_values(namespace: str, where: str) -> StorageError:
+    text = f"{where} has other values in the namespace {namespace}, which stay as they are"
+    return StorageError(text, errno="EEXIST", path=namespace, retryable=False)
+
+
+def _was_changed(name: str) -> StorageError:
+    text = f"another daemon has changed {name} meanwhile: move again"
+    return StorageError(text, errno="EBUSY", path=name, retryable=True)

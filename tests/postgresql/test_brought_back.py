@@ -1,0 +1,136 @@
+"""A database that lacks the last acknowledged lines: a standby that took over, and a restored dump."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit.link import Link, Refused
+from tests.postgresql.cluster import Cluster
+from tests.postgresql.sharing_daemon import SharingDaemon
+from tests.processes.harness.daemon import running
+
+pytestmark = pytest.mark.slow
+
+SESSION = "my-session"
+PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture
+def standby(own_cluster: Cluster) -> Iterator[Cluster]:
+    """Return a running standby of the test's server."""
+    made = own_cluster.standby()
+    made.start()
+    yield made
+    made.end()
+
+
+def session(link: Link) -> Any:
+    return link.ask("session/get", session_id=SESSION)["session"]
+
+
+def said_at_last(daemon: SharingDaemon, content: str) -> None:
+    """Append a message as soon as the database answers again."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            with daemon.connect() as link:
+                link.say(SESSION, content)
+                return
+        except Refused as refused:
+            if not refused.data["retryable"]:
+                raise
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def told(link: Link, method: str) -> Any:
+    """Return the next notification of a kind."""
+    while (message := link.message())["method"] != method:
+        pass
+    return message["params"]
+
+
+def lose_the_last_lines(
+    own_cluster: Cluster, standby: Cluster, daemon: SharingDaemon, watching: Link
+) -> Any:
+    """Acknowledge lines that the standby does not get, and let the standby take over.
+
+    Return the event of the last line that is lost.
+    """
+    with daemon.connect() as link:
+        link.say(SESSION, "kept")
+        standby.follow(own_cluster)
+        # The standby receives nothing from here on.
+        standby.configure(primary_conninfo="")
+        link.say(SESSION, "lost 1")
+        link.say(SESSION, "lost 2")
+    lost = told(watching, "session/event")
+    while lost["entry"]["message"]["content"] != "lost 2":
+        lost = told(watching, "session/event")
+    own_cluster.kill()
+    standby.promote()
+    return lost
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+def test_a_standby_without_the_last_lines_gives_a_new_epoch(
+    own_cluster: Cluster, standby: Cluster, tmp_path: Path, restarted: bool
+) -> None:
+    hosts = own_cluster.folder, standby.folder
+    one = SharingDaemon(own_cluster.folder / "1.sock", tmp_path / "home-1", *hosts)
+    two = SharingDaemon(own_cluster.folder / "2.sock", tmp_path / "home-2", *hosts)
+    with running(one), running(two), two.connect() as watching:
+        with one.connect() as link:
+            link.ask("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+        watching.ask("subscribe", session_id=SESSION, after={"seq": 0})
+        lost = lose_the_last_lines(own_cluster, standby, one, watching)
+        cursor = {"seq": lost["seq"], "entry_id": lost["entry"]["id"], "epoch": lost["epoch"]}
+        if restarted:
+            # No daemon has a copy of the lines: only the client knows that there were more.
+            one.discard()
+            two.discard()
+            one.start()
+            two.start()
+            with two.connect() as back:
+                answer = back.ask("subscribe", session_id=SESSION, after=cursor)
+                assert answer["replaced"] == "ahead"
+                assert answer["epoch"] != lost["epoch"]
+        said_at_last(one, "new")
+        if not restarted:
+            assert told(watching, "session/replaced")["epoch"] != lost["epoch"]
+        for daemon in (one, two):
+            with daemon.connect() as link:
+                assert session(link)["epoch"] != lost["epoch"]
+                assert link.contents(SESSION) == ["kept", "new"]
+
+
+def test_a_dump_that_is_restored_under_running_daemons_gives_a_new_epoch(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    one, two = (
+        SharingDaemon(
+            own_cluster.folder / f"{at}.sock", tmp_path / f"home-{at}", own_cluster.folder
+        )
+        for at in (1, 2)
+    )
+    with running(one), running(two), two.connect() as watching:
+        with one.connect() as link:
+            link.ask("session/create", session_id=SESSION, cwd="/p", persist="immediate")
+            link.say(SESSION, "kept")
+            dumped = own_cluster.dump()
+            watching.ask("subscribe", session_id=SESSION, after={"seq": 0})
+            link.say(SESSION, "lost 1")
+            link.say(SESSION, "lost 2")
+            epoch = session(link)["epoch"]
+        own_cluster.restore(dumped)
+        said_at_last(one, "new")
+        assert told(watching, "session/replaced")["epoch"] != epoch
+        for daemon in (one, two):
+            with daemon.connect() as link:
+                assert session(link)["epoch"] != epoch
+                assert link.contents(SESSION) == ["kept", "new"]
