@@ -4,6 +4,7 @@ process.py             the process, from its start to its exit status
 startup.py             descriptors, limits, the profile's lock
 daemon.py              service and transports, while they run
 stores.py              the configured store
+moving.py              a whole profile from its files into the database, and back
 environment.py         the real clock, ids and log
 reload.py              the configuration in force
 idle.py                the end of an unused daemon

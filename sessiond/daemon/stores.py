@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Configuration
@@ -11,7 +13,11 @@ from sessiond.errors import StorageError
 from sessiond.service.files.store import FileStore
 from sessiond.service.store.session_store import SessionStore
 
-__all__ = ["store_of"]
+if TYPE_CHECKING:
+    from sessiond.postgresql.examining import Examined
+    from sessiond.service.database.database import SessionDatabase
+
+__all__ = ["database_facts", "database_of", "store_of"]
 
 _SCHEMA = "sessiond"
 _SCHEMA_CHARS_MAX = 63
@@ -22,21 +28,56 @@ def store_of(files: FileStore, configuration: Configuration, profile: str) -> Se
 
     Raises BadConfiguration, StorageError.
     """
-    if configuration.store is None:
+    database = database_of(configuration, profile)
+    if database is None:
         return files
+    from sessiond.service.database.store import DatabaseStore
+
+    return DatabaseStore(database, files)
+
+
+def database_of(configuration: Configuration, profile: str) -> SessionDatabase | None:
+    """Return the configured database, connected; None without one. Blocking.
+
+    Raises BadConfiguration, StorageError.
+    """
+    if configuration.store is None:
+        return None
+    schema = _schema_of(profile)
+    _require_driver()
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    password = _password(configuration.store_password_command)
+    return PostgresqlDatabase(configuration.store, schema, password)
+
+
+def database_facts(configuration: Configuration, profile: str) -> Iterator[Examined]:
+    """Yield what is well and what is not with the configured database. Blocking.
+
+    Raises BadConfiguration.
+    """
+    assert configuration.store is not None, "there is something to examine"
+    schema = _schema_of(profile)
+    _require_driver()
+    from sessiond.postgresql.examining import examine
+
+    return examine(configuration.store, schema, _password(configuration.store_password_command))
+
+
+def _schema_of(profile: str) -> str:
     schema = _SCHEMA if profile == "default" else f"{_SCHEMA}_{profile}"
     if len(schema.encode()) > _SCHEMA_CHARS_MAX:
         text = f"the profile's name is too long for a schema: {schema} has more than 63 characters"
         raise BadConfiguration(text)
+    return schema
+
+
+def _require_driver() -> None:
     try:
-        from sessiond.postgresql.database import PostgresqlDatabase
+        import_module("sessiond.postgresql.database")
     except ImportError:
         text = "store needs packages that are not installed: pip install 'sessiond[postgresql]'"
         raise BadConfiguration(text) from None
-    from sessiond.service.database.store import DatabaseStore
-
-    password = _password(configuration.store_password_command)
-    return DatabaseStore(PostgresqlDatabase(configuration.store, schema, password), files)
 
 
 def _password(command: Sequence[str]) -> Callable[[], str] | None:

@@ -55,9 +55,12 @@ _NAMES = ("file", "source_id")
 @click.option(
     "--source-id", metavar="ID", help="One session of a store of opencode.  [default: all]"
 )
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True)
+@click.option(
+    "--move-to",
+    type=click.Choice(["database", "files"]),
+    help="Move the whole profile instead: into the configured database, or back.",
 )
+@click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(allow_dash=True))
 @click.pass_context
 def import_sessions(
     ctx: click.Context, /, shared: Shared, files: tuple[str, ...], **params: Any
@@ -72,7 +75,20 @@ def import_sessions(
     here already. With --json: {"imported":
     [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}; of a
     store, each with the "source_id".
+
+    With --move-to and no FILE, all sessions, values and secrets of the profile move into the database
+    that `store` in the configuration names, or from there back into files, under their ids. No daemon
+    may serve the profile. What moved is in the trash of the side that it left. A move that was
+    interrupted goes on where it was. With --json: {"sessions", "states", "secrets", "failed": [{"what",
+    "name", "kind", "message"}], "dry_run"}.
     """
+    move_to = params.pop("move_to")
+    if bool(files) == bool(move_to):
+        raise click.UsageError("name files to import, or use --move-to alone")
+    if move_to is not None:
+        from sessiond.cli.offline.moving import move
+
+        ctx.exit(move(shared, move_to, dry_run=params["dry_run"]))
     outcome = _Outcome(shared.as_json, is_dry=params["dry_run"])
     source_id = params.pop("source_id")
     sources = found_files(files, source_id)

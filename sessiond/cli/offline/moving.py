@@ -1,0 +1,57 @@
+"""`import --move-to`: a whole profile into the configured database, or back into files.
+
+No daemon can do this: a session must not change on its way.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sessiond.cli.connect.target import bad_configuration, layout_of
+from sessiond.cli.options import Shared
+from sessiond.cli.ui.failure import Failure
+from sessiond.cli.ui.failures import report
+from sessiond.cli.ui.output import emit, note, say
+from sessiond.cli.ui.progress import Steps
+from sessiond.cli.ui.text import counted
+from sessiond.config.config_file import BadConfiguration
+from sessiond.config.configuration import Sources
+from sessiond.daemon.exit_status import Status
+from sessiond.daemon.moving import Moved, Side, move_profile
+from sessiond.journal.profile.lock import Held
+
+__all__ = ["move"]
+
+
+def move(shared: Shared, to: Side, *, dry_run: bool) -> Status:
+    """Move, and print what was moved; return the exit status. Raises Failure."""
+    steps = Steps("move")
+    sources = Sources(os.environ, shared.place.config)
+    try:
+        moved = move_profile(layout_of(shared.place), sources, to, steps, dry_run=dry_run)
+    except BadConfiguration as error:
+        raise bad_configuration(error) from error
+    except Held:
+        then = "end the daemon with `sessiond stop`, and move then"
+        raise Failure("a daemon serves this profile", then) from None
+    finally:
+        steps.end()
+    if shared.as_json:
+        emit(moved)
+    else:
+        _tell(moved)
+    return Status.FAILED if moved.failed else Status.DONE
+
+
+def _tell(moved: Moved) -> None:
+    for one in moved.failed:
+        what = f"{one.what}: {one.name}: {one.message}"
+        report(Failure(what, "it stays where it was; move again"), as_json=False)
+    done = (
+        counted(moved.sessions, "session"),
+        f"{counted(moved.states, 'namespace')} of the state store",
+        f"{counted(moved.secrets, 'namespace')} of secrets",
+    )
+    say(f"{', '.join(done)} {'would be moved' if moved.dry_run else 'moved'}")
+    if moved.dry_run:
+        note("nothing was moved: this was a dry run")

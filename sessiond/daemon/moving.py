@@ -1,0 +1,113 @@
+"""Move of a whole profile between its files and the configured database, while no daemon serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from typing import Literal
+
+from msgspec import Struct
+
+from sessiond.config.config_file import BadConfiguration
+from sessiond.config.configuration import Sources, load
+from sessiond.daemon.environment import real_environment
+from sessiond.daemon.startup import take_profile
+from sessiond.daemon.stores import database_of
+from sessiond.errors import SessiondError
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.moving import (
+    DocumentsIn,
+    DocumentsOut,
+    SessionsIn,
+    SessionsOut,
+    Way,
+)
+from sessiond.service.files.store import FileStore
+from sessiond.service.ports import Progress
+from sessiond.state.codec import SECRETS, STATE
+
+__all__ = ["Moved", "NotMoved", "Side", "move_profile"]
+
+Side = Literal["database", "files"]
+
+
+class NotMoved(Struct, frozen=True):
+    """A thing that stays where it was, and why."""
+
+    what: str
+    """One of "sessions", "states" and "secrets"."""
+    name: str
+    kind: str
+    message: str
+
+
+class Moved(Struct, frozen=True):
+    """Numbers of what was moved; in a dry run, of what would be."""
+
+    sessions: int
+    states: int
+    secrets: int
+    """Namespaces of each."""
+    failed: list[NotMoved]
+    dry_run: bool
+
+
+def move_profile(
+    layout: Layout, sources: Sources, to: Side, progress: Progress, *, dry_run: bool
+) -> Moved:
+    """Move sessions, states and secrets; what cannot be moved stops nothing else.
+
+    Raises Held while a daemon serves the profile, BadConfiguration without a configured database,
+    SessiondError.
+    """
+    files = Files()
+    configuration, _ = load(sources)
+    with ExitStack() as ends:
+        ends.callback(take_profile(files, layout, None).leave)
+        database = database_of(configuration, layout.profile)
+        if database is None:
+            text = "no database is configured: set store, or SESSIOND_STORE, to its address"
+            raise BadConfiguration(text)
+        ends.enter_context(closing(database))
+        store = ends.enter_context(closing(FileStore(layout, files, real_environment(_raised))))
+        return _move(_ways(database, store, to), progress, dry_run=dry_run)
+
+
+def _raised(_what: str, bug: BaseException) -> str:
+    raise bug
+
+
+def _ways(database: SessionDatabase, files: FileStore, to: Side) -> dict[str, Way]:
+    sessions, documents = (
+        (SessionsIn, DocumentsIn) if to == "database" else (SessionsOut, DocumentsOut)
+    )
+    return {
+        "sessions": sessions(database, files),
+        "states": documents(database, files.raw_documents(STATE), STATE),
+        "secrets": documents(database, files.raw_documents(SECRETS), SECRETS),
+    }
+
+
+def _move(ways: dict[str, Way], progress: Progress, *, dry_run: bool) -> Moved:
+    failed: list[NotMoved] = []
+    done: dict[str, int] = {}
+    for what, way in ways.items():
+        names = way.names()
+        stay = [] if dry_run else _not_moved(what, way, names, progress)
+        done[what] = len(names) - len(stay)
+        failed += stay
+    return Moved(**done, failed=failed, dry_run=dry_run)
+
+
+def _not_moved(what: str, way: Way, names: Sequence[str], progress: Progress) -> list[NotMoved]:
+    """Move all of one way; return what stays."""
+    stay: list[NotMoved] = []
+    for count, name in enumerate(names):
+        progress.report(count, len(names), what)
+        try:
+            way.move(name)
+        except SessiondError as error:
+            stay.append(NotMoved(what, name, error.kind, error.message))
+    return stay

@@ -1,0 +1,113 @@
+"""`sessiond import --move-to` with a real server, real daemons, and `kill -9` in the middle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgresql.cluster import Cluster
+from tests.postgresql.sharing_daemon import SharingDaemon
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
+
+pytestmark = pytest.mark.slow
+
+SESSIONS = 60
+EACH = 20
+
+
+def moving(daemon: SharingDaemon, *words: str) -> subprocess.Popen[str]:
+    command = [SESSIOND, "import", "--json", "--move-to", *words]
+    return subprocess.Popen(
+        command,
+        env=dict(daemon.environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def moved(daemon: SharingDaemon, *words: str, status: int = 0) -> Any:
+    """Return what a move prints."""
+    process = moving(daemon, *words)
+    told, errors = process.communicate(timeout=120)
+    assert process.returncode == status, errors
+    return json.loads(told or errors)
+
+
+def shown(daemon: Daemon) -> dict[str, Any]:
+    """Return the sessions and the values that a daemon shows."""
+    with daemon.connect() as link:
+        listed = link.ask("session/list", limit=1000, archived=None)["sessions"]
+        found: dict[str, Any] = {
+            one["id"]: (
+                one["lineage"].get("parent_id"),
+                one["archived"],
+                link.ask("session/entries", session_id=one["id"])["entries"],
+            )
+            for one in listed
+        }
+        found["value"] = link.ask("state/get", namespace="notes", key="a")["value"]
+        found["secret"] = link.ask("secret/get", namespace="keys", key="k")["value"]
+        return found
+
+
+def test_a_profile_moves_there_and_back_though_it_is_killed_on_the_way(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    socket = own_cluster.folder / "s.sock"
+    files = Daemon(socket, tmp_path / "home")
+    shared = SharingDaemon(socket, tmp_path / "home", own_cluster.folder)
+    other = SharingDaemon(own_cluster.folder / "o.sock", tmp_path / "other", own_cluster.folder)
+    with running(files), files.connect() as link:
+        for number in range(SESSIONS):
+            session_id = f"session-{number:03}"
+            link.ask("session/create", session_id=session_id, cwd="/p", persist="immediate")
+            for at in range(EACH):
+                link.say(session_id, f"{number} {at} \u2028 é")
+        link.ask("session/fork", session_id="session-000")
+        link.ask("session/archive", session_id="session-001")
+        link.ask("state/set", namespace="notes", key="a", value={"n": 1})
+        link.ask("secret/set", namespace="keys", key="k", value="v")
+        refused = moved(shared, "database", status=1)
+        assert "sessiond stop" in refused["error"]["next"]
+        before = shown(files)
+    assert moved(shared, "database", "--dry-run")["sessions"] == SESSIONS + 1
+    with running(other):
+        for _ in range(3):
+            process = moving(shared, "database")
+            time.sleep(0.8)
+            process.kill()
+            process.communicate()
+        moved(shared, "database")
+        assert own_cluster.sql(
+            "SELECT count(*), count(DISTINCT session_id) FROM sessiond.sessions WHERE NOT is_deleted"
+        ) == [[str(SESSIONS + 1)] * 2]
+        with running(shared):
+            assert shown(shared) == before
+        with other.connect() as link:
+            assert link.contents("session-002") == [f"2 {at} \u2028 é" for at in range(EACH)]
+            link.say("session-002", "from the other daemon")
+        process = moving(shared, "files")
+        time.sleep(0.8)
+        process.kill()
+        process.communicate()
+        assert moved(shared, "files")["failed"] == []
+        with other.connect() as link:
+            assert link.ask("session/list", archived=None)["sessions"] == []
+    with running(files):
+        after = shown(files)
+        assert len(after.pop("session-002")[2]) == len(before.pop("session-002")[2]) + 1
+        assert after == before
+
+
+def test_without_a_database_a_move_says_what_is_missing(home: Path) -> None:
+    run = subprocess.run(
+        [SESSIOND, "import", "--move-to", "database"], capture_output=True, text=True
+    )
+    assert run.returncode == 2
+    assert "set store" in run.stderr

@@ -1,0 +1,255 @@
+"""A profile moves from its files into a database and back: nothing is lost, replaced or half there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.errors import SessionCorrupt, SessionExists, StorageError
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.service.database.database import Head, chained
+from sessiond.service.database.moving import DocumentsIn, DocumentsOut, SessionsIn, SessionsOut
+from sessiond.service.database.store import DatabaseStore
+from sessiond.service.files.store import FileStore
+from sessiond.state.codec import SECRETS, STATE
+from sessiond.testing.daemon import running_daemon, standing_environment
+from sessiond.testing.database import MemoryConnection, MemoryDatabase
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, create
+
+PLACED, ARCHIVED, DRAFT = "a-session-in-place", "an-archived-session", "a-draft-of-a-session"
+
+
+class Town:
+    """A profile, and a database in memory."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.place = MemoryDatabase(time.time_ns)
+        self.layout = Layout(home, "default")
+        self.database = self.place.connection()
+
+    def opened(self) -> FileStore:
+        """Return the files of the profile."""
+        return FileStore(self.layout, Files(), standing_environment())
+
+    def move(self, *, back: bool = False) -> dict[str, Exception | None]:
+        """Move all; return the error of each, by name."""
+        files = self.opened()
+        outcomes: dict[str, Exception | None] = {}
+        try:
+            sessions = (SessionsOut if back else SessionsIn)(self.database, files)
+            documents = DocumentsOut if back else DocumentsIn
+            for way in (
+                sessions,
+                documents(self.database, files.raw_documents(STATE), STATE),
+                documents(self.database, files.raw_documents(SECRETS), SECRETS),
+            ):
+                for name in way.names():
+                    outcomes[name] = None
+                    try:
+                        way.move(name)
+                    except (SessionExists, SessionCorrupt, StorageError) as error:
+                        outcomes[name] = error
+        finally:
+            files.close()
+        return outcomes
+
+    def lines(self, session_id: str) -> list[bytes]:
+        """Return the lines that the database has of a session."""
+        head = self.database.find(session_id)
+        assert head is not None
+        return [line for piece in self.database.lines(head.number, 0, head.seq) for line in piece]
+
+    def file(self, session_id: str) -> bytes:
+        """Return the bytes of a session's file."""
+        path = self.layout.find(Files(), session_id)
+        assert path is not None
+        return path.read_bytes()
+
+    def daemon(self, *, on_database: bool = False) -> Any:
+        """Return a daemon of the profile, on its files or on the database."""
+        keep = (
+            (lambda files: DatabaseStore(self.place.connection(), files)) if on_database else None
+        )
+        return running_daemon(self.home, keep=keep)
+
+
+@pytest.fixture
+def town(home: Path) -> Iterator[Town]:
+    made = Town(home)
+    yield made
+    made.database.close()
+
+
+async def settle(town: Town) -> dict[str, Any]:
+    """Make sessions in each place, values and a secret; return what a daemon shows of them."""
+    async with town.daemon() as daemon, daemon.connect() as wire:
+        for session_id, persist in ((PLACED, "immediate"), (ARCHIVED, "immediate"), (DRAFT, None)):
+            given = {} if persist is None else {"persist": persist}
+            await create(wire, session_id=session_id, **given)
+            await append(wire, f"e1-of-{session_id}", session_id=session_id)
+            await append(wire, f"e2-of-{session_id}", "\u2028 é", session_id=session_id)
+        await wire.call("session/archive", session_id=ARCHIVED)
+        await wire.call("state/set", namespace="notes", key="a", value=[1, "é"])
+        await wire.call("secret/set", namespace="keys", key="k", value="v")
+        return await shown(wire)
+
+
+async def shown(wire: Wire) -> dict[str, Any]:
+    """Return all that is to survive a move, as a daemon shows it."""
+    listed = await wire.call("session/list", drafts=True, archived=None)
+    found: dict[str, Any] = {
+        one["id"]: (one["archived"], one["title"], one["cwd"]) for one in listed["sessions"]
+    }
+    for session_id in (PLACED, ARCHIVED, DRAFT):
+        page = await wire.call("session/entries", session_id=session_id)
+        found[f"entries of {session_id}"] = page["entries"]
+        context = await wire.call("build_context", session_id=session_id)
+        found[f"context of {session_id}"] = context["messages"]
+    found["value"] = (await wire.call("state/get", namespace="notes", key="a"))["value"]
+    found["secret"] = (await wire.call("secret/get", namespace="keys", key="k"))["value"]
+    return found
+
+
+def seen(town: Town, *, on_database: bool = False) -> dict[str, Any]:
+    """Return what a daemon shows, on the files or on the database."""
+
+    async def look() -> dict[str, Any]:
+        async with town.daemon(on_database=on_database) as daemon, daemon.connect() as wire:
+            return await shown(wire)
+
+    return anyio.run(look)
+
+
+ALL = {PLACED: None, ARCHIVED: None, DRAFT: None, "notes": None, "keys": None}
+
+
+def test_a_profile_moves_into_a_database_and_back_with_its_bytes(town: Town) -> None:
+    before = anyio.run(settle, town)
+    bytes_before = {name: town.file(name) for name in (PLACED, ARCHIVED, DRAFT)}
+    assert town.move() == ALL
+    assert {
+        name: b"".join(line + b"\n" for line in town.lines(name)) for name in bytes_before
+    } == bytes_before
+    assert list(town.layout.scan(Files(), drafts=True)) == []
+    assert seen(town, on_database=True) == before
+    assert town.move() == {}
+    assert town.move(back=True) == ALL
+    assert {name: town.file(name) for name in bytes_before} == bytes_before
+    assert seen(town) == before
+    assert town.move(back=True) == {}
+
+
+class Ending(MemoryConnection):
+    """A connection that ends right behind a change, as a killed process does."""
+
+    def __init__(self, place: MemoryDatabase, method: str) -> None:
+        super().__init__(place)
+        self.method = method
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name != super().__getattribute__("method"):
+            return found
+
+        def end(*arguments: Any, **members: Any) -> Any:
+            found(*arguments, **members)
+            raise KeyboardInterrupt
+
+        return end
+
+
+@pytest.mark.parametrize(
+    ("method", "back"),
+    [("create", False), ("put_document", False), ("delete", True), ("put_document", True)],
+)
+def test_a_move_that_was_interrupted_is_finished_by_the_next_one(
+    town: Town, method: str, back: bool
+) -> None:
+    before = anyio.run(settle, town)
+    if back:
+        town.move()
+    whole = town.database
+    town.database = Ending(town.place, method)
+    with pytest.raises(KeyboardInterrupt):
+        town.move(back=back)
+    town.database.close()
+    town.database = whole
+    assert set(town.move(back=back).values()) == {None}
+    assert seen(town, on_database=not back) == before
+
+
+def test_what_is_there_with_other_content_is_not_replaced(town: Town) -> None:
+    anyio.run(settle, town)
+    header = b'{"type":"session_header"}'
+    town.database.create(PLACED, "epoch-1", [[header]], "placed")
+    town.database.put_document(STATE, "notes", b"", b"token", b"{}")
+    bytes_before = town.file(PLACED)
+    outcomes = town.move()
+    assert isinstance(outcomes[PLACED], SessionExists)
+    assert isinstance(outcomes["notes"], StorageError)
+    assert {name for name, error in outcomes.items() if error is None} == {ARCHIVED, DRAFT, "keys"}
+    assert town.lines(PLACED) == [header]
+    assert town.file(PLACED) == bytes_before
+
+
+def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town) -> None:
+    anyio.run(settle, town)
+    town.move()
+    head = town.database.find(PLACED)
+    assert head is not None
+
+    class Busy(MemoryConnection):
+        def delete(self, number: int, at: Head | None = None) -> Head | None:
+            assert head is not None
+            if number == head.number:
+                # Another daemon appends right before.
+                there = town.database.find(PLACED)
+                assert there is not None
+                line = [b'{"type":"x"}']
+                town.database.append(there, line, chained(there.digest, line), sync=True)
+            return super().delete(number, at)
+
+    busy = Busy(town.place)
+    files = town.opened()
+    try:
+        with pytest.raises(StorageError) as refused:
+            SessionsOut(busy, files).move(PLACED)
+        assert refused.value.data()["retryable"]
+        assert town.layout.find(Files(), PLACED) is None
+        SessionsOut(town.database, files).move(PLACED)
+    finally:
+        files.close()
+        busy.close()
+    assert town.file(PLACED).endswith(b'{"type":"x"}\n')
+
+
+def test_lines_that_the_row_does_not_count_stay_where_they_are(town: Town) -> None:
+    anyio.run(settle, town)
+    town.move()
+    head = town.database.find(PLACED)
+    assert head is not None
+    town.place.lines[head.number][-1] += b" "
+    outcomes = town.move(back=True)
+    assert isinstance(outcomes[PLACED], StorageError)
+    assert town.layout.find(Files(), PLACED) is None
+    assert town.database.find(PLACED) is not None
+
+
+def test_half_a_line_keeps_a_session_in_its_file(town: Town) -> None:
+    anyio.run(settle, town)
+    path = town.layout.find(Files(), PLACED)
+    assert path is not None
+    with path.open("ab") as file:
+        file.write(b"{a program wrote this")
+    outcomes = town.move()
+    assert isinstance(outcomes[PLACED], SessionCorrupt)
+    assert town.database.find(PLACED) is None
+    assert path.exists()
