@@ -149,11 +149,12 @@ def as_told(key: str, value: Any) -> Any:
     return write(value) if key in {"params", "options", "message"} else value
 
 
-def run(path: Path, daemon: Daemon, client: Client, framing: str) -> str | None:
+def run(path: Path, daemon: Daemon, client: Client, told: argparse.Namespace) -> str | None:
     """Play one case; None if it went well, else why not, or `SKIP` and why."""
     case = read(path.read_bytes())
-    if case.get("framing", framing) != framing:
-        return f"SKIP it is about {case['framing']}"
+    for key in ("framing", "store"):
+        if case.get(key, getattr(told, key)) != getattr(told, key):
+            return f"SKIP it is about {case[key]}"
     if not daemon.is_listening():
         daemon.start()
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
@@ -181,6 +182,7 @@ def main() -> int:
     )
     parser.add_argument("--client", help="the command of the client (default: the plain wire)")
     parser.add_argument("--framing", default="ndjson", choices=["ndjson", "content-length"])
+    parser.add_argument("--store", default="files", choices=["files", "database"])
     parser.add_argument("case", nargs="*", help="names of cases (default: all)")
     told = parser.parse_args()
     paths = [HERE / "cases" / f"{name}.json" for name in told.case] or sorted(HERE.glob("cases/*"))
@@ -201,7 +203,7 @@ def main() -> int:
             daemon.start()
             print(f"1..{len(paths)}")
             for number, one in enumerate(paths, 1):
-                why = run(one, daemon, client, told.framing)
+                why = run(one, daemon, client, told)
                 is_skip = why is not None and why.startswith("SKIP")
                 failures += why is not None and not is_skip
                 print(

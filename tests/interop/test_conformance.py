@@ -11,21 +11,24 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.kit.line_proxy import Pass, line_proxy
-from tests.processes.harness.daemon import SESSIOND, Daemon
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KIT = REPOSITORY / "tests" / "conformance"
 CLIENTS = Path(__file__).with_name("conformance_clients.py")
+MEMORY_DAEMON = Path(__file__).with_name("conformance_memory_daemon.py")
 CASES = sorted(path.stem for path in (KIT / "cases").glob("*.json"))
 # What only the wire can express; a client's surface has no word for it.
 BELOW_A_CLIENT = {name for name in CASES if name.startswith(("wire-", "lines-", "frames-"))}
+ABOUT_FILES = {"leases-end-with-the-daemon", "open-by-path-and-entry"}
 PIPELINED = {name for name in CASES if name.startswith("pipelined-")}
 
 
@@ -51,8 +54,10 @@ def run_kit(*arguments: str) -> tuple[int, dict[str, str]]:
     return done.returncode, said
 
 
-def with_daemon(*arguments: str) -> tuple[int, dict[str, str]]:
-    command = f"{shlex.quote(SESSIOND)} serve --socket {{socket}} --home {{home}}"
+def with_daemon(
+    *arguments: str, program: Sequence[str] = (SESSIOND,)
+) -> tuple[int, dict[str, str]]:
+    command = f"{shlex.join(program)} serve --socket {{socket}} --home {{home}}"
     return run_kit("--daemon", command, *arguments)
 
 
@@ -68,6 +73,21 @@ def skipped(said: dict[str, str]) -> set[str]:
 def test_the_daemon_passes_in_both_framings(framing: str, other: str) -> None:
     code, said = with_daemon("--framing", framing)
     assert skipped(said) == {name for name in CASES if name.startswith(other)}
+    assert (code, sorted(said)) == (0, CASES)
+
+
+def test_a_daemon_with_its_sessions_in_memory_passes(home: Path) -> None:
+    """Run the cases, but for those that end the daemon, with which the memory ends."""
+    daemon = Daemon(home / "s", home / "h", program=(sys.executable, str(MEMORY_DAEMON)))
+    with running(daemon):
+        daemon.connect().close()
+        code, said = run_kit("--socket", str(daemon.socket_path), "--store", "database")
+        daemon.require_running()
+    restarting = {
+        name for name in CASES if '"restart"' in (KIT / "cases" / f"{name}.json").read_text()
+    }
+    not_lines = {name for name in CASES if name.startswith("frames-")}
+    assert skipped(said) == restarting | ABOUT_FILES | not_lines
     assert (code, sorted(said)) == (0, CASES)
 
 
