@@ -14,6 +14,8 @@ from tests.bench.rows import (
     brief,
     compaction,
     context,
+    database_appends,
+    database_sizes,
     durable_against_disk,
     durable_against_pi,
     durable_against_sqlite,
@@ -50,4 +52,6 @@ ROWS: Final[tuple[Row, ...]] = (
     group_commit.ROW,
     idle.ROW,
     brief.ROW,
+    database_appends.ROW,
+    database_sizes.ROW,
 )

@@ -102,6 +102,64 @@ def test_the_core_imports_with_anyio_and_msgspec_alone() -> None:
     assert done.returncode == 0, done.stderr
 
 
+TESTS_WITHOUT_EXTRAS = """
+import importlib, re, sys
+from collections import deque
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from pathlib import Path
+from packaging.requirements import Requirement
+
+def normal(name):
+    return re.sub("[-_.]+", "-", name).lower()
+
+brought, waiting = set(), deque(map(Requirement, sys.argv[1:]))
+while waiting:
+    one = waiting.popleft()
+    for extra in ("", *one.extras):
+        if (normal(one.name), extra) in brought:
+            continue
+        brought.add((normal(one.name), extra))
+        try:
+            below = map(Requirement, requires(one.name) or ())
+            waiting += [each for each in below if not each.marker or each.marker.evaluate({"extra": extra})]
+        except PackageNotFoundError:
+            pass
+names = {name for name, _ in brought}
+hidden = {
+    module for module, owners in packages_distributions().items()
+    if not names & {"sessiond", *map(normal, owners)}
+}
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"only `make lint` installs {name}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+failed = 0
+for file in sorted(Path("tests").rglob("test_*.py")):
+    try:
+        importlib.import_module(".".join(file.with_suffix("").parts))
+    except ModuleNotFoundError as error:
+        print(f"{file}: {error}")
+        failed += 1
+sys.exit(failed > 0)
+"""
+
+
+def test_the_tests_are_collected_with_what_make_test_installs() -> None:
+    project = read_toml("pyproject.toml")
+    asked = [*project["project"]["dependencies"], *flatten(project["dependency-groups"], "test")]
+    done = subprocess.run(
+        [sys.executable, "-c", TESTS_WITHOUT_EXTRAS, *asked],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def of_ours(source: str) -> Callable[..., None]:
     """Return a function that seems to be defined in the package."""
     namespace: dict[str, Any] = {"os": os}

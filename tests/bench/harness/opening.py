@@ -11,10 +11,10 @@ from tests.bench.harness.compacted import compacted_native
 from tests.bench.harness.errors import BenchError
 from tests.bench.harness.readback import require_in_file
 from tests.bench.harness.rounds import Sample
-from tests.bench.harness.servers import daemon, new_home
+from tests.bench.harness.servers import Daemon, daemon, new_home
 from tests.bench.harness.workload import SESSION_ID
 
-__all__ = ["ours_opens"]
+__all__ = ["opened_by", "ours_opens"]
 
 _APPEND = {"session_id": SESSION_ID, "message": {"role": "user", "content": "next"}}
 
@@ -31,15 +31,22 @@ def ours_opens(bench: Bench, entries: int, *, closed_before: bool = False) -> Sa
     if closed_before:
         with daemon(bench.folder, bench.cores.server, home) as earlier, earlier.connect() as link:
             earlier.open(link, SESSION_ID)
-    with daemon(bench.folder, bench.cores.server, home) as ours, ours.connect() as link:
+    with daemon(bench.folder, bench.cores.server, home) as ours:
+        sample, seq = opened_by(ours)
+    if seq != entries + 1:
+        raise BenchError(f"{entries + 1} entries in the file, {seq} in the session")
+    require_in_file(path, 1, offset=size)
+    path.unlink()
+    return sample
+
+
+def opened_by(ours: Daemon) -> tuple[Sample, int]:
+    """Measure the answer of session/open, a context and one append; return also the seq that was opened."""
+    with ours.connect() as link:
         start = time.perf_counter()
         session = ours.open(link, SESSION_ID)
         opened = time.perf_counter()
         link.ask("session/build_context", {"session_id": SESSION_ID}, Raw)
         link.ask("session/append", _APPEND, Raw)
         end = time.perf_counter()
-    if session.seq != entries + 1:
-        raise BenchError(f"{entries + 1} entries in the file, {session.seq} in the session")
-    require_in_file(path, 1, offset=size)
-    path.unlink()
-    return {"ms": (end - start) * 1000, "open_ms": (opened - start) * 1000}
+    return {"ms": (end - start) * 1000, "open_ms": (opened - start) * 1000}, session.seq
