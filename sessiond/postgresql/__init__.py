@@ -1,6 +1,9 @@
 """Sessions on PostgreSQL: the port `SessionDatabase` in statements. Needs `sessiond[postgresql]`.
 
 database.py   rows and lines
+appending.py  the way of an append, in prepared statements
+prepared.py   statements that a connection knows, with binary values
+rows.py       columns of a session's row
 connecting.py connections: their settings, and their errors as the errors of a store
 bell.py       the connection that hears the rings of other daemons
 examining.py  `doctor` on a database

@@ -21,6 +21,7 @@ from sessiond.limits import (
     DATABASE_LOCK_SECONDS,
     DATABASE_STATEMENT_SECONDS,
 )
+from sessiond.postgresql.appending import prepare_statements
 
 __all__ = [
     "FAILURES",
@@ -108,6 +109,7 @@ def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> 
             "SELECT set_config('synchronous_commit', 'on', false)"
             " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
         )
+        prepare_statements(connection)
 
     return ConnectionPool(
         dsn,

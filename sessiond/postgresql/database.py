@@ -22,6 +22,7 @@ from sessiond.limits import (
     DATABASE_START_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
+from sessiond.postgresql.appending import append_at, heads_of
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.connecting import (
     FAILURES,
@@ -33,6 +34,7 @@ from sessiond.postgresql.connecting import (
     open_pool,
     refusal,
 )
+from sessiond.postgresql.rows import AT, CHANGED, HEAD, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
     NO_LINES,
@@ -51,38 +53,9 @@ T = TypeVar("T")
 
 _TRY_AGAIN_SECONDS: Final = 0.2
 
-_HEAD: Final = (
-    "number, session_id, epoch, seq, digest, size, place, is_deleted,"
-    " (extract(epoch FROM written_at) * 1000000)::bigint, version, leases,"
-    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-)
-# A row's every change but an append: appends under way find another version.
-_CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
-_AT: Final = (
-    "number = %(number)s AND epoch = %(epoch)s AND seq = %(seq)s AND digest = %(digest)s"
-    " AND version = %(version)s AND NOT is_deleted"
-)
 _INSERT_LINES: Final = (
     "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
     " FROM unnest(%(lines)b::bytea[]) WITH ORDINALITY AS given (line, at)"
-)
-# One statement, so one round trip. Rivals wait for the row, and then find another position.
-_APPEND: Final = f"""
-WITH server AS (
-    SELECT {{settings}} AS keeps
-),
-moved AS (
-    UPDATE sessions SET seq = seq + %(count)s, digest = %(after)s, size = size + %(bytes)s,
-        written_at = clock_timestamp(), changed = pg_current_xact_id()
-    FROM server WHERE server.keeps AND {_AT} RETURNING {_HEAD}
-),
-stored AS ({_INSERT_LINES}, moved)
-SELECT server.keeps, moved.* FROM server LEFT JOIN moved ON true
-"""
-_KEEPS: Final = "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
-_APPEND_SYNC: Final = _APPEND.format(settings=_KEEPS)
-_APPEND_LATER: Final = _APPEND.format(
-    settings="set_config('synchronous_commit', 'off', true) IS NOT NULL"
 )
 _LINES: Final = """
 SELECT seq, line FROM (
@@ -182,13 +155,13 @@ class PostgresqlDatabase:
     def _row(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
         """Return the row that a question finds."""
         row = self._asked(doing, lambda each: each.execute(statement, values).fetchone())
-        return None if row is None else _head(row)
+        return None if row is None else head_of(row)
 
     def _changed(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
         """Return the row that a change leaves."""
         with self._changing(doing) as connection:
             row = connection.execute(statement, values).fetchone()
-        return None if row is None else _head(row)
+        return None if row is None else head_of(row)
 
     # -- rows ----------------------------------------------------------------------------
 
@@ -207,7 +180,7 @@ class PostgresqlDatabase:
         """Return the row of the session of this id that is not deleted; None without one."""
         return self._row(
             "find a session",
-            f"SELECT {_HEAD} FROM sessions WHERE session_id = %s AND NOT is_deleted",
+            f"SELECT {HEAD} FROM sessions WHERE session_id = %s AND NOT is_deleted",
             [session_id.encode()],
         )
 
@@ -225,30 +198,16 @@ class PostgresqlDatabase:
 
     def heads(self, numbers: Sequence[int]) -> list[Head]:
         """Return the rows of sessions, deleted or not; unknown numbers are left out."""
-        rows = self._asked(
-            "look at sessions",
-            lambda each: each.execute(
-                f"SELECT {_HEAD} FROM sessions WHERE number = ANY(%s)", [list(numbers)]
-            ).fetchall(),
-        )
-        return [_head(row) for row in rows]
+        return self._asked("look at sessions", lambda each: heads_of(each, numbers))
 
     # -- lines ---------------------------------------------------------------------------
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position; None if the session is elsewhere by now."""
         doing = "append to a session"
-        values = _position(at) | {
-            "count": len(lines),
-            "after": digest,
-            "bytes": sum(map(len, lines)) + len(lines),
-            "lines": list(lines),
-        }
         with self._changing(doing) as connection:
-            row = connection.execute(_APPEND_SYNC if sync else _APPEND_LATER, values).fetchone()
-        assert row is not None, "the statement returns a row with or without an append"
-        keeps, *moved = row
-        if not keeps:
+            stored = append_at(connection, at, lines, digest, sync=sync)
+        if not stored.keeps:
             text = (
                 f"could not {doing} at {self.name}: the server's fsync or full_page_writes is off"
             )
@@ -259,13 +218,13 @@ class PostgresqlDatabase:
                 path=self.name,
                 retryable=False,
             )
-        return None if moved[0] is None else _head(moved)
+        return stored.head
 
     def fence(self, number: int) -> Head | None:
         """Count the version of a session up, and return the row; None for an unknown number."""
         return self._row(
             "settle an append",
-            f"UPDATE sessions SET {_CHANGED} WHERE number = %s RETURNING {_HEAD}",
+            f"UPDATE sessions SET {CHANGED} WHERE number = %s RETURNING {HEAD}",
             [number],
         )
 
@@ -273,8 +232,8 @@ class PostgresqlDatabase:
         """Replace the leases of a session; None if the session has another version, or is deleted."""
         return self._changed(
             "lease a head",
-            f"UPDATE sessions SET {_CHANGED}, leases = %(leases)s"
-            f" WHERE number = %(number)s AND version = %(version)s AND NOT is_deleted RETURNING {_HEAD}",
+            f"UPDATE sessions SET {CHANGED}, leases = %(leases)s"
+            f" WHERE number = %(number)s AND version = %(version)s AND NOT is_deleted RETURNING {HEAD}",
             {"number": at.number, "version": at.version, "leases": leases},
         )
 
@@ -306,19 +265,19 @@ class PostgresqlDatabase:
         """Bring a session to a place; None if the session is deleted."""
         return self._changed(
             "move a session",
-            f"UPDATE sessions SET {_CHANGED}, place = %(place)s, written_at ="
+            f"UPDATE sessions SET {CHANGED}, place = %(place)s, written_at ="
             " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
-            f" ELSE written_at END WHERE number = %(number)s AND NOT is_deleted RETURNING {_HEAD}",
+            f" ELSE written_at END WHERE number = %(number)s AND NOT is_deleted RETURNING {HEAD}",
             {"number": number, "place": place},
         )
 
     def delete(self, number: int, at: Head | None = None) -> Head | None:
         """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
-        where = "number = %(number)s AND NOT is_deleted" if at is None else _AT
+        where = "number = %(number)s AND NOT is_deleted" if at is None else AT
         return self._changed(
             "delete a session",
-            f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {where} RETURNING {_HEAD}",
-            {"number": number} if at is None else _position(at),
+            f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {where} RETURNING {HEAD}",
+            {"number": number} if at is None else position(at),
         )
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
@@ -332,7 +291,7 @@ class PostgresqlDatabase:
         }
         with self._changing("delete what is unused") as connection:
             rows = connection.execute(
-                f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {which} AND NOT is_deleted"
+                f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {which} AND NOT is_deleted"
                 " AND written_at < to_timestamp(%(before_us)s / 1e6)"
                 " AND NOT EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s"
                 " AND sessions.number = ANY(open)"
@@ -347,29 +306,29 @@ class PostgresqlDatabase:
         with self._changing("restore a session") as connection:
             try:
                 row = connection.execute(
-                    f"UPDATE sessions SET {_CHANGED}, is_deleted = false"
-                    f" WHERE number = %s AND NOT is_purged RETURNING {_HEAD}",
+                    f"UPDATE sessions SET {CHANGED}, is_deleted = false"
+                    f" WHERE number = %s AND NOT is_purged RETURNING {HEAD}",
                     [number],
                 ).fetchone()
             except UniqueViolation:
                 return None
-        return None if row is None else _head(row)
+        return None if row is None else head_of(row)
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
         """Give a session another epoch at an unchanged position; None as for `append`."""
         return self._changed(
             "renew a session",
-            f"UPDATE sessions SET {_CHANGED}, epoch = %(new)s, digest = %(after)s"
-            f" WHERE {_AT} RETURNING {_HEAD}",
-            _position(at) | {"new": epoch, "after": digest},
+            f"UPDATE sessions SET {CHANGED}, epoch = %(new)s, digest = %(after)s"
+            f" WHERE {AT} RETURNING {HEAD}",
+            position(at) | {"new": epoch, "after": digest},
         )
 
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
         """Put a new session in the place of one at this position; None as for `append`."""
         with self._changing("replace a session") as connection, connection.transaction():
             gone = connection.execute(
-                f"UPDATE sessions SET {_CHANGED}, is_deleted = true WHERE {_AT} RETURNING number",
-                _position(at),
+                f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {AT} RETURNING number",
+                position(at),
             ).fetchone()
             if gone is None:
                 return None
@@ -381,7 +340,7 @@ class PostgresqlDatabase:
         """Remove the deleted sessions of an id for good; return how many there were."""
         with self._changing("purge a session") as connection, connection.transaction():
             rows = connection.execute(
-                f"UPDATE sessions SET {_CHANGED}, is_purged = true, seq = -1, size = 0,"
+                f"UPDATE sessions SET {CHANGED}, is_purged = true, seq = -1, size = 0,"
                 " digest = %s WHERE session_id = %s AND is_deleted AND NOT is_purged"
                 " RETURNING number",
                 [NO_LINES, session_id.encode()],
@@ -395,7 +354,7 @@ class PostgresqlDatabase:
         rows = self._asked(
             "list the trash",
             lambda each: each.execute(
-                f"SELECT {_HEAD}, (SELECT line FROM lines"
+                f"SELECT {HEAD}, (SELECT line FROM lines"
                 " WHERE lines.number = sessions.number AND lines.seq = 0)"
                 " FROM sessions WHERE is_deleted AND NOT is_purged"
                 " AND (%(before)s::bigint IS NULL OR number < %(before)s)"
@@ -403,13 +362,13 @@ class PostgresqlDatabase:
                 {"before": before, "limit": limit},
             ).fetchall(),
         )
-        return [Trashed(_head(row[:-1]), row[-1] or b"") for row in rows]
+        return [Trashed(head_of(row[:-1]), row[-1] or b"") for row in rows]
 
     def newest_trashed(self, session_id: str) -> Head | None:
         """Return the session of an id that was deleted and made last; None without one."""
         return self._row(
             "look into the trash",
-            f"SELECT {_HEAD} FROM sessions WHERE session_id = %s AND is_deleted"
+            f"SELECT {HEAD} FROM sessions WHERE session_id = %s AND is_deleted"
             " AND NOT is_purged ORDER BY number DESC LIMIT 1",
             [session_id.encode()],
         )
@@ -422,12 +381,12 @@ class PostgresqlDatabase:
             "look for changes",
             lambda each: each.execute(
                 # A transaction that still runs may commit a change with a lower number.
-                f"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, {_HEAD}"
+                f"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, {HEAD}"
                 " FROM (SELECT 1) AS always LEFT JOIN sessions ON changed >= %s::text::xid8",
                 [str(after)],
             ).fetchall(),
         )
-        heads = [_head(row[1:]) for row in rows if row[1] is not None]
+        heads = [head_of(row[1:]) for row in rows if row[1] is not None]
         return ChangedHeads(heads, rows[0][0])
 
     def holding(self, text: bytes) -> Iterator[str]:
@@ -611,42 +570,13 @@ def _insert(
         size += sum(map(len, lines)) + len(lines)
         digest = chained(digest, lines)
     done = connection.execute(
-        f"UPDATE sessions SET seq = %s, digest = %s, size = %s WHERE number = %s RETURNING {_HEAD}",
+        f"UPDATE sessions SET seq = %s, digest = %s, size = %s WHERE number = %s RETURNING {HEAD}",
         [seq, digest, size, number],
     ).fetchone()
     assert done is not None, "the row was inserted above"
-    return _head(done)
+    return head_of(done)
 
 
 def _piece(values: dict[str, int]) -> Callable[[Connection[Any]], list[Any]]:
     """Return the question for a piece of a session."""
     return lambda each: each.execute(_LINES, values, binary=True).fetchall()
-
-
-def _head(row: Sequence[Any]) -> Head:
-    number, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
-    written_us, version, leases, now_us = rest
-    return Head(
-        number,
-        bytes(session_id).decode(),
-        epoch,
-        seq,
-        bytes(digest),
-        size,
-        place,
-        is_deleted=is_deleted,
-        written_ns=written_us * 1000,
-        version=version,
-        leases=bytes(leases),
-        now_ns=now_us * 1000,
-    )
-
-
-def _position(at: Head) -> dict[str, Any]:
-    return {
-        "number": at.number,
-        "epoch": at.epoch,
-        "seq": at.seq,
-        "digest": at.digest,
-        "version": at.version,
-    }

@@ -1,0 +1,112 @@
+"""The statements of the way of an append: rows of open sessions, and lines behind a position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sessiond.postgresql.prepared import (
+    BYTEA,
+    BYTEAS,
+    INT8,
+    INT8S,
+    TEXT,
+    Prepared,
+    byteas,
+    int8,
+    int8s,
+    number,
+)
+from sessiond.postgresql.rows import HEAD, heads_in
+from sessiond.service.database.database import Head
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["Appended", "append_at", "heads_of", "prepare_statements"]
+
+# One statement, so one round trip. Rivals wait for the row, and then find another position.
+_APPEND: Final = """
+WITH server AS (
+    SELECT {settings} AS keeps
+),
+moved AS (
+    UPDATE sessions SET seq = seq + $1, digest = $2, size = size + $3,
+        written_at = clock_timestamp(), changed = pg_current_xact_id()
+    FROM server WHERE server.keeps AND number = $4 AND epoch = $5 AND seq = $6 AND digest = $7
+        AND version = $8 AND NOT is_deleted
+    RETURNING number, (extract(epoch FROM written_at) * 1000000)::bigint AS written_us
+),
+stored AS (
+    INSERT INTO lines (number, seq, line) SELECT moved.number, $6 + given.at, given.line
+    FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)
+)
+SELECT server.keeps, moved.written_us FROM server LEFT JOIN moved ON true
+"""
+_KEEPS: Final = "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
+_LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
+_TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS)
+_SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)
+_NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LATER), _TYPES)
+_HEADS: Final = Prepared(
+    b"sessiond_heads", f"SELECT {HEAD} FROM sessions WHERE number = ANY($1)", (INT8S,)
+)
+
+
+class Appended(NamedTuple):
+    """The outcome of an append."""
+
+    keeps: bool
+    """False, and nothing is stored, if the server keeps no commit through a crash."""
+    head: Head | None
+    """The row behind the lines; None if the session was elsewhere."""
+
+
+def prepare_statements(connection: Connection[Any]) -> None:
+    """Let a new connection know the statements of this module. Raises psycopg.Error."""
+    for one in (_SYNC, _NO_SYNC, _HEADS):
+        one.prepare(connection)
+
+
+def heads_of(connection: Connection[Any], numbers: Sequence[int]) -> list[Head]:
+    """Return the rows of sessions, deleted or not. Raises psycopg.Error."""
+    return heads_in(_HEADS.run(connection, [int8s(numbers)]))
+
+
+def append_at(
+    connection: Connection[Any], at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
+) -> Appended:
+    """Store lines behind a position. Raises psycopg.Error."""
+    count, size = len(lines), sum(map(len, lines)) + len(lines)
+    values = [
+        int8(count),
+        digest,
+        int8(size),
+        int8(at.number),
+        at.epoch.encode(),
+        int8(at.seq),
+        at.digest,
+        int8(at.version),
+        byteas(lines),
+    ]
+    result = (_SYNC if sync else _NO_SYNC).run(connection, values)
+    written_us = result.get_value(0, 1)
+    if written_us is None:
+        return Appended(result.get_value(0, 0) == b"\x01", None)
+    written_ns = number(written_us) * 1000
+    # Under an unchanged version an append changes nothing else of the row.
+    head = Head(
+        at.number,
+        at.session_id,
+        at.epoch,
+        at.seq + count,
+        digest,
+        at.size + size,
+        at.place,
+        is_deleted=False,
+        written_ns=written_ns,
+        version=at.version,
+        leases=at.leases,
+        now_ns=written_ns,
+    )
+    return Appended(keeps=True, head=head)

@@ -1,0 +1,103 @@
+"""Statements of the way of an append, prepared once for each connection.
+
+Law: values and columns travel in PostgreSQL's binary form, as libpq has them. The way through a cursor of
+psycopg, which finds out types and forms for each call, costs more than the server's work for one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from msgspec import Struct
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, Format
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.pq.abc import PGresult
+
+__all__ = [
+    "BOOL",
+    "BYTEA",
+    "BYTEAS",
+    "INT8",
+    "INT8S",
+    "TEXT",
+    "Prepared",
+    "byteas",
+    "int8",
+    "int8s",
+    "number",
+]
+
+# Object identifiers of types, which are the same in every PostgreSQL (pg_type.dat).
+BOOL: Final = 16
+BYTEA: Final = 17
+INT8: Final = 20
+TEXT: Final = 25
+BYTEAS: Final = 1001
+INT8S: Final = 1016
+
+_BINARY: Final = int(Format.BINARY)
+_DONE: Final = (int(ExecStatus.TUPLES_OK), int(ExecStatus.COMMAND_OK))
+_IS_BAD: Final = int(ConnStatus.BAD)
+_INT8: Final = Layout(">q")
+_INT4: Final = Layout(">i")
+# Dimensions, whether nulls are among the items, type of the items, their number, the lowest index.
+_ARRAY: Final = Layout(">iiiii")
+
+int8: Final = _INT8.pack
+"""Return a number as a value of type INT8."""
+
+
+class Prepared(Struct, frozen=True):
+    """A statement and the types of its values."""
+
+    name: bytes
+    text: str
+    types: tuple[int, ...]
+
+    def prepare(self, connection: Connection[Any]) -> None:
+        """Let a connection know the statement. Raises psycopg.Error."""
+        _checked(connection, connection.pgconn.prepare(self.name, self.text.encode(), self.types))
+
+    def run(self, connection: Connection[Any], values: Sequence[bytes]) -> PGresult:
+        """Return the rows that the statement gives with these values. Raises psycopg.Error."""
+        formats = (_BINARY,) * len(values)
+        result = connection.pgconn.exec_prepared(self.name, values, formats, _BINARY)
+        return _checked(connection, result)
+
+
+def _checked(connection: Connection[Any], result: PGresult) -> PGresult:
+    if result.status in _DONE:
+        return result
+    if connection.pgconn.status == _IS_BAD:
+        raise psycopg.OperationalError("the connection ended")
+    raise error_from_result(result)
+
+
+def number(value: bytes | None) -> int:
+    """Return the number that a column of type INT8 holds."""
+    assert value is not None, "the column is not null"
+    found: int = _INT8.unpack(value)[0]
+    return found
+
+
+def byteas(items: Sequence[bytes]) -> bytes:
+    """Return byte strings as a value of type BYTEAS."""
+    return _array(BYTEA, items)
+
+
+def int8s(items: Sequence[int]) -> bytes:
+    """Return numbers as a value of type INT8S."""
+    return _array(INT8, [int8(item) for item in items])
+
+
+def _array(kind: int, items: Sequence[bytes]) -> bytes:
+    parts = [_ARRAY.pack(1, 0, kind, len(items), 1)]
+    for item in items:
+        parts += (_INT4.pack(len(item)), item)
+    return b"".join(parts)

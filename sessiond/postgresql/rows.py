@@ -1,0 +1,90 @@
+"""The row of a session: its columns, and its position as a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sessiond.postgresql.prepared import number
+from sessiond.service.database.database import Head
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+__all__ = ["AT", "CHANGED", "HEAD", "head_of", "heads_in", "position"]
+
+HEAD: Final = (
+    "number, session_id, epoch, seq, digest, size, place, is_deleted,"
+    " (extract(epoch FROM written_at) * 1000000)::bigint, version, leases,"
+    " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+)
+"""Columns of a `Head`; times are in microseconds since 1970."""
+
+CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
+"""A row's every change but an append: appends under way find another version."""
+
+AT: Final = (
+    "number = %(number)s AND epoch = %(epoch)s AND seq = %(seq)s AND digest = %(digest)s"
+    " AND version = %(version)s AND NOT is_deleted"
+)
+"""Condition that a session is at a position."""
+
+
+def position(at: Head) -> dict[str, Any]:
+    """Return the values of AT."""
+    return {
+        "number": at.number,
+        "epoch": at.epoch,
+        "seq": at.seq,
+        "digest": at.digest,
+        "version": at.version,
+    }
+
+
+def head_of(row: Sequence[Any]) -> Head:
+    """Return the row that HEAD names."""
+    number, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
+    written_us, version, leases, now_us = rest
+    return Head(
+        number,
+        bytes(session_id).decode(),
+        epoch,
+        seq,
+        bytes(digest),
+        size,
+        place,
+        is_deleted=is_deleted,
+        written_ns=written_us * 1000,
+        version=version,
+        leases=bytes(leases),
+        now_ns=now_us * 1000,
+    )
+
+
+def heads_in(result: PGresult) -> list[Head]:
+    """Return the rows of a prepared statement that selects HEAD."""
+    return [
+        _from_binary([result.get_value(row, column) for column in range(result.nfields)])
+        for row in range(result.ntuples)
+    ]
+
+
+def _from_binary(row: Sequence[bytes | None]) -> Head:
+    first, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
+    written_us, version, leases, now_us = rest
+    return head_of(
+        [
+            number(first),
+            session_id,
+            (epoch or b"").decode(),
+            number(seq),
+            digest,
+            number(size),
+            (place or b"").decode(),
+            is_deleted == b"\x01",
+            number(written_us),
+            number(version),
+            leases,
+            number(now_us),
+        ]
+    )
