@@ -108,6 +108,12 @@ WATCH_POLL_SECONDS: Final = 0.5
 DATABASE_POLL_SECONDS: Final = 1.0
 # service: the least time between two rings of a daemon, which tell others of changes in a database.
 DOORBELL_SECONDS: Final = 0.02
+# service: how long a session is taken to be contended by daemons behind a lost race: their appends wait in turn.
+CONTENDED_SECONDS: Final = 0.05
+# postgresql: sessions of which one daemon holds the row, or waits for the row, at once.
+DATABASE_HOLDS_MAX: Final = 4
+# postgresql: how long a daemon that does nothing may hold a row.
+DATABASE_HOLD_SECONDS: Final = 1
 # service: how long the beats of another daemon stand still until its leases end.
 DAEMON_SILENT_SECONDS: Final = 30.0
 # service: the pause between two notes of a daemon that has sessions open; how long a note counts, which spares

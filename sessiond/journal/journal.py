@@ -27,6 +27,7 @@ from sessiond.journal.replacement import Following
 from sessiond.journal.scanning import index_lines, scan
 from sessiond.journal.splitter import VisitLines, ends_of, stored_size
 from sessiond.journal.store import Found, JournalStatistics
+from sessiond.journal.undisturbed import Alone
 from sessiond.journal.writer import JournalWriter
 from sessiond.limits import HALF_LINE_SECONDS, HALF_LINE_WAIT_SECONDS
 
@@ -36,11 +37,10 @@ Recall = Callable[[LineReader], bool]
 """Tells a reader all lines of its file, up to the end of the file; False if it cannot."""
 
 
-class Journal:
+class Journal(Alone):
     """A `SessionLog` in a file. One thread appends; any thread reads."""
 
     blocking: ClassVar[bool] = True
-    is_shared: ClassVar[bool] = False
 
     def __init__(self, files: Files, reader: LineReader, *, truncates: bool) -> None:
         self.tail = b""
@@ -260,9 +260,6 @@ class Journal:
         self._writer.sync()
 
     # -- foreign writers ---------------------------------------------------------------
-
-    def disprove(self) -> None:
-        """Do nothing: this log is not shared."""
 
     @property
     def is_doubted(self) -> bool:

@@ -23,7 +23,7 @@ from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import LongLine
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
-from sessiond.journal.undisturbed import WholeLines
+from sessiond.journal.undisturbed import Alone, WholeLines
 
 __all__ = ["Mirror", "Translate"]
 
@@ -31,11 +31,10 @@ Translate = Callable[[bytes], bytes]
 """Makes the next line of the log from the next line of the source."""
 
 
-class Mirror(WholeLines):
+class Mirror(Alone, WholeLines):
     """A `SessionLog` of a file that sessiond never writes to. One thread looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
-    is_shared: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -103,9 +102,6 @@ class Mirror(WholeLines):
     def held_bytes(self) -> int:
         """Number of bytes of the half line that the other program is writing."""
         return self._source.held_bytes
-
-    def disprove(self) -> None:
-        """Do nothing: this log is not shared."""
 
     @property
     def is_doubted(self) -> bool:

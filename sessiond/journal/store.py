@@ -120,6 +120,27 @@ class SessionLog(Protocol):
         ...
 
     @property
+    def is_contended(self) -> bool:
+        """True if other daemons append to the session just now: `hold` before the next append."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """True if no other daemon can append to the session."""
+        ...
+
+    def hold(self) -> bool:
+        """Keep other daemons from the session until the next append or `release`.
+
+        Finds their lines. Returns False if the session cannot be held now. Raises StorageError, Replaced.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let other daemons append again, if the session is held. Raises nothing."""
+        ...
+
+    @property
     def is_doubted(self) -> bool:
         """True if a read found lines unlike those stored; the next look checks the file."""
         ...

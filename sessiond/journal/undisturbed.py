@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["Undisturbed", "WholeLines"]
+__all__ = ["Alone", "Undisturbed", "WholeLines"]
+
+
+class Alone:
+    """A log to which no other daemon appends."""
+
+    is_shared: ClassVar[bool] = False
+
+    def disprove(self) -> None:
+        """Do nothing: this log is not shared."""
+
+    @property
+    def is_contended(self) -> bool:
+        """False: this log is not shared."""
+        return False
+
+    @property
+    def is_held(self) -> bool:
+        """False: this log is not shared."""
+        return False
+
+    def hold(self) -> bool:
+        """Return False: this log is not shared."""
+        return False
+
+    def release(self) -> None:
+        """Do nothing: this log is not shared."""
 
 
 class WholeLines:
@@ -28,10 +54,8 @@ class WholeLines:
         """Do nothing: there is no half line."""
 
 
-class Undisturbed(WholeLines):
+class Undisturbed(Alone, WholeLines):
     """A log without a file, which no other program could change."""
-
-    is_shared: ClassVar[bool] = False
 
     @property
     def path(self) -> None:
@@ -51,9 +75,6 @@ class Undisturbed(WholeLines):
     def behind_bytes(self) -> int:
         """Number of bytes that a look left to the next look: 0."""
         return 0
-
-    def disprove(self) -> None:
-        """Do nothing: this log is not shared."""
 
     @property
     def is_doubted(self) -> bool:

@@ -2,6 +2,7 @@
 
 database.py   rows and lines
 appending.py  the way of an append, in prepared statements
+holding.py    a row that waits for the append of one writer
 prepared.py   statements that a connection knows, with binary values
 rows.py       columns of a session's row
 connecting.py connections: their settings, and their errors as the errors of a store

@@ -23,7 +23,7 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["Appended", "append_at", "heads_of", "prepare_statements"]
+__all__ = ["Appended", "append_at", "heads_of", "lock_row", "prepare_statements"]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
 _APPEND: Final = """
@@ -48,6 +48,9 @@ _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS)
 _SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)
 _NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LATER), _TYPES)
+_HOLD: Final = Prepared(
+    b"sessiond_hold", f"SELECT {HEAD} FROM sessions WHERE number = $1 FOR NO KEY UPDATE", (INT8,)
+)
 _HEADS: Final = Prepared(
     b"sessiond_heads", f"SELECT {HEAD} FROM sessions WHERE number = ANY($1)", (INT8S,)
 )
@@ -64,13 +67,19 @@ class Appended(NamedTuple):
 
 def prepare_statements(connection: Connection[Any]) -> None:
     """Let a new connection know the statements of this module. Raises psycopg.Error."""
-    for one in (_SYNC, _NO_SYNC, _HEADS):
+    for one in (_SYNC, _NO_SYNC, _HOLD, _HEADS):
         one.prepare(connection)
 
 
 def heads_of(connection: Connection[Any], numbers: Sequence[int]) -> list[Head]:
     """Return the rows of sessions, deleted or not. Raises psycopg.Error."""
     return heads_in(_HEADS.run(connection, [int8s(numbers)]))
+
+
+def lock_row(connection: Connection[Any], number: int) -> Head | None:
+    """Return the row of a session, locked up to the end of the transaction. Raises psycopg.Error."""
+    found = heads_in(_HOLD.run(connection, [int8(number)]))
+    return found[0] if found else None
 
 
 def append_at(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from secrets import randbits
 from threading import Lock
+from time import monotonic
 from typing import Any, Final
 
 import psycopg
@@ -46,17 +48,26 @@ class Bell:
             self._listen()
             # What was rung for before this connection listened was not heard.
             return None
+        until = monotonic() + seconds
         try:
-            for ring in connection.notifies(timeout=seconds, stop_after=1):
-                ringer, *numbers = ring.payload.split() or [""]
-                if ringer != self._own:
-                    return frozenset(map(int, numbers)) or None
+            while (left := until - monotonic()) > 0:
+                heard = self._heard(connection, left)
+                if heard:
+                    return frozenset(chain.from_iterable(heard)) if all(heard) else None
         except psycopg.Error:
             self._connection = None
             _close(connection)
             if not self._is_over:
                 raise
         return None
+
+    def _heard(self, connection: Connection[Any], seconds: float) -> list[frozenset[int]]:
+        """Return the sessions of each ring of another daemon, once there is a ring of any daemon.
+
+        All rings that came together are taken: psycopg forgets those that its caller leaves.
+        """
+        rings = [one.payload.split() for one in connection.notifies(timeout=seconds, stop_after=1)]
+        return [frozenset(map(int, numbers)) for ringer, *numbers in rings if ringer != self._own]
 
     def _listen(self) -> None:
         connection = psycopg.connect(self._dsn, **self._settings())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from threading import BoundedSemaphore
 from time import monotonic, sleep, time
 from typing import Any, Final, LiteralString, TypeVar
 
@@ -16,13 +17,14 @@ from sessiond.errors import StorageError
 from sessiond.limits import (
     DATABASE_AWAY_SECONDS,
     DATABASE_CONNECT_SECONDS,
+    DATABASE_HOLDS_MAX,
     DATABASE_PIECE_BYTES,
     DATABASE_PIECE_LINES,
     DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
-from sessiond.postgresql.appending import append_at, heads_of
+from sessiond.postgresql.appending import Appended, append_at, heads_of
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.connecting import (
     FAILURES,
@@ -34,6 +36,7 @@ from sessiond.postgresql.connecting import (
     open_pool,
     refusal,
 )
+from sessiond.postgresql.holding import HeldSession, begin_hold
 from sessiond.postgresql.rows import AT, CHANGED, HEAD, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
@@ -52,6 +55,7 @@ __all__ = ["PostgresqlDatabase"]
 T = TypeVar("T")
 
 _TRY_AGAIN_SECONDS: Final = 0.2
+_APPENDING: Final = "append to a session"
 
 _INSERT_LINES: Final = (
     "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
@@ -84,6 +88,7 @@ class PostgresqlDatabase:
             # A database that begins as the daemon does needs a moment.
             sleep(_TRY_AGAIN_SECONDS)
         self._bell = Bell(dsn, schema, settings)
+        self._holds = BoundedSemaphore(DATABASE_HOLDS_MAX)
         self._pool = open_pool(dsn, schema, settings)
 
     def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
@@ -204,12 +209,29 @@ class PostgresqlDatabase:
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position; None if the session is elsewhere by now."""
-        doing = "append to a session"
-        with self._changing(doing) as connection:
+        with self._changing(_APPENDING) as connection:
             stored = append_at(connection, at, lines, digest, sync=sync)
+        return self._kept(stored)
+
+    def hold(self, number: int) -> HeldSession | None:
+        """Wait in turn for the row of a session, and hold the row; None if that is not possible now."""
+        with ExitStack() as stack:
+            # Each hold may keep a thread waiting, which the appends of held rows need, too.
+            if not self._holds.acquire(blocking=False):
+                return None
+            stack.callback(self._holds.release)
+            connection = stack.enter_context(self._changing(_APPENDING))
+            head = begin_hold(connection, number)
+            if head is None:
+                return None
+            return HeldSession(head, connection, stack.pop_all(), self._kept)
+
+    def _kept(self, stored: Appended) -> Head | None:
+        """Return the row behind an append; None if the session was elsewhere. Raises StorageError."""
         if not stored.keeps:
             text = (
-                f"could not {doing} at {self.name}: the server's fsync or full_page_writes is off"
+                f"could not {_APPENDING} at {self.name}: the server's fsync or full_page_writes"
+                " is off"
             )
             raise StorageError(
                 f"{text}, so that a crash may lose what was acknowledged: switch them on, or append"

@@ -28,6 +28,7 @@ __all__ = [
     "TEXT",
     "Prepared",
     "byteas",
+    "command",
     "int8",
     "int8s",
     "number",
@@ -69,6 +70,11 @@ class Prepared(Struct, frozen=True):
         formats = (_BINARY,) * len(values)
         result = connection.pgconn.exec_prepared(self.name, values, formats, _BINARY)
         return _checked(connection, result)
+
+
+def command(connection: Connection[Any], text: bytes) -> None:
+    """Run statements without values and rows. Raises psycopg.Error."""
+    _checked(connection, connection.pgconn.exec_(text))
 
 
 def _checked(connection: Connection[Any], result: PGresult) -> PGresult:

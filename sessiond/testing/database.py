@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from msgspec import structs
 
+from sessiond.errors import StorageError
 from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS
 from sessiond.service.database.database import (
     NO_LINES,
@@ -32,6 +34,7 @@ from sessiond.service.database.database import (
 __all__ = ["MemoryConnection", "MemoryDatabase"]
 
 _LINES_AT_ONCE = 100
+_PATIENCE_SECONDS = 20.0
 
 
 class MemoryDatabase:
@@ -41,6 +44,9 @@ class MemoryDatabase:
         """Take the clock of the place."""
         self.now_ns = now_ns
         self.guard = threading.Lock()
+        self.holders: dict[int, MemoryHold] = {}
+        """The holds on rows; other writers of these rows wait for their ends."""
+        self.released = threading.Condition(self.guard)
         self.heads: dict[int, Head] = {}
         self.lines: dict[int, list[bytes]] = {}
         self.changes: dict[int, int] = {}
@@ -60,6 +66,67 @@ class MemoryDatabase:
         """Return a connection of one more daemon."""
         return MemoryConnection(self)
 
+    # -- under the guard -------------------------------------------------------------------
+
+    def put(self, head: Head) -> Head:
+        """Keep a row, and return the row as it was read now."""
+        head = self.heads[head.number] = structs.replace(head, now_ns=self.now_ns())
+        self.changes[head.number] = max(self.changes.values(), default=0) + 1
+        return head
+
+    def at(self, at: Head) -> Head | None:
+        """Return the row if the session is still at a position."""
+        there = self.heads[at.number]
+        position = (there.epoch, there.seq, there.digest, there.version)
+        is_there = position == (at.epoch, at.seq, at.digest, at.version) and not there.is_deleted
+        return there if is_there else None
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes) -> Head | None:
+        """Store lines behind a position; None if the session is elsewhere by now."""
+        there = self.at(at)
+        if there is None:
+            return None
+        self.lines[at.number] += lines
+        return self.put(
+            structs.replace(
+                there,
+                seq=there.seq + len(lines),
+                digest=digest,
+                size=there.size + sum(map(len, lines)) + len(lines),
+                written_ns=self.now_ns(),
+            )
+        )
+
+
+class MemoryHold:
+    """A held row of a `MemoryDatabase`: the port `HeldRow`."""
+
+    def __init__(self, place: MemoryDatabase, head: Head) -> None:
+        self.head = head
+        self._place = place
+
+    def append(self, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind the held position, and release the row."""
+        del sync
+        with self._place.guard:
+            stored = self._place.append(self.head, lines, digest) if self._is_held else None
+            self._release()
+            return stored
+
+    def release(self) -> None:
+        """Let other writers have the row."""
+        with self._place.guard:
+            self._release()
+
+    @property
+    def _is_held(self) -> bool:
+        return self._place.holders.get(self.head.number) is self
+
+    def _release(self) -> None:
+        if self._is_held:
+            del self._place.holders[self.head.number]
+            self._place.released.notify_all()
+
 
 class MemoryConnection:
     """A connection to a `MemoryDatabase`: the port `SessionDatabase`."""
@@ -78,6 +145,16 @@ class MemoryConnection:
         """The lock of the place. Every method waits, as for a real database: the loop must call none."""
         time.sleep(0)
         return self._place.guard
+
+    @contextmanager
+    def _changing(self, number: int) -> Generator[None]:
+        """Take the guard once no other writer holds the row of a session."""
+        with self._guard:
+            holders = self._place.holders
+            if not self._place.released.wait_for(lambda: number not in holders, _PATIENCE_SECONDS):
+                text = f"could not change a session at {self.name}: the row is held"
+                raise StorageError(text, errno="ETIMEDOUT", path=self.name, retryable=True)
+            yield
 
     # -- rows ----------------------------------------------------------------------------
 
@@ -109,17 +186,11 @@ class MemoryConnection:
             leases=b"",
             now_ns=0,
         )
-        return self._put(head)
+        return self._place.put(head)
 
     def _change(self, head: Head, **changes: Any) -> Head:
         """Change a row otherwise than by an append."""
-        return self._put(structs.replace(head, version=head.version + 1, **changes))
-
-    def _put(self, head: Head) -> Head:
-        """Keep a row, and return the row as it was read now."""
-        head = self._heads[head.number] = structs.replace(head, now_ns=self._place.now_ns())
-        self._place.changes[head.number] = max(self._place.changes.values(), default=0) + 1
-        return head
+        return self._place.put(structs.replace(head, version=head.version + 1, **changes))
 
     def _alive(self, session_id: str) -> Head | None:
         for head in self._heads.values():
@@ -147,42 +218,33 @@ class MemoryConnection:
             found = [self._heads[number] for number in numbers if number in self._heads]
             return [structs.replace(head, now_ns=now) for head in found]
 
-    def _at(self, at: Head) -> Head | None:
-        """Return the row if the session is still at a position."""
-        there = self._heads[at.number]
-        position = (there.epoch, there.seq, there.digest, there.version)
-        is_there = position == (at.epoch, at.seq, at.digest, at.version) and not there.is_deleted
-        return there if is_there else None
-
     # -- lines ---------------------------------------------------------------------------
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position; None if the session is elsewhere by now."""
         del sync
-        with self._guard:
-            there = self._at(at)
-            if there is None:
+        with self._changing(at.number):
+            return self._place.append(at, lines, digest)
+
+    def hold(self, number: int) -> MemoryHold | None:
+        """Wait in turn for the row of a session, and hold the row; None for an unknown number."""
+        with self._changing(number):
+            head = self._heads.get(number)
+            if head is None:
                 return None
-            self._lines[at.number] += lines
-            return self._put(
-                structs.replace(
-                    there,
-                    seq=there.seq + len(lines),
-                    digest=digest,
-                    size=there.size + sum(map(len, lines)) + len(lines),
-                    written_ns=self._place.now_ns(),
-                )
-            )
+            held = MemoryHold(self._place, structs.replace(head, now_ns=self._place.now_ns()))
+            self._place.holders[number] = held
+            return held
 
     def fence(self, number: int) -> Head | None:
         """Count the version of a session up, and return the row; None for an unknown number."""
-        with self._guard:
+        with self._changing(number):
             head = self._heads.get(number)
             return None if head is None else self._change(head)
 
     def lease(self, at: Head, leases: bytes) -> Head | None:
         """Replace the leases of a session; None if the session has another version, or is deleted."""
-        with self._guard:
+        with self._changing(at.number):
             there = self._heads[at.number]
             if there.is_deleted or there.version != at.version:
                 return None
@@ -236,7 +298,7 @@ class MemoryConnection:
 
     def move(self, number: int, place: Place) -> Head | None:
         """Bring a session to a place; None if the session is deleted."""
-        with self._guard:
+        with self._changing(number):
             head = self._heads[number]
             if head.is_deleted:
                 return None
@@ -246,9 +308,9 @@ class MemoryConnection:
 
     def delete(self, number: int, at: Head | None = None) -> Head | None:
         """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
-        with self._guard:
+        with self._changing(number):
             head = self._heads[number]
-            is_elsewhere = at is not None and self._at(at) is None
+            is_elsewhere = at is not None and self._place.at(at) is None
             return None if head.is_deleted or is_elsewhere else self._change(head, is_deleted=True)
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
@@ -272,7 +334,7 @@ class MemoryConnection:
 
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if another session has its id now."""
-        with self._guard:
+        with self._changing(number):
             head = self._heads[number]
             if self._alive(head.session_id) is not None:
                 return None
@@ -280,8 +342,8 @@ class MemoryConnection:
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
         """Give a session another epoch at an unchanged position; None as for `append`."""
-        with self._guard:
-            there = self._at(at)
+        with self._changing(at.number):
+            there = self._place.at(at)
             if there is None:
                 return None
             return self._change(there, epoch=epoch, digest=digest)
@@ -289,8 +351,8 @@ class MemoryConnection:
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
         """Put a new session in the place of one at this position; None as for `append`."""
         lines = list(chain.from_iterable(chunks))
-        with self._guard:
-            there = self._at(at)
+        with self._changing(at.number):
+            there = self._place.at(at)
             if there is None:
                 return None
             self._change(there, is_deleted=True)

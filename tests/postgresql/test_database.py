@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_PIECE_BYTES
+from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_HOLDS_MAX, DATABASE_PIECE_BYTES
 from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, chained
 from tests.postgresql.cluster import Cluster, programs
 
@@ -343,6 +343,66 @@ def test_a_daemon_does_not_hear_its_own_rings(connect: Callable[[], PostgresqlDa
     assert (heard or one.wait(60.0)) == frozenset({3})
     two.ring(range(10_000))
     assert one.wait(60.0) is None
+
+
+def test_rings_that_come_together_are_all_heard(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    database = connect()
+    assert database.wait(0.0) is None
+    # Notifications of one transaction come in one packet.
+    cluster.sql(f"SELECT pg_notify('{schema}', '1 ' || session) FROM generate_series(7, 9) session")
+    assert database.wait(60.0) == frozenset({7, 8, 9})
+
+
+def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothing(
+    connect: Callable[[], PostgresqlDatabase],
+) -> None:
+    one, two = connect(), connect()
+    at = made(one)
+    with ThreadPoolExecutor(1) as threads:
+        held = one.hold(at.number)
+        assert held is not None
+        assert held.head == structs.replace(at, now_ns=held.head.now_ns)
+        rival = threads.submit(append, two, at, b"rival")
+        first = held.append([b"first"], chained(at.digest, [b"first"]), sync=True)
+        assert first is not None
+        assert rival.result() is None
+        # A release without an append lets the others have the row, too.
+        released = one.hold(at.number)
+        assert released is not None
+        rival = threads.submit(append, two, first, b"second")
+        released.release()
+        second = rival.result()
+        assert second is not None
+        # A daemon that is stopped keeps the row for a second, and has lost the race then.
+        stopped = one.hold(at.number)
+        assert stopped is not None
+        start = time.monotonic()
+        assert append(two, second, b"third") is not None
+        assert time.monotonic() - start >= DATABASE_HOLD_SECONDS / 2
+        assert stopped.append([b"late"], chained(second.digest, [b"late"]), sync=True) is None
+    assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
+    # The row that was held at an end has no holder left.
+    again = one.hold(at.number)
+    assert again is not None
+    again.release()
+
+
+def test_a_daemon_holds_few_rows_at_once(database: PostgresqlDatabase) -> None:
+    heads = [
+        database.create(f"session-{number}", "epoch-1", [[HEADER]], "placed")
+        for number in range(DATABASE_HOLDS_MAX + 1)
+    ]
+    held = [database.hold(head.number) for head in heads if head is not None]
+    assert [one is None for one in held] == [False] * DATABASE_HOLDS_MAX + [True]
+    for one in held:
+        if one is not None:
+            one.release()
+    assert heads[-1] is not None
+    last = database.hold(heads[-1].number)
+    assert last is not None
+    last.release()
 
 
 def test_a_bell_that_is_closed_while_it_connects_leaves_no_connection(

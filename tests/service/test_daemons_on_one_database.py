@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import Any, Literal
 import pytest
 from anyio import create_task_group, fail_after, sleep, to_thread
 from msgspec import structs
+from msgspec.json import encode
 
 from sessiond.errors import SessionArchived, SessionNotFound, StorageError
-from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.database import Head, SessionDatabase, chained
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
@@ -616,6 +617,38 @@ async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(
             connection.may_go.set()
         assert answers[0]["entries"] == answers[1]["entries"]
         assert sorted(answer["duplicate"] for answer in answers) == [False, True]
+        # The retry waited for its turn, and did not need it: the turn is over.
+        await append(three, "after")
+
+
+class Rival(Wrapped):
+    """A connection before whose appends another writer is always faster, unless the row is held."""
+
+    def __init__(self, inner: SessionDatabase, other: SessionDatabase) -> None:
+        super().__init__(inner)
+        self._other = other
+        self.wins = 0
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Any:
+        there = self._other.heads([at.number])[0]
+        self.wins += 1
+        line = encode({"type": "custom", "id": f"rival-{self.wins}", "custom_type": "x", "data": 1})
+        self._other.append(there, [line], chained(there.digest, [line]), sync=True)
+        return self.inner.append(at, lines, digest, sync=sync)
+
+
+async def test_an_append_that_has_lost_a_race_waits_in_turn_for_the_row(site: Site) -> None:
+    connection = Rival(site.connect(), site.connect())
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await create(one, persist="immediate")
+        for number in range(5):
+            await append(one, f"one-{number}")
+        # Of five appends in a row the first one loses a race; the other ones come in turn.
+        assert connection.wins == 1
+        assert [row["entry"]["id"] for row in await entries(one)] == [
+            "rival-1",
+            *[f"one-{number}" for number in range(5)],
+        ]
 
 
 @pytest.mark.parametrize("is_watched", [False, True], ids=["alone", "beside a waiting client"])

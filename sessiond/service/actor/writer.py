@@ -67,7 +67,7 @@ class SessionWriter:
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:
         """Return the batch of these commands; None if the store has to be read for that first."""
-        if self._looked_at(commands):
+        if self._looked_at(commands) or self._opened.journal.is_contended:
             return None
         batch = stage(commands, self._opened, self._environment, {}, self._leases)
         if self._opened.journal.is_shared and self._may_be_stale(batch):
@@ -101,14 +101,28 @@ class SessionWriter:
         self, commands: Sequence[Command], *, overtaken: int
     ) -> tuple[Batch, SessiondError | None]:
         """Stage, encode and persist. Stage again if a foreign writer appended first."""
+        journal = self._opened.journal
+        try:
+            return await self._store_in_turn(commands, overtaken=overtaken)
+        finally:
+            if journal.is_held:
+                # A batch without lines does not need the turn that it has waited for.
+                await self._in_thread(journal.release)
+
+    async def _store_in_turn(
+        self, commands: Sequence[Command], *, overtaken: int
+    ) -> tuple[Batch, SessiondError | None]:
         opened = self._opened
-        if overtaken:
-            await self.foreign_lines.take_foreign_lines_first()
+        # What changes the session's row by itself cannot wait for the row that it holds.
+        may_hold = all(command.act is None for command in commands)
+        if overtaken or opened.journal.is_contended:
+            await self.foreign_lines.take_foreign_lines_first(holds=may_hold)
         has_looked = False
         while True:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
+            has_looked = has_looked or opened.journal.is_held
             if opened.journal.is_shared and not has_looked and self._may_be_stale(batch):
                 batch.give_up()
                 has_looked = True
@@ -130,7 +144,7 @@ class SessionWriter:
             except Overtaken:
                 overtaken += 1
                 batch.give_up()
-                await self.foreign_lines.take_foreign_lines_first()
+                await self.foreign_lines.take_foreign_lines_first(holds=may_hold)
 
     async def look(self) -> bool:
         """Take in foreign lines; return whether there were any. Raises Replaced.

@@ -21,6 +21,7 @@ __all__ = [
     "OF_DOCUMENTS",
     "ChangedHeads",
     "Head",
+    "HeldRow",
     "Place",
     "SessionDatabase",
     "StoredDocument",
@@ -87,6 +88,26 @@ class StoredDocument(Struct, frozen=True):
     """Empty for a document that was never written."""
 
 
+class HeldRow(Protocol):
+    """The row of a session, which no other writer changes until the append or the release.
+
+    A database may end the hold of a writer that does nothing, and then refuses its append.
+    """
+
+    @property
+    def head(self) -> Head:
+        """The row as it is held."""
+        ...
+
+    def append(self, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind the held position, and release the row; errors are those of `append`."""
+        ...
+
+    def release(self) -> None:
+        """Let other writers have the row. Safe to repeat; raises nothing."""
+        ...
+
+
 class SessionDatabase(Protocol):
     """Rows and lines of sessions. Every method is one transaction, and raises StorageError."""
 
@@ -127,6 +148,13 @@ class SessionDatabase(Protocol):
         Returns None, and stores nothing, if the session is elsewhere by now: at another position, under
         another version, or deleted. With `sync` the lines are durable behind the call. After an error
         the lines may be stored nevertheless, now or later: `fence` settles that.
+        """
+        ...
+
+    def hold(self, number: int) -> HeldRow | None:
+        """Wait in turn for the row of a session, and hold the row; None if that is not possible now.
+
+        Other writers of the row wait, also those of this daemon.
         """
         ...
 

@@ -24,7 +24,15 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
-from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase, chained
+from sessiond.limits import CONTENDED_SECONDS
+from sessiond.service.database.database import (
+    NO_LINES,
+    Head,
+    HeldRow,
+    Place,
+    SessionDatabase,
+    chained,
+)
 from sessiond.service.database.positions import Positions
 
 __all__ = ["DatabaseLog", "away", "lines_are_missing"]
@@ -73,6 +81,10 @@ class DatabaseLog(Undisturbed):
         """True if another writer is known to have changed the session."""
         self._is_unsure = False
         """True after an append whose outcome is unknown: the database may have stored it."""
+        self._held: HeldRow | None = None
+        """The row, while other writers wait for the next append of this log."""
+        self._contended_until = 0.0
+        """Time on the monotonic clock up to which other daemons are taken to append, too."""
         self._is_disproved = False
         """True if a client knows other lines under this epoch."""
         self._writes = self._written_bytes = self._failures = 0
@@ -151,10 +163,52 @@ class DatabaseLog(Undisturbed):
         for _ in range(_LATE_TRIES):
             if self._stored(lines, sync=sync):
                 return
+            self._contended_until = monotonic() + CONTENDED_SECONDS
             self._follow()
             if not late:
                 raise Overtaken
         raise away("append to", self.name, "other writers were faster each time", "EBUSY")
+
+    @property
+    def is_contended(self) -> bool:
+        """True if an append of this log has just lost a race, or found lines as it came in turn."""
+        return monotonic() < self._contended_until
+
+    @property
+    def is_held(self) -> bool:
+        """True if other writers wait for the next append of this log."""
+        return self._held is not None
+
+    def hold(self) -> bool:
+        """Keep other writers from the session until the next append or `release`, and find their lines.
+
+        Returns False if the session cannot be held now. Raises StorageError, Replaced.
+        """
+        assert self._held is None, "the row is held for one append"
+        held = self._database.hold(self.head.number)
+        if held is None:
+            return False
+        try:
+            seq = self.head.seq
+            fits = self._fits(held.head) and self._take(held.head)
+        except BaseException:
+            held.release()
+            raise
+        if not fits:
+            # The look gives the lines another epoch, which is a change of the row.
+            held.release()
+            self._follow()
+            return False
+        if self.head.seq > seq:
+            self._contended_until = monotonic() + CONTENDED_SECONDS
+        self._held = held
+        return True
+
+    def release(self) -> None:
+        """Let other writers append again, if the session is held."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     def _stored(self, lines: Sequence[bytes], *, sync: bool) -> bool:
         """Return whether the database has taken the lines at the position of this log."""
@@ -162,8 +216,13 @@ class DatabaseLog(Undisturbed):
         with telling("copy the lines of", self.name):
             self._spool.put(lines)
         digest = chained(self.head.digest, lines)
+        held, self._held = self._held, None
         try:
-            head = self._database.append(self.head, lines, digest, sync=sync)
+            head = (
+                self._database.append(self.head, lines, digest, sync=sync)
+                if held is None
+                else held.append(lines, digest, sync=sync)
+            )
         except BaseException as error:
             self._failures += 1
             self._is_unsure = True
@@ -205,20 +264,30 @@ class DatabaseLog(Undisturbed):
 
     def _follow(self) -> None:
         """Bring this log to the position of the row. Raises StorageError, Replaced."""
-        mine, there = self.head, self.there()
-        if self._is_disproved:
+        there = self.there()
+        if not self._fits(there) or not self._take(there):
+            is_shorter = there.seq < self.head.seq and not self._is_disproved
             self._part_from(there)
-            raise Replaced("epoch")
-        if there.seq < mine.seq:
-            self._part_from(there)
-            raise Replaced("truncated")
+            raise Replaced("truncated" if is_shorter else "epoch")
+
+    def _fits(self, there: Head) -> bool:
+        """Return whether a row may be this log's, as it is or grown."""
+        mine = self.head
+        is_known = there.epoch == mine.epoch and not there.is_deleted
+        return is_known and there.seq >= mine.seq and not self._is_disproved
+
+    def _take(self, there: Head) -> bool:
+        """Take in the lines up to a row; return False, and take none, if they are not this log's.
+
+        Raises StorageError.
+        """
+        mine = self.head
         lines: list[bytes] = []
         if there.seq > mine.seq:
             for some in self._database.lines(mine.number, mine.seq + 1, there.seq):
                 lines += some
         if chained(mine.digest, lines) != there.digest:
-            self._part_from(there)
-            raise Replaced("epoch")
+            return False
         if lines:
             self._copy(lines)
         self._see(there)
@@ -226,6 +295,7 @@ class DatabaseLog(Undisturbed):
             self.on_place(there.place)
         self._is_behind = self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
+        return True
 
     def _part_from(self, there: Head) -> None:
         """Give the lines of the database an epoch of their own: they are not those of this log.
@@ -308,6 +378,7 @@ class DatabaseLog(Undisturbed):
 
     def close(self) -> None:
         """Drop the copy of the lines, once no read runs."""
+        self.release()
         self._spool.close()
 
 

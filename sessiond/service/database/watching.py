@@ -11,7 +11,7 @@ from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.limits import OPEN_NOTE_SECONDS
+from sessiond.limits import CONTENDED_SECONDS, DOORBELL_SECONDS, OPEN_NOTE_SECONDS
 from sessiond.service.database.database import OF_DOCUMENTS, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
@@ -68,6 +68,8 @@ class DatabaseWatches:
         self._noted: frozenset[int] = frozenset()
         """The sessions of the last note of what is open."""
         self._note_at = 0.0
+        self._contended: frozenset[int] = frozenset()
+        """Sessions that were rung for while this daemon appended to them in turn with other daemons."""
         self._wanted = anyio.Event()
         # The thread that waits for rings takes no thread of others.
         self._ears = CapacityLimiter(1)
@@ -113,16 +115,31 @@ class DatabaseWatches:
         """Look at what other daemons ring for, until the next poll."""
         until = monotonic() + self._seconds
         while self._is_wanted and (left := until - monotonic()) > 0:
+            wait = min(left, CONTENDED_SECONDS) if self._contended else left
             try:
                 rung = await to_thread.run_sync(
-                    self._database.wait, left, abandon_on_cancel=True, limiter=self._ears
+                    self._database.wait, wait, abandon_on_cancel=True, limiter=self._ears
                 )
             except StorageError:
                 # The poll goes on without rings.
                 await anyio.sleep(left)
                 return
+            due = self._due(frozenset() if rung is None else rung)
+            if due:
+                await self._look(due)
             if rung is not None:
-                await self._look(rung)
+                # The rings of a while are heard together, however many daemons ring.
+                await anyio.sleep(DOORBELL_SECONDS)
+
+    def _due(self, rung: frozenset[int]) -> frozenset[int]:
+        """Return the sessions to look at now.
+
+        A session that is contended is left for later: each append to the session looks at the row.
+        """
+        rung |= self._contended
+        contended = {one.log.head.number for one in self._watched if one.log.is_contended}
+        self._contended = rung & contended
+        return rung - contended
 
     async def _look(self, rung: frozenset[int] | None) -> None:
         """Look at these sessions, or at all of them; none is looked at without a client here."""

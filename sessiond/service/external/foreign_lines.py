@@ -71,11 +71,17 @@ class ForeignLines:
         """Facts that lists must follow: the last line, and the file that holds it."""
         return self._opened.session.seq, self._opened.journal.inode
 
-    async def take_foreign_lines_first(self) -> None:
-        """Take in foreign lines before an append, with half a line once it is whole. Raise Replaced."""
+    async def take_foreign_lines_first(self, *, holds: bool) -> None:
+        """Take in foreign lines before an append, with half a line once it is whole. Raise Replaced.
+
+        With `holds` other daemons do not append to the session meanwhile, if the store can do that.
+        """
         self.take_in()
         try:
             await self._catch_up()
+            if holds and self._opened.journal.is_shared:
+                await self._in_thread(self._opened.journal.hold)
+                self.take_in()
             until = current_time() + HALF_LINE_WAIT_SECONDS
             while self._opened.journal.half_bytes:
                 self._see_half()
