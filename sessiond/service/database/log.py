@@ -25,6 +25,7 @@ from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
 from sessiond.limits import CONTENDED_SECONDS
+from sessiond.service.database.ahead import ahead
 from sessiond.service.database.database import (
     NO_LINES,
     Head,
@@ -39,6 +40,8 @@ __all__ = ["DatabaseLog", "away", "lines_are_missing"]
 
 # Each lost race means that another writer has stored its lines.
 _LATE_TRIES: Final = 100
+# Below, a thread costs more than it saves.
+_LONG_LINES: Final = 1000
 
 
 class DatabaseLog(Undisturbed):
@@ -105,7 +108,8 @@ class DatabaseLog(Undisturbed):
         raises.
         """
         upto = self._upto
-        for lines in self._database.lines(upto.number, 0, upto.seq):
+        pieces = self._database.lines(upto.number, 0, upto.seq)
+        for lines in ahead(pieces) if upto.seq > _LONG_LINES else pieces:
             first = self.line_count
             self._copy(lines)
             self.head = structs.replace(
