@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
 from sessiond.postgresql.prepared import (
     BYTEA,
     BYTEAS,
@@ -23,7 +24,7 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["Appended", "append_at", "heads_of", "lock_row", "prepare_statements"]
+__all__ = ["Appended", "append_at", "heads_of", "lock_row", "piece_of", "prepare_statements"]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
 _APPEND: Final = """
@@ -51,6 +52,16 @@ _NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LA
 _HOLD: Final = Prepared(
     b"sessiond_hold", f"SELECT {HEAD} FROM sessions WHERE number = $1 FOR NO KEY UPDATE", (INT8,)
 )
+_LINES: Final = Prepared(
+    b"sessiond_lines",
+    """
+    SELECT line, seq FROM (
+        SELECT seq, line, sum(octet_length(line)) OVER (ORDER BY seq) - octet_length(line) AS before
+        FROM lines WHERE number = $1 AND seq BETWEEN $2 AND $3
+    ) AS piece WHERE before < $4 ORDER BY seq
+    """,
+    (INT8, INT8, INT8, INT8),
+)
 _HEADS: Final = Prepared(
     b"sessiond_heads", f"SELECT {HEAD} FROM sessions WHERE number = ANY($1)", (INT8S,)
 )
@@ -65,9 +76,17 @@ class Appended(NamedTuple):
     """The row behind the lines; None if the session was elsewhere."""
 
 
+class Piece(NamedTuple):
+    """Lines that were read together. A line that was removed by hand is missing among them."""
+
+    lines: list[bytes]
+    last: int
+    """Number of the last line."""
+
+
 def prepare_statements(connection: Connection[Any]) -> None:
     """Let a new connection know the statements of this module. Raises psycopg.Error."""
-    for one in (_SYNC, _NO_SYNC, _HOLD, _HEADS):
+    for one in (_SYNC, _NO_SYNC, _HOLD, _LINES, _HEADS):
         one.prepare(connection)
 
 
@@ -80,6 +99,15 @@ def lock_row(connection: Connection[Any], number: int) -> Head | None:
     """Return the row of a session, locked up to the end of the transaction. Raises psycopg.Error."""
     found = heads_in(_HOLD.run(connection, [int8(number)]))
     return found[0] if found else None
+
+
+def piece_of(connection: Connection[Any], session: int, first: int, last: int) -> Piece:
+    """Return the first lines of a range, at least one if there is any. Raises psycopg.Error."""
+    # A plan for a table without statistics sorts what is in range.
+    last = min(last, first + DATABASE_PIECE_LINES - 1)
+    found = _LINES.run(connection, [*map(int8, (session, first, last, DATABASE_PIECE_BYTES))])
+    lines = [found.get_value(row, 0) or b"" for row in range(found.ntuples)]
+    return Piece(lines, number(found.get_value(len(lines) - 1, 1)) if lines else last)
 
 
 def append_at(

@@ -18,13 +18,11 @@ from sessiond.limits import (
     DATABASE_AWAY_SECONDS,
     DATABASE_CONNECT_SECONDS,
     DATABASE_HOLDS_MAX,
-    DATABASE_PIECE_BYTES,
-    DATABASE_PIECE_LINES,
     DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
-from sessiond.postgresql.appending import Appended, append_at, heads_of
+from sessiond.postgresql.appending import Appended, Piece, append_at, heads_of, piece_of
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.connecting import (
     FAILURES,
@@ -61,12 +59,6 @@ _INSERT_LINES: Final = (
     "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
     " FROM unnest(%(lines)b::bytea[]) WITH ORDINALITY AS given (line, at)"
 )
-_LINES: Final = """
-SELECT seq, line FROM (
-    SELECT seq, line, sum(octet_length(line)) OVER (ORDER BY seq) - octet_length(line) AS before
-    FROM lines WHERE number = %(number)s AND seq BETWEEN %(first)s AND %(last)s
-) AS piece WHERE before < %(bytes)s ORDER BY seq
-"""
 
 
 class PostgresqlDatabase:
@@ -268,18 +260,11 @@ class PostgresqlDatabase:
     def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
         """Yield the lines `first` to `last` of a session, both included, in batches."""
         while first <= last:
-            values = {
-                "number": number,
-                "first": first,
-                # A plan for a table without statistics sorts what is in range.
-                "last": min(last, first + DATABASE_PIECE_LINES - 1),
-                "bytes": DATABASE_PIECE_BYTES,
-            }
-            rows = self._asked("read lines", _piece(values))
-            if not rows:
+            piece = self._asked("read lines", _piece(number, first, last))
+            if not piece.lines:
                 return
-            first = rows[-1][0] + 1
-            yield [line for _, line in rows]
+            first = piece.last + 1
+            yield piece.lines
 
     # -- places --------------------------------------------------------------------------
 
@@ -599,6 +584,6 @@ def _insert(
     return head_of(done)
 
 
-def _piece(values: dict[str, int]) -> Callable[[Connection[Any]], list[Any]]:
+def _piece(number: int, first: int, last: int) -> Callable[[Connection[Any]], Piece]:
     """Return the question for a piece of a session."""
-    return lambda each: each.execute(_LINES, values, binary=True).fetchall()
+    return lambda each: piece_of(each, number, first, last)

@@ -36,6 +36,7 @@ SHAPES: Final[tuple[tuple[Shape, int, Goal], ...]] = (
     (IN_FLIGHT, 6000, at_least(0.5)),
 )
 FILES: Final = Contender("sessiond on files", SESSIOND.version)
+APART: Final = Contender("sessions of their own", SESSIOND.version)
 ALONE: Final = Contender("one daemon, one client", SESSIOND.version)
 
 
@@ -143,6 +144,10 @@ def _several_daemons(bench: Bench, result: RowResult, daemons: Sequence[Daemon])
         goal = at_least(0.5) if entrant.name == f"{DAEMONS} daemons, one session" else None
         pair = Pair(entrant.name, "1", ALONE)
         result.figures.append(figure(measured, pair, "rate", case=entrant.name, goal=goal))
+    # Each daemon has one writer with as many appends, so a writer that waits for long shows here.
+    fair = Pair(f"{DAEMONS} daemons, one session", f"{DAEMONS} daemons, own sessions", APART)
+    case = f"{DAEMONS} daemons, one session, slowest of a hundred"
+    result.figures.append(figure(measured, fair, "p99_us", case=case))
 
 
 def _events(bench: Bench, result: RowResult, daemons: Sequence[Daemon]) -> None:
