@@ -87,7 +87,8 @@ def connection_settings(dsn: str, password: Callable[[], str] | None) -> dict[st
         "autocommit": True,
         "client_encoding": "utf8",
         "connect_timeout": DATABASE_CONNECT_SECONDS,
-        "prepare_threshold": 0,
+        # psycopg removes all prepared statements of a connection behind a rollback, if it made any.
+        "prepare_threshold": None,
     }
     return settings if password is None else settings | {"password": password()}
 

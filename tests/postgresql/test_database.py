@@ -345,6 +345,25 @@ def test_a_daemon_does_not_hear_its_own_rings(connect: Callable[[], PostgresqlDa
     assert one.wait(60.0) is None
 
 
+def test_a_connection_keeps_its_statements_behind_a_rollback(
+    database: PostgresqlDatabase,
+) -> None:
+    at = made(database)
+
+    def failing() -> Iterator[list[bytes]]:
+        yield [HEADER]
+        raise RuntimeError
+
+    for number in range(2):
+        # The one connection of the pool rolls back, with statements of psycopg's own before.
+        with pytest.raises(RuntimeError):
+            database.create(f"copy-{number}", "epoch-1", failing(), "placed")
+        moved = append(database, at, b"line")
+        assert moved is not None
+        at = moved
+        assert stored(database, at) == [HEADER, *[b"line"] * (number + 1)]
+
+
 def test_rings_that_come_together_are_all_heard(
     cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
 ) -> None:
