@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from sessiond.errors import Overloaded, TooLarge
 from sessiond.journal.store import Found, JournalStatistics
-from sessiond.journal.undisturbed import Undisturbed
+from sessiond.journal.undisturbed import Alone, Undisturbed
 from sessiond.limits import (
     MEMORY_BYTES_MAX,
     MEMORY_LINE_BYTES,
@@ -45,7 +45,7 @@ class MemoryBudget:
             self.held_bytes -= count
 
 
-class MemoryJournal(Undisturbed):
+class MemoryJournal(Alone, Undisturbed):
     """A `SessionLog` in a list. No method waits, so the event loop may call all of them."""
 
     blocking: ClassVar[bool] = False

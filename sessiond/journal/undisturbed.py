@@ -11,19 +11,12 @@ class Alone:
     """A log to which no other daemon appends."""
 
     is_shared: ClassVar[bool] = False
+    # Attributes, since each append asks for them.
+    is_contended: bool = False
+    is_held: bool = False
 
     def disprove(self) -> None:
         """Do nothing: this log is not shared."""
-
-    @property
-    def is_contended(self) -> bool:
-        """False: this log is not shared."""
-        return False
-
-    @property
-    def is_held(self) -> bool:
-        """False: this log is not shared."""
-        return False
 
     def hold(self) -> bool:
         """Return False: this log is not shared."""
@@ -54,7 +47,7 @@ class WholeLines:
         """Do nothing: there is no half line."""
 
 
-class Undisturbed(Alone, WholeLines):
+class Undisturbed(WholeLines):
     """A log without a file, which no other program could change."""
 
     @property
