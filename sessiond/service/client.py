@@ -180,7 +180,7 @@ class Client:
 
     def signal(self, actor: SessionActor, body: bytes) -> None:
         """Pass a notification on to the session's subscribers that want signals."""
-        actor.hub.signal(body, self.listener)
+        actor.hub.signals.signal(body, self.listener)
 
     def appear(self, actor: SessionActor, present: Present, *, check: bool) -> None:
         """Set this connection's presence in a session, and notify a change.
@@ -191,7 +191,7 @@ class Client:
         self._require_share(actor.session_id)
         hub = actor.hub
         if hub.presence.set(self, present, check=check):
-            hub.tell_presence(self.listener)
+            hub.signals.tell_presence(self.listener)
         self._present_in[actor.session_id] = actor
 
     def disappear(self, session_id: str, reason: str | None = None) -> None:
@@ -202,7 +202,7 @@ class Client:
         actor.touch()
         if actor.hub.presence.clear(self):
             left = None if reason is None else Departure(reason, self.client_id, self.name)
-            actor.hub.tell_presence(None if self._gone else self.listener, left)
+            actor.hub.signals.tell_presence(None if self._gone else self.listener, left)
 
     def require_here(self) -> None:
         """Raise Cancelled if the connection has ended."""

@@ -170,7 +170,7 @@ class Bench:
         for _ in range(count):
             self.signals += 1
             told = {"method": "session/signal", "params": {"seq": self.log.seq}}
-            self.hub.signal(json.dumps({**told, "number": self.signals}).encode(), None)
+            self.hub.signals.signal(json.dumps({**told, "number": self.signals}).encode(), None)
 
     def watch(self, room: int = 2, after: int | None = None, **want: Any) -> FakeListener:
         listener = FakeListener(self.tasks, room)
@@ -433,7 +433,7 @@ async def test_a_signal_is_framed_once_and_goes_to_those_who_want_it() -> None:
             subscription = Subscription(listener, Variant(counted, types=types), 0)
             bench.hub.add(subscription, replay=False)
         bench.hub.add(Subscription(other, Variant(counted, signals=False), 0), replay=False)
-        bench.hub.signal(b"{}", wants[1])
+        bench.hub.signals.signal(b"{}", wants[1])
         assert framed == [b"{}"]
         assert [listener.queued for listener in wants] == [[b"{}\n"]] * 3
         assert other.queued == []

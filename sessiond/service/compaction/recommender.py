@@ -106,7 +106,7 @@ class Recommender:
             judged = now[name] = await _judged(live, policies, head.leaf, known)
             if judged.over and not (known is not None and known.over):
                 told = CompactionTold(actor.session_id, name, "recommended", judged.tokens)
-                actor.hub.hint(notification("session/compaction", told))
+                actor.hub.signals.hint(notification("session/compaction", told))
             if judged.over and judged.policy.auto:
                 self._runs.begin_by_itself(actor, name)
         if actor.hub or usual.auto:

@@ -202,4 +202,4 @@ def _commit(run: CompactionRun, plan: CompactionPlan, made: tuple[str, Figures])
 
 
 def _tell(run: CompactionRun, told: CompactionTold) -> None:
-    run.actor.hub.hint(notification("session/compaction", told))
+    run.actor.hub.signals.hint(notification("session/compaction", told))

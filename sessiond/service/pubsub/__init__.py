@@ -4,6 +4,7 @@ hub.py             every entry to every subscriber, once
 subscription.py    a cursor and its filter
 frames.py          one frame for equal subscribers
 replay.py          the log behind a cursor
+signals.py         signals and presence, to the subscribers that want them
 presence.py        connections that reported a state
 session_status.py  archived, read-only
 """

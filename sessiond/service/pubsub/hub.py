@@ -2,20 +2,19 @@
 
 A subscription is a cursor over the log, not a queue. A live subscription gets the bytes that were
 just stored. If its connection is full it is demoted: it reads the log from where it stopped, until
-it has caught up. So a stuck reader costs its cursor, and publishing never waits. Signals are not
-in the log: a subscriber without room, or in a replay, misses them and is told how many.
+it has caught up. So a stuck reader costs its cursor, and publishing never waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 
 import anyio
 from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import ReplacedReason
-from sessiond.model.events import Closed, Departure, ReadOnlyReason, ReplacedTold
+from sessiond.model.events import Closed, ReadOnlyReason, ReplacedTold
 from sessiond.model.row import Rules
 from sessiond.service.log.events import Event, notification
 from sessiond.service.ports import Listener
@@ -23,6 +22,7 @@ from sessiond.service.pubsub.frames import Framed, Frames
 from sessiond.service.pubsub.presence import Presence
 from sessiond.service.pubsub.replay import Log, Replays, SharedState
 from sessiond.service.pubsub.session_status import SessionStatus
+from sessiond.service.pubsub.signals import Signals
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
 __all__ = ["Hub", "HubStatistics"]
@@ -53,10 +53,9 @@ class Hub:
         self._replays = self._new_replays()
         self._live: dict[Variant, dict[Subscription, None]] = {}
         self._replaying: dict[Subscription, None] = {}
+        self.signals = Signals(session_id, self.presence, self._live, self._replaying, self._demote)
         self._events = 0
         self._demotions = 0
-        self._signals = 0
-        self._signals_dropped = 0
 
     def _new_replays(self) -> Replays:
         state = SharedState(self.presence, self.standing)
@@ -78,11 +77,13 @@ class Hub:
             self._start_replay(subscription)
         else:
             self._go_live(subscription)
+        self.signals.look_who_wants()
 
     def remove(self, subscription: Subscription) -> None:
         """Forget a subscription and end its replay, if it has one."""
         subscription.close()
         self._forget(subscription)
+        self.signals.look_who_wants()
 
     def _forget(self, subscription: Subscription) -> None:
         self._replaying.pop(subscription, None)
@@ -164,62 +165,13 @@ class Hub:
                 touched[subscription.listener] = None
             else:
                 subscription.missed_standing = True
-                self._demote(subscription, self._log.seq)
+                self._demote(subscription, None)
 
-    # -- signals and presence, stored nowhere --------------------------------------
-
-    def signal(self, body: bytes, asker: Listener | None) -> None:
-        """Pass a signal on; a subscriber that replays, or has no room, misses it."""
-        self._signals += 1
-        for subscription in self._offer(body, asker):
-            subscription.dropped_signals += 1
-            self._signals_dropped += 1
-
-    def tell_presence(self, asker: Listener | None, left: Departure | None = None) -> None:
-        """Send the present clients; a subscriber without room gets them once it has caught up."""
-        for subscription in self._offer(self.presence.body(left), asker):
-            subscription.missed_presence = True
-
-    def _offer(self, body: bytes, asker: Listener | None) -> list[Subscription]:
-        """Offer a body to the subscribers that want signals; return those that did not get it.
-
-        All receivers are flushed, except the asker, whose answer is flushed with it.
-        """
-        missed = [one for one in self._replaying if one.variant.signals]
-        full = self._offer_live(body, asker)
-        for subscription in full:
-            # An empty replay: the subscriber is told what it missed as soon as there is room.
-            self._demote(subscription, self._log.seq)
-        return missed + full
-
-    def hint(self, body: bytes) -> None:
-        """Tell the subscribers that want signals and have room now.
-
-        A hint can be asked for, so a subscriber without room is not told later.
-        """
-        self._offer_live(body, None)
-
-    def _offer_live(self, body: bytes, asker: Listener | None) -> list[Subscription]:
-        """Offer a body to the live subscriptions that want signals; return the full ones."""
-        full: list[Subscription] = []
-        framed: dict[Callable[[bytes], bytes], bytes] = {}
-        for variant, group in self._live.items():
-            if not variant.signals:
-                continue
-            frame = framed.get(variant.encode)
-            if frame is None:
-                frame = framed[variant.encode] = variant.encode(body)
-            for subscription in group:
-                if not subscription.listener.offer(frame):
-                    full.append(subscription)
-                elif subscription.listener is not asker:
-                    subscription.listener.flush()
-        return full
-
-    def _demote(self, subscription: Subscription, position: int) -> None:
+    def _demote(self, subscription: Subscription, position: int | None) -> None:
+        """Let a subscription read the log behind a line; with None, from here on."""
         self._demotions += 1
         self._forget(subscription)
-        subscription.position = position
+        subscription.position = self._log.seq if position is None else position
         subscription.lagged = True
         self._start_replay(subscription)
 
@@ -260,7 +212,7 @@ class Hub:
             events=self._events,
             frames_encoded=self._frames.encoded,
             demotions=self._demotions,
-            signals=self._signals,
-            signals_dropped=self._signals_dropped,
+            signals=self.signals.count,
+            signals_dropped=self.signals.dropped,
             present=len(self.presence),
         )
