@@ -124,6 +124,26 @@ OPEN_NOTE_COUNTS_SECONDS: Final = 60.0
 # between two looks at whether such work is over.
 CLAIM_SECONDS: Final = 30.0
 CLAIM_LOOK_SECONDS: Final = 0.5
+# service/database: signals that wait for the database: their number and bytes in one session, and their bytes
+# in all sessions of a daemon. One more is dropped for the subscribers at other daemons, and counted there.
+SIGNALS_WAITING_MAX: Final = 4096
+SIGNALS_WAITING_BYTES_MAX: Final = 8 * 1024 * 1024
+ALL_SIGNALS_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+# service/database: bytes of signals that one statement writes, unless a single signal has more; the pause before
+# another try once the database has refused one.
+SIGNALS_WRITE_BYTES: Final = 1024 * 1024
+SIGNALS_RETRY_SECONDS: Final = 0.5
+# service/database: how long the database keeps signals, and how many and how many bytes of one sender. A daemon
+# that looks later counts those that are gone.
+SIGNALS_KEPT_SECONDS: Final = 60.0
+SIGNALS_KEPT_MAX: Final = 4096
+SIGNALS_KEPT_BYTES_MAX: Final = 16 * 1024 * 1024
+# postgresql: bytes of signals that one look reads; older signals count as dropped.
+SIGNALS_READ_BYTES_MAX: Final = 4 * 1024 * 1024
+# service/database: how long the row of a sender stays that has ended; it says how many signals there were.
+SENDER_KEPT_SECONDS: Final = 180.0
+# service/database: senders that a look remembers although their rows are gone, as after a crash.
+SENDERS_REMEMBERED_MAX: Final = 256
 # postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
 # transaction without a statement is given up.
 DATABASE_CONNECTIONS_MAX: Final = 16
@@ -471,6 +491,9 @@ assert APPEND_ENTRIES_MAX <= BATCH_ENTRIES_MAX
 assert BATCH_MEMBERS_MAX <= IN_FLIGHT_MAX
 assert CONTEXT_CACHE_BYTES_MAX + VIEW_CACHE_BYTES_MAX <= CACHES_BYTES_MAX
 assert PRESENT_CLIENTS_MAX * PRESENCE_BYTES_MAX < OUTBOX_BYTES_MAX // 2
+assert SIGNAL_BYTES_MAX < SIGNALS_WRITE_BYTES <= SIGNALS_READ_BYTES_MAX <= SIGNALS_KEPT_BYTES_MAX
+assert SIGNALS_WRITE_BYTES <= SIGNALS_WAITING_BYTES_MAX <= ALL_SIGNALS_WAITING_BYTES_MAX
+assert DAEMON_SILENT_SECONDS < SIGNALS_KEPT_SECONDS < SENDER_KEPT_SECONDS
 
 
 class Bounds(NamedTuple):

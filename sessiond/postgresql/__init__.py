@@ -6,6 +6,7 @@ holding.py    a row that waits for the append of one writer
 prepared.py   statements that a connection knows, with binary values
 rows.py       columns of a session's row
 connecting.py connections: their settings, and their errors as the errors of a store
+company.py    signals and senders
 bell.py       the connection that hears the rings of other daemons
 examining.py  `doctor` on a database
 schema.py     the tables, made by the first daemon that connects

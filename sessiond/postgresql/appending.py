@@ -18,7 +18,7 @@ from sessiond.postgresql.prepared import (
     int8s,
     number,
 )
-from sessiond.postgresql.rows import HEAD, heads_in
+from sessiond.postgresql.rows import HEAD, SEEN, heads_in
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _LINES: Final = Prepared(
     (INT8, INT8, INT8, INT8),
 )
 _HEADS: Final = Prepared(
-    b"sessiond_heads", f"SELECT {HEAD} FROM sessions WHERE number = ANY($1)", (INT8S,)
+    b"sessiond_heads", f"SELECT {SEEN} FROM sessions WHERE number = ANY($1)", (INT8S,)
 )
 
 
@@ -91,7 +91,7 @@ def prepare_statements(connection: Connection[Any]) -> None:
 
 
 def heads_of(connection: Connection[Any], numbers: Sequence[int]) -> list[Head]:
-    """Return the rows of sessions, deleted or not. Raises psycopg.Error."""
+    """Return the rows of sessions, deleted or not, with their senders. Raises psycopg.Error."""
     return heads_in(_HEADS.run(connection, [int8s(numbers)]))
 
 

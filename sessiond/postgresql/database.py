@@ -10,7 +10,7 @@ from time import monotonic, sleep, time
 from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, sql
 from psycopg.errors import UniqueViolation
 
 from sessiond.errors import StorageError
@@ -24,6 +24,7 @@ from sessiond.limits import (
 )
 from sessiond.postgresql.appending import Appended, Piece, append_at, heads_of, piece_of
 from sessiond.postgresql.bell import Bell
+from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
     FAILURES,
     StartFailure,
@@ -35,7 +36,7 @@ from sessiond.postgresql.connecting import (
     refusal,
 )
 from sessiond.postgresql.holding import HeldSession, begin_hold
-from sessiond.postgresql.rows import AT, CHANGED, HEAD, head_of, position
+from sessiond.postgresql.rows import AT, CHANGED, HEAD, SEEN, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
     NO_LINES,
@@ -82,6 +83,7 @@ class PostgresqlDatabase:
         self._bell = Bell(dsn, schema, settings)
         self._holds = BoundedSemaphore(DATABASE_HOLDS_MAX)
         self._pool = open_pool(dsn, schema, settings)
+        self.company = PostgresqlCompany(self._asked)
 
     def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
         """Connect once, beside the pool, which would tell no more than that it waited."""
@@ -177,7 +179,7 @@ class PostgresqlDatabase:
         """Return the row of the session of this id that is not deleted; None without one."""
         return self._row(
             "find a session",
-            f"SELECT {HEAD} FROM sessions WHERE session_id = %s AND NOT is_deleted",
+            f"SELECT {SEEN} FROM sessions WHERE session_id = %s AND NOT is_deleted",
             [session_id.encode()],
         )
 
@@ -353,7 +355,11 @@ class PostgresqlDatabase:
                 [NO_LINES, session_id.encode()],
             ).fetchall()
             numbers = [row[0] for row in rows]
-            connection.execute("DELETE FROM lines WHERE number = ANY(%s)", [numbers])
+            for table in ("lines", "senders", "signals"):
+                connection.execute(
+                    sql.SQL("DELETE FROM {} WHERE number = ANY(%s)").format(sql.Identifier(table)),
+                    [numbers],
+                )
         return len(numbers)
 
     def trashed(self, limit: int, before: int | None) -> list[Trashed]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from sessiond.postgresql.company import SENDERS, senders_of
 from sessiond.postgresql.prepared import number
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = ["AT", "CHANGED", "HEAD", "head_of", "heads_in", "position"]
+__all__ = ["AT", "CHANGED", "HEAD", "SEEN", "head_of", "heads_in", "position"]
 
 HEAD: Final = (
     "number, session_id, epoch, seq, digest, size, place, is_deleted,"
@@ -19,6 +20,12 @@ HEAD: Final = (
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 )
 """Columns of a `Head`; times are in microseconds since 1970."""
+
+SEEN: Final = f"{HEAD}, {SENDERS}"
+"""Columns of a `Head` with the senders of the session, in one snapshot.
+
+Not for a statement that waits for the row: it would see the senders as they were before the wait.
+"""
 
 CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
 """A row's every change but an append: appends under way find another version."""
@@ -42,9 +49,9 @@ def position(at: Head) -> dict[str, Any]:
 
 
 def head_of(row: Sequence[Any]) -> Head:
-    """Return the row that HEAD names."""
+    """Return the row that HEAD or SEEN names."""
     number, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
-    written_us, version, leases, now_us = rest
+    written_us, version, leases, now_us, *senders = rest
     return Head(
         number,
         bytes(session_id).decode(),
@@ -58,11 +65,12 @@ def head_of(row: Sequence[Any]) -> Head:
         version=version,
         leases=bytes(leases),
         now_ns=now_us * 1000,
+        senders=senders_of(*senders) if senders else None,
     )
 
 
 def heads_in(result: PGresult) -> list[Head]:
-    """Return the rows of a prepared statement that selects HEAD."""
+    """Return the rows of a prepared statement that selects HEAD or SEEN."""
     return [
         _from_binary([result.get_value(row, column) for column in range(result.nfields)])
         for row in range(result.ntuples)
@@ -71,7 +79,7 @@ def heads_in(result: PGresult) -> list[Head]:
 
 def _from_binary(row: Sequence[bytes | None]) -> Head:
     first, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
-    written_us, version, leases, now_us = rest
+    written_us, version, leases, now_us, *senders = rest
     return head_of(
         [
             number(first),
@@ -86,5 +94,6 @@ def _from_binary(row: Sequence[bytes | None]) -> Head:
             number(version),
             leases,
             number(now_us),
+            *((one or b"").decode() for one in senders),
         ]
     )

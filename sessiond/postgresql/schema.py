@@ -64,9 +64,34 @@ _OPEN_NOTES: Final = """
 ALTER TABLE daemons ADD COLUMN open bigint[] NOT NULL DEFAULT '{}';
 ALTER TABLE daemons ADD COLUMN noted_at timestamptz NOT NULL DEFAULT clock_timestamp();
 """
+_COMPANY: Final = """
+CREATE UNLOGGED TABLE senders (
+    number bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    daemon text COLLATE "C" NOT NULL,
+    turn bigint NOT NULL,
+    ordinal bigint NOT NULL,
+    presence bigint NOT NULL,
+    body bytea NOT NULL,
+    is_open boolean NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (number, name)
+) WITH (fillfactor = 50);
+CREATE INDEX senders_by_daemon ON senders (daemon);
+CREATE UNLOGGED TABLE signals (
+    number bigint NOT NULL,
+    sender text COLLATE "C" NOT NULL,
+    ordinal bigint NOT NULL,
+    after_seq bigint NOT NULL,
+    body bytea NOT NULL,
+    written_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (number, sender, ordinal)
+);
+CREATE INDEX signals_by_time ON signals (written_at);
+"""
 # The script at n leads from version n to the next one. A script only adds, so that
 # running daemons of the earlier version go on, and stays as it was released.
-_SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES)
+_SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES, _COMPANY)
 VERSION: Final = len(_SCRIPTS)
 """Version of the tables that this sessiond works with."""
 

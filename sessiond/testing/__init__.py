@@ -8,6 +8,7 @@ disk.py         a disk with failures and power cuts
 platter.py      what survives a power cut
 faults.py       planned failures and counts of calls
 database.py     a database of sessions in memory
+company.py      signals and senders of that database
 journals.py     the conformance suite of `SessionLog`
 stores.py       the conformance suite of `SessionStore`
 dialects.py     the conformance suite of `Dialect`

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import structs
 
 from sessiond.errors import StorageError
-from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS
+from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS, SENDER_KEPT_SECONDS
 from sessiond.service.database.database import (
     NO_LINES,
     NO_TOKEN,
@@ -30,6 +30,7 @@ from sessiond.service.database.database import (
     Trashed,
     chained,
 )
+from sessiond.testing.company import MemoryCompany
 
 __all__ = ["MemoryConnection", "MemoryDatabase"]
 
@@ -61,6 +62,12 @@ class MemoryDatabase:
         """The sessions that each daemon has open, and when the daemon noted them."""
         self.bells: set[SimpleQueue[frozenset[int]]] = set()
         """The rings that each connection has not heard yet."""
+        self.company = MemoryCompany(now_ns, self._noted_daemons)
+
+    def _noted_daemons(self) -> set[str]:
+        """Return the daemons that have noted something within SENDER_KEPT_SECONDS."""
+        since = self.now_ns() - int(SENDER_KEPT_SECONDS * 1e9)
+        return {daemon for daemon, (_, at) in self.open_notes.items() if at > since}
 
     def connection(self) -> MemoryConnection:
         """Return a connection of one more daemon."""
@@ -141,6 +148,11 @@ class MemoryConnection:
         self._lines = place.lines
 
     @property
+    def company(self) -> MemoryCompany:
+        """The tables of signals and presence."""
+        return self._place.company
+
+    @property
     def _guard(self) -> threading.Lock:
         """The lock of the place. Every method waits, as for a real database: the loop must call none."""
         time.sleep(0)
@@ -201,7 +213,13 @@ class MemoryConnection:
     def find(self, session_id: str) -> Head | None:
         """Return the row of the session of this id that is not deleted; None without one."""
         with self._guard:
-            return self._alive(session_id)
+            head = self._alive(session_id)
+            return None if head is None else self._seen(head)
+
+    def _seen(self, head: Head) -> Head:
+        """Return a row as it is read now, with the senders of the session."""
+        senders = self._place.company.senders_of(head.number)
+        return structs.replace(head, now_ns=self._place.now_ns(), senders=senders)
 
     def ids(self, limit: int) -> list[str]:
         """Return the ids of sessions that are no drafts, those made last first; archived ones last."""
@@ -214,9 +232,7 @@ class MemoryConnection:
     def heads(self, numbers: Sequence[int]) -> list[Head]:
         """Return the rows of sessions, deleted or not; unknown numbers are left out."""
         with self._guard:
-            now = self._place.now_ns()
-            found = [self._heads[number] for number in numbers if number in self._heads]
-            return [structs.replace(head, now_ns=now) for head in found]
+            return [self._seen(self._heads[each]) for each in numbers if each in self._heads]
 
     # -- lines ---------------------------------------------------------------------------
 
@@ -371,6 +387,7 @@ class MemoryConnection:
             found = [head for head in self._in_trash() if head.session_id == session_id]
             for head in found:
                 self._lines[head.number] = []
+                self._place.company.remove(head.number)
                 self._change(head, seq=-1, digest=NO_LINES, size=0)
             return len(found)
 

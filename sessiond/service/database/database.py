@@ -15,6 +15,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from sessiond.service.database.company_rows import CompanyRows, Sender
+
 __all__ = [
     "NO_LINES",
     "NO_TOKEN",
@@ -64,6 +66,8 @@ class Head(Struct, frozen=True):
     """The leases on its heads; empty without any."""
     now_ns: int
     """Time by the database's clock when the row was read."""
+    senders: tuple[Sender, ...] | None = None
+    """Senders of signals, in one snapshot with the position; only `find` and `heads` read them."""
 
 
 class Trashed(Struct, frozen=True):
@@ -114,6 +118,11 @@ class SessionDatabase(Protocol):
     @property
     def name(self) -> str:
         """Name of the database for people, without secrets."""
+        ...
+
+    @property
+    def company(self) -> CompanyRows:
+        """The tables of signals and presence."""
         ...
 
     @property
