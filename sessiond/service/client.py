@@ -179,8 +179,8 @@ class Client:
             actor.leases_changed()
 
     def signal(self, actor: SessionActor, body: bytes) -> None:
-        """Pass a notification on to the session's subscribers that want signals."""
-        actor.hub.signals.signal(body, self.listener)
+        """Pass a notification on to the session's subscribers that want signals, at every daemon."""
+        actor.messenger.signal(body, self.listener)
 
     def appear(self, actor: SessionActor, present: Present, *, check: bool) -> None:
         """Set this connection's presence in a session, and notify a change.
@@ -189,9 +189,7 @@ class Client:
         """
         self.require_here()
         self._require_share(actor.session_id)
-        hub = actor.hub
-        if hub.presence.set(self, present, check=check):
-            hub.signals.tell_presence(self.listener)
+        actor.messenger.appear(self, present, self.listener, check=check)
         self._present_in[actor.session_id] = actor
 
     def disappear(self, session_id: str, reason: str | None = None) -> None:
@@ -200,9 +198,8 @@ class Client:
         if actor is None:
             return
         actor.touch()
-        if actor.hub.presence.clear(self):
-            left = None if reason is None else Departure(reason, self.client_id, self.name)
-            actor.hub.signals.tell_presence(None if self._gone else self.listener, left)
+        left = None if reason is None else Departure(reason, self.client_id, self.name)
+        actor.messenger.disappear(self, None if self._gone else self.listener, left)
 
     def require_here(self) -> None:
         """Raise Cancelled if the connection has ended."""

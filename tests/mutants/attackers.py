@@ -98,6 +98,15 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "company",
+        "daemons on one database that lose signals, answers and each other, and tables that are emptied",
+        (
+            "tests/service/test_presence_on_one_database.py",
+            "tests/service/test_signals_on_one_database.py",
+            *_ONCE,
+        ),
+    ),
+    Attacker(
         "leases",
         "leases over restarts, clocks that go back, and who is next",
         ("tests/service/test_leases.py", *_ONCE),

@@ -119,7 +119,7 @@ class Cluster:
     def follow(self, primary: Cluster) -> None:
         """Wait until this standby shows what the primary has written up to here."""
         ((written,),) = primary.sql("SELECT pg_current_wal_flush_lsn()")
-        self._wait_for(f"SELECT 1 WHERE pg_last_wal_replay_lsn() >= '{written}'")
+        self.wait_for(f"SELECT 1 WHERE pg_last_wal_replay_lsn() >= '{written}'")
 
     def promote(self) -> None:
         """Make this standby a primary, with what the standby has received."""
@@ -171,9 +171,9 @@ class Cluster:
         self.sql("SELECT pg_reload_conf()")
         for name, value in settings.items():
             is_there = "source <> 'configuration file'" if value is None else f"setting = '{value}'"
-            self._wait_for(f"SELECT 1 FROM pg_settings WHERE name = '{name}' AND {is_there}")
+            self.wait_for(f"SELECT 1 FROM pg_settings WHERE name = '{name}' AND {is_there}")
 
-    def _wait_for(self, question: str, rows: int = 1) -> None:
+    def wait_for(self, question: str, rows: int = 1) -> None:
         """Wait until a question has so many rows."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while len(self.sql(question)) < rows:
@@ -206,7 +206,7 @@ class Cluster:
 
     def wait_for_waiters(self, count: int) -> None:
         """Wait until so many statements of daemons wait for a lock."""
-        self._wait_for(
+        self.wait_for(
             "SELECT 1 FROM pg_stat_activity WHERE application_name = 'sessiond'"
             " AND wait_event_type = 'Lock'",
             count,

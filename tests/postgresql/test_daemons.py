@@ -12,6 +12,8 @@ from sessiond.service.database.database import SessionDatabase
 from tests.postgresql.cluster import Cluster
 from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
+from tests.service import test_presence_on_one_database as presence
+from tests.service import test_signals_on_one_database as signals
 from tests.service import test_states_on_one_database as states
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _LAST = (
 globals().update(
     {
         name: test
-        for tests in (compactions, daemons, states)
+        for tests in (compactions, daemons, presence, signals, states)
         for name, test in vars(tests).items()
         if name.startswith("test_")
     }
@@ -70,6 +72,14 @@ class PostgresqlSite(daemons.Site):
             " size = kept.size, version = kept.version FROM kept WHERE kept.number = sessions.number;"
             " COMMIT"
         )
+
+    def empty_company(self) -> None:
+        """Empty the tables of signals and presence, as a crash of the server does."""
+        self._cluster.sql(f"SET search_path TO {self._schema}; TRUNCATE senders, signals")
+
+    def lose_signals(self) -> None:
+        """Remove all signals, as their time does."""
+        self._cluster.sql(f"SET search_path TO {self._schema}; TRUNCATE signals")
 
     def drop_last_line(self) -> None:
         """Remove a line of the first session, as a person could."""

@@ -48,6 +48,7 @@ def seen(database: SessionDatabase, number: int) -> tuple[Sender, ...]:
     found = database.find("a-session")
     assert found is not None
     assert found.senders == head.senders
+    assert head.senders is not None
     return head.senders
 
 

@@ -99,6 +99,14 @@ class Site:
         """Change a line of the first session, as a person could."""
         self._place.lines[1][-1] += b" "
 
+    def empty_company(self) -> None:
+        """Empty the tables of signals and presence, as a crash of the server does."""
+        self._place.company.crash()
+
+    def lose_signals(self) -> None:
+        """Remove all signals, as their time does."""
+        self._place.company.remove_signals()
+
     @asynccontextmanager
     async def daemon(
         self,

@@ -172,6 +172,20 @@ class Bench:
             told = {"method": "session/signal", "params": {"seq": self.log.seq}}
             self.hub.signals.signal(json.dumps({**told, "number": self.signals}).encode(), None)
 
+    def look(self, count: int) -> None:
+        """Take in what another daemon has stored: a gap among its signals, then entries and signals."""
+        before = self.log.seq
+        events = [entry(before + n + 1) for n in range(count)]
+        self.log.events += events
+        self.signals += count
+        self.hub.signals.miss(count, before)
+        for event in events:
+            self.hub.publish([event], ())
+            self.signals += 1
+            told = {"method": "session/signal", "params": {"seq": event.seq}}
+            body = json.dumps({**told, "number": self.signals}).encode()
+            self.hub.signals.signal(body, None, event.seq)
+
     def watch(self, room: int = 2, after: int | None = None, **want: Any) -> FakeListener:
         listener = FakeListener(self.tasks, room)
         position = self.log.seq if after is None else after
@@ -184,6 +198,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.integers(1, 5)),
         st.tuples(st.just("signal"), st.integers(1, 5)),
+        st.tuples(st.just("look"), st.integers(1, 3)),
         st.tuples(st.just("turn"), st.integers(1, 4)),
         st.tuples(st.just("read"), st.integers(0, 2)),
     ),
@@ -208,6 +223,8 @@ def test_everyone_gets_everything_once_and_in_order_whatever_the_timing(
                         bench.publish(number)
                     case "signal":
                         bench.signal(number)
+                    case "look":
+                        bench.look(number)
                     case "turn":
                         for _ in range(number):
                             await checkpoint()

@@ -74,14 +74,19 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
     def put(actor: SessionActor) -> Any:
         queue_id = told.queue_id or service.environment.new_entry_uuid()
         durable = service.queues.add(actor, queue_id, prompt)
+        # The session stays open until its subscribers, at every daemon, are told.
+        release = actor.retain()
 
         async def relay() -> Queued:
-            queued = await durable()
-            if not queued.duplicate:
-                client.signal(
-                    actor, notification("session/signal", replace(told, queue_id=queue_id))
-                )
-            return queued
+            try:
+                queued = await durable()
+                if not queued.duplicate:
+                    client.signal(
+                        actor, notification("session/signal", replace(told, queue_id=queue_id))
+                    )
+                return queued
+            finally:
+                release()
 
         # The prompt is in line: a cancelled call would not take it back.
         run_in_background(call, relay, service.environment, give_up=lambda: False)

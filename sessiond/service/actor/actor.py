@@ -37,6 +37,7 @@ from sessiond.service.log.rewritten import changed, is_rewritten
 from sessiond.service.ports import Progress, Ticket
 from sessiond.service.progress import LatestProgress
 from sessiond.service.pubsub.hub import Hub
+from sessiond.service.pubsub.messenger import Messenger
 from sessiond.session.tree import ChildIndex
 
 __all__ = ["Chunk", "RegistryCallbacks", "SessionActor"]
@@ -83,6 +84,8 @@ class SessionActor:
     """The session's stored lines."""
     hub: Hub
     """The session's subscribers."""
+    messenger: Messenger
+    """Signals and presence, here and at other daemons."""
     leases: Leases
     """The leases on heads."""
     writer: SessionWriter
@@ -139,6 +142,7 @@ class SessionActor:
         self.opened = live.opened
         self.log = live.log
         self.hub = live.hub
+        self.messenger = live.messenger
         self.leases = live.leases
         self.writer = live.writer
         self.estimates = live.estimates

@@ -28,6 +28,7 @@ from sessiond.service.external.change_monitor import WatchSession
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.pubsub.hub import Hub, HubStatistics
+from sessiond.service.pubsub.messenger import FindCompany, Messenger
 from sessiond.service.store.lease_table import LeaseTable
 from sessiond.session.tree import ChildIndex
 
@@ -42,6 +43,7 @@ class SessionDeps(Struct, frozen=True):
     disk: DiskThreads
     next_lease_epoch: Callable[[], int]
     lease_table: Callable[[OpenSession], LeaseTable | None] | None
+    company: FindCompany | None
     reopen: Callable[[OpenSession], OpenSession]
     watch: WatchSession
     caches: CacheBudget
@@ -64,6 +66,8 @@ class Live(Struct, frozen=True, eq=False):
     """Its stored lines."""
     hub: Hub
     """Its subscribers."""
+    messenger: Messenger
+    """Signals and presence, here and at other daemons."""
     leases: Leases
     """The leases on heads."""
     writer: SessionWriter
@@ -101,12 +105,14 @@ def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live
         if find_table is None
         else SharedLeases(environment, deps.next_lease_epoch, rules, partial(find_table, opened))
     )
+    messenger = Messenger(opened, hub, deps.company)
     return Live(
         opened=opened,
         log=LogReader(opened),
         hub=hub,
+        messenger=messenger,
         leases=leases,
-        writer=SessionWriter(opened, hub, inbox, leases, environment, deps.threads),
+        writer=SessionWriter(opened, hub, inbox, leases, environment, deps.threads, messenger),
         estimates=TokenCounts(opened, environment.policies),
         contexts=ContextCache(deps.caches),
         views=ViewCache(opened, deps.caches),

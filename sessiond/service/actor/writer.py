@@ -27,6 +27,7 @@ from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.pubsub.hub import Hub
+from sessiond.service.pubsub.messenger import Messenger
 
 __all__ = ["SessionWriter", "WriterStatistics"]
 
@@ -53,6 +54,7 @@ class SessionWriter:
         leases: Leases,
         environment: Environment,
         threads: CapacityLimiter,
+        messenger: Messenger,
     ) -> None:
         self.writing = False
         self._opened = opened
@@ -62,7 +64,7 @@ class SessionWriter:
         self._leases = leases
         self._environment = environment
         self._threads = threads
-        self.foreign_lines = ForeignLines(opened, hub, self._in_thread)
+        self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:

@@ -11,7 +11,8 @@ for worker threads.
     ahead.py     pieces of a long session, fetched while the piece before is worked on
     positions.py where open sessions are now: one query for many reads
     leases.py    leases in the row of a session
-    company_rows.py the port of the tables of signals and presence
+    company/     signals and presence of several daemons
+    company_rows.py the port of their tables
     claims.py    work that one daemon does for all daemons
     silence.py   daemons that have ended without a word
     opening.py   a session from its row and its lines

@@ -26,6 +26,7 @@ from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
 from sessiond.limits import CONTENDED_SECONDS
 from sessiond.service.database.ahead import ahead
+from sessiond.service.database.company.companies import DatabaseCompany
 from sessiond.service.database.database import (
     NO_LINES,
     Head,
@@ -71,6 +72,8 @@ class DatabaseLog(Undisturbed):
         """Called in the log's thread with the session's number after each change by this log."""
         self.on_place: Callable[[Place], None] = _nothing
         """Called in the log's thread when another daemon has moved the session."""
+        self.company: DatabaseCompany | None = None
+        """Signals and presence of other daemons; None for a log that is read once."""
         self._database = database
         self._positions = positions
         self._new_epoch = new_epoch
@@ -133,7 +136,8 @@ class DatabaseLog(Undisturbed):
 
     def has_grown(self) -> bool:
         """Return whether there is something to take in. Waits for no database."""
-        return self._is_behind or self._is_unsure
+        is_stale = self.company is not None and self.company.is_stale
+        return self._is_behind or self._is_unsure or is_stale
 
     def disprove(self) -> None:
         """Take note that a client knows other lines under this epoch: the next look ends the epoch."""
@@ -145,11 +149,13 @@ class DatabaseLog(Undisturbed):
         A row that was seen before the last append of this log costs one look.
         """
         mine = self.head
-        self._is_behind = (there.epoch, there.seq, there.version) != (
+        has_news = self.company is not None and self.company.notice(there)
+        is_elsewhere = (there.epoch, there.seq, there.version) != (
             mine.epoch,
             mine.seq,
             mine.version,
         )
+        self._is_behind = has_news or is_elsewhere
         return self._is_behind
 
     # -- growth ----------------------------------------------------------------------------
@@ -189,6 +195,9 @@ class DatabaseLog(Undisturbed):
         Returns False if the session cannot be held now. Raises StorageError, Replaced.
         """
         assert self._held is None, "the row is held for one append"
+        if self.company is not None:
+            # Those that come while other writers wait are few.
+            self.company.write_before_lines()
         held = self._database.hold(self.head.number)
         if held is None:
             return False
@@ -216,6 +225,8 @@ class DatabaseLog(Undisturbed):
 
     def _stored(self, lines: Sequence[bytes], *, sync: bool) -> bool:
         """Return whether the database has taken the lines at the position of this log."""
+        if self.company is not None:
+            self.company.write_before_lines()
         # First the spool: once the database has the lines, nothing may fail.
         with telling("copy the lines of", self.name):
             self._spool.put(lines)
@@ -292,14 +303,31 @@ class DatabaseLog(Undisturbed):
                 lines += some
         if chained(mine.digest, lines) != there.digest:
             return False
+        # Both or none: no line may be told before a signal that came before the line.
+        seen = self._with_senders(there, lines)
+        found = None if self.company is None or seen is None else self.company.read(seen)
         if lines:
             self._copy(lines)
+        if self.company is not None and found is not None:
+            self.company.hear(found)
         self._see(there)
         if there.place != mine.place:
             self.on_place(there.place)
-        self._is_behind = self._is_unsure = False
+        self._is_unsure = False
+        # A held row tells nothing of signals.
+        self._is_behind = self._is_behind and self.company is not None and found is None
         self._found += [Found(line, external=False) for line in lines]
         return True
+
+    def _with_senders(self, there: Head, lines: Sequence[bytes]) -> Head | None:
+        """Return a row with the senders of the session; None for a held row without new lines.
+
+        Raises StorageError.
+        """
+        if there.senders is None and lines:
+            # A held row does not move meanwhile.
+            return next(iter(self._database.heads([there.number])), None)
+        return None if there.senders is None else there
 
     def _part_from(self, there: Head) -> None:
         """Give the lines of the database an epoch of their own: they are not those of this log.

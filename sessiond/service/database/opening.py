@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from sessiond.journal.disk.files import Files
 from sessiond.model.times import rfc3339
+from sessiond.service.database.company.companies import Companies
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog, lines_are_missing
@@ -29,12 +30,14 @@ class DatabaseOpener:
         folder: Path,
         new_epoch: Callable[[], str],
         lease: Callable[[DatabaseLog], DatabaseLeases],
+        companies: Companies,
         ring: Callable[[int], None],
     ) -> None:
         """Take the disk and the folder for copies of lines.
 
         `lease` makes the leases of a session; `ring` tells other daemons of a change.
         """
+        self._companies = companies
         self._database = database
         self._positions = Positions(database)
         self._files = files
@@ -58,6 +61,7 @@ class DatabaseOpener:
         )
         log.index(lambda _first, _lines: None)
         log.ring = self._ring
+        log.company = self._companies.opened(head)
         return log
 
     def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
@@ -87,6 +91,7 @@ class DatabaseOpener:
             opened.endings.read(opened.session, log, opened.dialect)
             log.on_place = partial(_take_place, opened)
             log.ring = self._ring
+            log.company = None if is_read_once else self._companies.opened(head)
         except BaseException:
             log.close()
             raise

@@ -33,6 +33,7 @@ from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.claims import DatabaseClaim
+from sessiond.service.database.company.companies import Companies, DatabaseCompany
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
@@ -94,12 +95,20 @@ class DatabaseStore:
         self._claims = count(1)
         self._silence = Silence(silent_seconds)
         self._doorbell = Doorbell(database)
+        self._companies = Companies(
+            database,
+            self._daemon,
+            profile.files.random_digits,
+            self._doorbell.ring,
+            self._silence.ended.__contains__,
+        )
         self._opener = DatabaseOpener(
             database,
             profile.files,
             folder,
             self._environment.new_epoch,
             self._new_leases,
+            self._companies,
             self._doorbell.ring,
         )
         self._checks = DatabaseChecks(database, profile.files, folder)
@@ -149,6 +158,11 @@ class DatabaseStore:
         log = opened.journal
         return self._opener.leases_of(log) if isinstance(log, DatabaseLog) else None
 
+    def company(self, opened: OpenSession) -> DatabaseCompany | None:
+        """Return the company of a session; None for a session that is no session of the database."""
+        log = opened.journal
+        return log.company if isinstance(log, DatabaseLog) else None
+
     def claim(self, opened: OpenSession, work: str) -> DatabaseClaim | None:
         """Return the claim on a piece of work on a session; None for no session of the database."""
         log = opened.journal
@@ -159,8 +173,10 @@ class DatabaseStore:
 
     def close(self) -> None:
         """Close the database and the files."""
+        self._companies.close()
         self._doorbell.close()
         with suppress(StorageError):
+            self._database.company.end_of_daemons([self._daemon])
             self._database.forget_daemons([self._daemon])
         self._database.close()
         self._files.close()
@@ -231,16 +247,27 @@ class DatabaseStore:
         """Open a session again whose log was replaced by another log, under a new epoch."""
         if not isinstance(opened.journal, DatabaseLog):
             return self._files.reopen(opened)
-        self._opener.leases_of(opened.journal).end_own()
+        before = self._end(opened.journal)
         opened.journal.close()
-        return self.open(opened.session_id)
+        again = self.open(opened.session_id)
+        company = self.company(again)
+        if company is not None and before is not None:
+            company.follow(before)
+        return again
+
+    def _end(self, log: DatabaseLog) -> DatabaseCompany | None:
+        """End what connections of this daemon have in a session; return the session's company."""
+        self._opener.leases_of(log).end_own()
+        if log.company is not None:
+            log.company.end()
+        return log.company
 
     def settle(self, opened: OpenSession) -> None:
         """Make the last entries durable before the log is closed; a failure is not told."""
         if not isinstance(opened.journal, DatabaseLog):
             self._files.settle(opened)
             return
-        self._opener.leases_of(opened.journal).end_own()
+        self._end(opened.journal)
         if opened.dirty:
             with suppress(StorageError):
                 opened.journal.sync()
@@ -262,6 +289,7 @@ class DatabaseStore:
     def _settle_drafts(self) -> None:
         """Move drafts to the trash that were abandoned, at this daemon or another one."""
         with suppress(StorageError):
+            self._database.company.clean()
             self._discarded(None, int((self.now() - DRAFT_SECONDS) * 1e9))
 
     def promote(

@@ -52,7 +52,7 @@ class _WatchedDocuments(Struct, frozen=True):
 class DatabaseWatches:
     """The open sessions of one database, asked for together; rests while nothing is watched.
 
-    While connections of this daemon hold leases, each poll shows other daemons that it is there; while
+    While connections of this daemon hold leases or are present, each poll shows other daemons that it is there; while
     it has sessions open, a note every OPEN_NOTE_SECONDS says which.
     """
 
@@ -163,20 +163,35 @@ class DatabaseWatches:
         await to_thread.run_sync(self._database.beat, self._daemon, numbers)
         self._noted, self._note_at = numbers, monotonic() + OPEN_NOTE_SECONDS
 
+    def _clean(self) -> None:
+        """Remove old signals, and rows of senders that have ended. A failure is not told."""
+        with suppress(StorageError):
+            self._database.company.clean()
+
     async def _listen(self) -> None:
         """Show that this daemon is there, and find out which other ones are."""
-        holders = {name for watch in self._watched for name in watch.leases.holders}
-        numbers = frozenset(watch.log.head.number for watch in self._watched)
+        logs = [watch.log for watch in self._watched]
+        companies = [log.company for log in logs if log.company is not None]
+        present = {name for company in companies for name in company.daemons}
+        holders = {name for watch in self._watched for name in watch.leases.holders} | present
+        if any(company.is_present for company in companies):
+            holders.add(self._daemon)
+        numbers = frozenset(log.head.number for log in logs)
         is_due = numbers != self._noted or (bool(numbers) and monotonic() >= self._note_at)
         if self._daemon in holders or is_due:
             await self._note(numbers)
+        if is_due:
+            await to_thread.run_sync(self._clean)
         others = holders - {self._daemon}
         if not others:
             return
         beats = await to_thread.run_sync(self._database.beats)
         ended = self._silence.hear(beats, others, monotonic())
+        if dead := present & self._silence.ended:
+            await to_thread.run_sync(self._database.company.end_of_daemons, sorted(dead))
         if ended:
             await to_thread.run_sync(self._database.forget_daemons, sorted(ended))
         for watch in list(self._watched):
-            if watch.leases.is_stale:
+            company = watch.log.company
+            if watch.leases.is_stale or (company is not None and company.is_stale):
                 watch.changed(False)  # noqa: FBT003 - a session keeps its number

@@ -8,9 +8,11 @@ growing one HALF_LINE_WAIT_SECONDS at most. No look, subscription or other read 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from math import inf
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from anyio import current_time, sleep
 
@@ -25,9 +27,13 @@ from sessiond.limits import (
 from sessiond.service.log.events import Event
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Listener
+from sessiond.service.pubsub.company import CompanyNews
 from sessiond.service.pubsub.hub import Hub
+from sessiond.service.pubsub.messenger import Messenger
 
 __all__ = ["ForeignLines"]
+
+_seq: Final = attrgetter("seq")
 
 
 class ForeignLines:
@@ -37,10 +43,12 @@ class ForeignLines:
         self,
         opened: OpenSession,
         hub: Hub,
+        messenger: Messenger,
         in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._opened = opened
         self._hub = hub
+        self._messenger = messenger
         self._in_thread = in_thread
         self._half_bytes: int = opened.journal.half_bytes
         self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
@@ -104,16 +112,48 @@ class ForeignLines:
             listener.flush()
 
     def publish(self, answered: Container[Listener]) -> bool:
-        """Index the found lines and publish them; return whether there were any.
+        """Index the found lines and publish them, with signals; return whether there were any lines.
 
         The writer flushes the connections in `answered` itself.
         """
         found = self._opened.journal.take_found()
-        if not found:
+        news = self._messenger.take() if self._messenger.is_shared else None
+        if not found and news is None:
             return False
-        for piece in _pieces(self._opened.adopt(found)):
+        before = self._opened.session.seq
+        events = self._opened.adopt(found) if found else []
+        if news is not None:
+            events = self._publish_between(events, before, news, answered)
+        self._publish(events, answered)
+        if news is not None:
+            self._messenger.tell_elsewhere(news)
+        return bool(found)
+
+    def _publish(self, events: Sequence[Event], answered: Container[Listener]) -> None:
+        for piece in _pieces(events):
             self._hub.publish(piece, answered)
-        return True
+
+    def _publish_between(
+        self,
+        events: list[Event],
+        before: int,
+        news: CompanyNews,
+        answered: Container[Listener],
+    ) -> list[Event]:
+        """Publish signals, and the events that come before them; return the events behind.
+
+        `before` is the last line that was published earlier.
+        """
+        if news.lost:
+            self._hub.signals.miss(news.lost, before)
+        done = 0
+        for signal in news.signals:
+            first, done = done, bisect_right(events, signal.after_seq, lo=done, key=_seq)
+            self._publish(events[first:done], answered)
+            # A signal that was sent under an earlier epoch may name any line.
+            position = max(before, min(signal.after_seq, self._opened.session.seq))
+            self._hub.signals.signal(signal.body, None, position)
+        return events[done:]
 
     def tell_standing(self, touched: dict[Listener, None]) -> None:
         """Tell subscribers if the session became archived or read-only, or ceased to be."""

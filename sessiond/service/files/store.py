@@ -87,7 +87,7 @@ class FileStore:
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
         # One daemon serves a profile.
-        self.lease_table = self.database = None
+        self.lease_table = self.company = self.database = None
         report = environment.report_trouble
         values = self._folder(layout.state, partial(codec.decode_as, codec.STATE))
         self.documents = Documents(values, now_ms, report)

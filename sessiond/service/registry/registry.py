@@ -100,6 +100,7 @@ class SessionRegistry:
                 disk=self.disk,
                 next_lease_epoch=store.next_lease_epoch,
                 lease_table=store.lease_table,
+                company=store.company,
                 reopen=store.reopen,
                 watch=store.watch,
                 caches=self.caches,

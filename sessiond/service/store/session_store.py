@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.pubsub.company import Company
 from sessiond.service.store.checks import Checks
 from sessiond.service.store.claims import Claim
 from sessiond.service.store.lease_table import LeaseTable
@@ -57,6 +58,14 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
         """Source of the leases of sessions that several daemons serve; None if no session is shared.
 
         A session that no other daemon can have has no leases in the store.
+        """
+        ...
+
+    @property
+    def company(self) -> Callable[[OpenSession], Company | None] | None:
+        """Source of the company of sessions at other daemons; None if no session is shared.
+
+        A session that no other daemon can have has no company. Waits for nothing.
         """
         ...
 
