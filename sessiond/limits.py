@@ -110,7 +110,7 @@ DATABASE_POLL_SECONDS: Final = 1.0
 DOORBELL_SECONDS: Final = 0.02
 # service: how long a session is taken to be contended by daemons behind a lost race: their appends wait in turn.
 CONTENDED_SECONDS: Final = 0.05
-# postgresql: sessions of which one daemon holds the row, or waits for the row, at once.
+# postgresql, service: sessions of which one daemon holds the row, or waits for the row, at once.
 DATABASE_HOLDS_MAX: Final = 4
 # postgresql: how long a daemon that does nothing may hold a row.
 DATABASE_HOLD_SECONDS: Final = 1
@@ -144,13 +144,23 @@ SIGNALS_READ_BYTES_MAX: Final = 4 * 1024 * 1024
 SENDER_KEPT_SECONDS: Final = 180.0
 # service/database: senders that a look remembers although their rows are gone, as after a crash.
 SENDERS_REMEMBERED_MAX: Final = 256
-# postgresql: connections of one daemon, and seconds until a connection, a statement, a lock or a
-# transaction without a statement is given up.
+# postgresql, service: connections of one daemon, and those that appends, other changes of rows, and bulk (reads,
+# creations) may take at a time; more wait. What is left over is for calls that wait for nothing (looks, beats).
 DATABASE_CONNECTIONS_MAX: Final = 16
+DATABASE_APPENDS_MAX: Final = 8
+DATABASE_CHANGES_MAX: Final = 3
+DATABASE_BULK_MAX: Final = 3
+# postgresql: seconds until the server gives up a connection, a statement, a lock, a transaction without a
+# statement, and one between its last statement and its commit.
 DATABASE_CONNECT_SECONDS: Final = 10
 DATABASE_STATEMENT_SECONDS: Final = 60
 DATABASE_LOCK_SECONDS: Final = 20
 DATABASE_IDLE_SECONDS: Final = 60
+DATABASE_COMMIT_SECONDS: Final = 5
+# postgresql: how long a daemon waits for the answer of a look or a beat, and, behind the end of a statement
+# or a lock at the server, for that of another call; then it drops the connection.
+DATABASE_LOOK_SECONDS: Final = 5.0
+DATABASE_ANSWER_SECONDS: Final = 5.0
 # postgresql: how long a call waits for a connection while the database is known to be away.
 DATABASE_AWAY_SECONDS: Final = 0.5
 # postgresql: how long a daemon that starts waits for a database that does not answer.

@@ -1,12 +1,15 @@
 """Sessions on PostgreSQL: the port `SessionDatabase` in statements. Needs `sessiond[postgresql]`.
 
 database.py   rows and lines
+making.py     sessions that come with their lines
 appending.py  the way of an append, in prepared statements
 holding.py    a row that waits for the append of one writer
 prepared.py   statements that a connection knows, with binary values
 rows.py       columns of a session's row
+asking.py     calls: their connections, and the share of the connections that a kind of call has
 connecting.py connections: their settings, and their errors as the errors of a store
 company.py    signals and senders
+patience.py   connections that do not wait for ever
 bell.py       the connection that hears the rings of other daemons
 examining.py  `doctor` on a database
 schema.py     the tables, made by the first daemon that connects

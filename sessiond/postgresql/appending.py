@@ -24,6 +24,8 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg import Connection
 
+    from sessiond.postgresql.patience import PatientConnection
+
 __all__ = ["Appended", "append_at", "heads_of", "lock_row", "piece_of", "prepare_statements"]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
@@ -90,18 +92,18 @@ def prepare_statements(connection: Connection[Any]) -> None:
         one.prepare(connection)
 
 
-def heads_of(connection: Connection[Any], numbers: Sequence[int]) -> list[Head]:
+def heads_of(connection: PatientConnection, numbers: Sequence[int]) -> list[Head]:
     """Return the rows of sessions, deleted or not, with their senders. Raises psycopg.Error."""
     return heads_in(_HEADS.run(connection, [int8s(numbers)]))
 
 
-def lock_row(connection: Connection[Any], number: int) -> Head | None:
+def lock_row(connection: PatientConnection, number: int) -> Head | None:
     """Return the row of a session, locked up to the end of the transaction. Raises psycopg.Error."""
     found = heads_in(_HOLD.run(connection, [int8(number)]))
     return found[0] if found else None
 
 
-def piece_of(connection: Connection[Any], session: int, first: int, last: int) -> Piece:
+def piece_of(connection: PatientConnection, session: int, first: int, last: int) -> Piece:
     """Return the first lines of a range, at least one if there is any. Raises psycopg.Error."""
     # A plan for a table without statistics sorts what is in range.
     last = min(last, first + DATABASE_PIECE_LINES - 1)
@@ -111,7 +113,7 @@ def piece_of(connection: Connection[Any], session: int, first: int, last: int) -
 
 
 def append_at(
-    connection: Connection[Any], at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
+    connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
 ) -> Appended:
     """Store lines behind a position. Raises psycopg.Error."""
     count, size = len(lines), sum(map(len, lines)) + len(lines)

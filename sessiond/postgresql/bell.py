@@ -15,7 +15,9 @@ from time import monotonic
 from typing import Any, Final
 
 import psycopg
-from psycopg import Connection, sql
+from psycopg import sql
+
+from sessiond.postgresql.patience import PatientConnection
 
 __all__ = ["Bell"]
 
@@ -30,7 +32,7 @@ class Bell:
         self._own = str(randbits(_NUMBER_BITS))
         self._dsn = dsn
         self._settings = settings
-        self._connection: Connection[Any] | None = None
+        self._connection: PatientConnection | None = None
         self._is_over = False
         self._guard = Lock()
 
@@ -61,7 +63,7 @@ class Bell:
                 raise
         return None
 
-    def _heard(self, connection: Connection[Any], seconds: float) -> list[frozenset[int]]:
+    def _heard(self, connection: PatientConnection, seconds: float) -> list[frozenset[int]]:
         """Return the sessions of each ring of another daemon, once there is a ring of any daemon.
 
         All rings that came together are taken: psycopg forgets those that its caller leaves.
@@ -70,7 +72,7 @@ class Bell:
         return [frozenset(map(int, numbers)) for ringer, *numbers in rings if ringer != self._own]
 
     def _listen(self) -> None:
-        connection = psycopg.connect(self._dsn, **self._settings())
+        connection = PatientConnection.connect(self._dsn, **self._settings())
         try:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
         except BaseException:
@@ -91,6 +93,6 @@ class Bell:
             self._connection.close()
 
 
-def _close(connection: Connection[Any]) -> None:
+def _close(connection: PatientConnection) -> None:
     with suppress(psycopg.Error):
         connection.close()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from psycopg import Connection
-
 from sessiond.limits import SENDER_KEPT_SECONDS, SIGNALS_KEPT_SECONDS, SIGNALS_READ_BYTES_MAX
+from sessiond.postgresql.patience import PatientConnection
 from sessiond.service.database.company_rows import (
     Sender,
     SenderChange,
@@ -87,7 +86,7 @@ WHERE is_open AND changed_at <= clock_timestamp() - make_interval(secs => %(send
 class Ask(Protocol):
     """Asker of a question, which is asked a second time if the connection ends. Raises StorageError."""
 
-    def __call__(self, doing: str, ask: Callable[[Connection[Any]], T], /) -> T:
+    def __call__(self, doing: str, ask: Callable[[PatientConnection], T], /) -> T:
         """Return the answer; `doing` completes "could not …"."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psycopg
 from msgspec import Struct
-from psycopg import Connection, conninfo, errors, sql
+from psycopg import conninfo, errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sessiond.errors import StorageError
@@ -22,6 +22,8 @@ from sessiond.limits import (
     DATABASE_STATEMENT_SECONDS,
 )
 from sessiond.postgresql.appending import prepare_statements
+from sessiond.postgresql.patience import PatientConnection, Unanswered
+from sessiond.service.database.database import Unsent
 
 __all__ = [
     "FAILURES",
@@ -34,7 +36,7 @@ __all__ = [
     "refusal",
 ]
 
-Pool = ConnectionPool[Connection[Any]]
+Pool = ConnectionPool[PatientConnection]
 Failure = psycopg.Error | PoolTimeout
 FAILURES: Final = (psycopg.Error, PoolTimeout)
 
@@ -96,7 +98,7 @@ def connection_settings(dsn: str, password: Callable[[], str] | None) -> dict[st
 def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> Pool:
     """Return a pool of connections that see a schema. The pool connects in threads of its own."""
 
-    def configure(connection: Connection[Any]) -> None:
+    def configure(connection: PatientConnection) -> None:
         settings = {
             "statement_timeout": f"{DATABASE_STATEMENT_SECONDS}s",
             "lock_timeout": f"{DATABASE_LOCK_SECONDS}s",
@@ -114,6 +116,7 @@ def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> 
 
     return ConnectionPool(
         dsn,
+        connection_class=PatientConnection,
         min_size=1,
         max_size=DATABASE_CONNECTIONS_MAX,
         open=True,
@@ -158,7 +161,10 @@ def refusal(doing: str, name: str, failure: Failure) -> StorageError:
             if isinstance(failure, kind):
                 return _error(doing, name, why, errno, is_passing=is_passing)
     if isinstance(failure, PoolTimeout):
-        return _error(doing, name, "the database is away", "ETIMEDOUT", is_passing=True)
+        text = f"could not {doing} at {name}: the database is away"
+        return Unsent(text, errno="ETIMEDOUT", path=name, retryable=True)
+    if isinstance(failure, Unanswered):
+        return _error(doing, name, "the server does not answer", "ETIMEDOUT", is_passing=True)
     if is_unreachable(failure):
         return _error(doing, name, "the connection ended", "ECONNRESET", is_passing=True)
     why = f"{type(failure).__name__}, SQLSTATE {failure.sqlstate}"

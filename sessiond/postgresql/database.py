@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from threading import BoundedSemaphore
-from time import monotonic, sleep, time
-from typing import Any, Final, LiteralString, TypeVar
+from time import monotonic, sleep
+from typing import Any, Final, LiteralString
 
 import psycopg
-from psycopg import Connection, sql
+from psycopg import Rollback
 from psycopg.errors import UniqueViolation
 
 from sessiond.errors import StorageError
 from sessiond.limits import (
-    DATABASE_AWAY_SECONDS,
-    DATABASE_CONNECT_SECONDS,
+    DATABASE_ANSWER_SECONDS,
     DATABASE_HOLDS_MAX,
     DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
+    DATABASE_STATEMENT_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
 from sessiond.postgresql.appending import Appended, Piece, append_at, heads_of, piece_of
+from sessiond.postgresql.asking import Asking, Kind
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
@@ -36,6 +37,8 @@ from sessiond.postgresql.connecting import (
     refusal,
 )
 from sessiond.postgresql.holding import HeldSession, begin_hold
+from sessiond.postgresql.making import make, make_instead
+from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.rows import AT, CHANGED, HEAD, SEEN, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
@@ -46,23 +49,15 @@ from sessiond.service.database.database import (
     Place,
     StoredDocument,
     Trashed,
-    chained,
 )
 
 __all__ = ["PostgresqlDatabase"]
 
-T = TypeVar("T")
-
 _TRY_AGAIN_SECONDS: Final = 0.2
 _APPENDING: Final = "append to a session"
 
-_INSERT_LINES: Final = (
-    "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
-    " FROM unnest(%(lines)b::bytea[]) WITH ORDINALITY AS given (line, at)"
-)
 
-
-class PostgresqlDatabase:
+class PostgresqlDatabase(Asking):
     """The sessions of one schema: the port `SessionDatabase`. Safe in any thread."""
 
     def __init__(self, dsn: str, schema: str, password: Callable[[], str] | None = None) -> None:
@@ -71,8 +66,6 @@ class PostgresqlDatabase:
         `password` is asked for the password of each connection; libpq finds the password otherwise.
         """
         self.name = named(dsn)
-        self.unreachable_since: float | None = None
-        """Seconds since 1970 at which the database ceased to answer."""
         settings = partial(connection_settings, dsn, password)
         until = monotonic() + DATABASE_START_SECONDS
         while (failure := self._prepared(dsn, settings(), schema)) is not None:
@@ -82,15 +75,17 @@ class PostgresqlDatabase:
             sleep(_TRY_AGAIN_SECONDS)
         self._bell = Bell(dsn, schema, settings)
         self._holds = BoundedSemaphore(DATABASE_HOLDS_MAX)
-        self._pool = open_pool(dsn, schema, settings)
-        self.company = PostgresqlCompany(self._asked)
+        super().__init__(self.name, open_pool(dsn, schema, settings))
+        # Signals and presence are read by looks, and written while no row of a session is locked.
+        self.company = PostgresqlCompany(partial(self._asked, kind="look"))
 
     def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
         """Connect once, beside the pool, which would tell no more than that it waited."""
         try:
-            connection = psycopg.connect(dsn, **settings)
+            connection = PatientConnection.connect(dsn, **settings)
         except psycopg.OperationalError as failure:
             return cannot_connect(self.name, failure)
+        connection.patience = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
         try:
             with connection:
                 prepare(connection, schema)
@@ -106,54 +101,11 @@ class PostgresqlDatabase:
 
     # -- how it is asked -----------------------------------------------------------------
 
-    @contextmanager
-    def _telling(self, doing: str) -> Generator[None]:
-        """Turn an error of the database into a StorageError; `doing` completes "could not …"."""
-        try:
-            yield
-        except FAILURES as failure:
-            if self.unreachable_since is None and is_unreachable(failure):
-                self.unreachable_since = time()
-            raise refusal(doing, self.name, failure) from None
-        else:
-            self.unreachable_since = None
-
-    @contextmanager
-    def _changing(self, doing: str) -> Generator[Connection[Any]]:
-        """Yield a connection for one change, which is not made a second time."""
-        with self._telling(doing):
-            try:
-                with self._connection() as connection:
-                    yield connection
-            except psycopg.OperationalError:
-                self._drop_broken()
-                raise
-
-    def _connection(self) -> AbstractContextManager[Connection[Any]]:
-        """Return a connection of the pool, which is not waited for while the database is away."""
-        is_away = self.unreachable_since is not None
-        return self._pool.connection(DATABASE_AWAY_SECONDS if is_away else DATABASE_CONNECT_SECONDS)
-
-    def _drop_broken(self) -> None:
-        """Close the waiting connections that ended together with another one."""
-        self._pool.check()
-
-    def _asked(self, doing: str, ask: Callable[[Connection[Any]], T]) -> T:
-        """Return the answer to a question, which is asked a second time if the connection ends."""
-        with self._telling(doing):
-            try:
-                with self._connection() as connection:
-                    return ask(connection)
-            except psycopg.OperationalError as failure:
-                if not is_unreachable(failure):
-                    raise
-                self._drop_broken()
-            with self._connection() as connection:
-                return ask(connection)
-
-    def _row(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
+    def _row(
+        self, doing: str, statement: LiteralString, values: Any, kind: Kind = "look"
+    ) -> Head | None:
         """Return the row that a question finds."""
-        row = self._asked(doing, lambda each: each.execute(statement, values).fetchone())
+        row = self._asked(doing, lambda each: each.execute(statement, values).fetchone(), kind)
         return None if row is None else head_of(row)
 
     def _changed(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
@@ -168,10 +120,10 @@ class PostgresqlDatabase:
         self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
     ) -> Head | None:
         """Store a session, all lines or none; None if a session has the id."""
-        with self._changing("create a session") as connection:
+        with self._changing("create a session", "bulk") as connection:
             try:
                 with connection.transaction():
-                    return _insert(connection, session_id, epoch, chunks, place)
+                    return make(connection, session_id, epoch, chunks, place)
             except UniqueViolation:
                 return None
 
@@ -197,13 +149,13 @@ class PostgresqlDatabase:
 
     def heads(self, numbers: Sequence[int]) -> list[Head]:
         """Return the rows of sessions, deleted or not; unknown numbers are left out."""
-        return self._asked("look at sessions", lambda each: heads_of(each, numbers))
+        return self._asked("look at sessions", lambda each: heads_of(each, numbers), "look")
 
     # -- lines ---------------------------------------------------------------------------
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position; None if the session is elsewhere by now."""
-        with self._changing(_APPENDING) as connection:
+        with self._changing(_APPENDING, "append") as connection:
             stored = append_at(connection, at, lines, digest, sync=sync)
         return self._kept(stored)
 
@@ -214,7 +166,7 @@ class PostgresqlDatabase:
             if not self._holds.acquire(blocking=False):
                 return None
             stack.callback(self._holds.release)
-            connection = stack.enter_context(self._changing(_APPENDING))
+            connection = stack.enter_context(self._changing(_APPENDING, "append"))
             head = begin_hold(connection, number)
             if head is None:
                 return None
@@ -242,6 +194,8 @@ class PostgresqlDatabase:
             "settle an append",
             f"UPDATE sessions SET {CHANGED} WHERE number = %s RETURNING {HEAD}",
             [number],
+            # The row is that of an append.
+            "append",
         )
 
     def lease(self, at: Head, leases: bytes) -> Head | None:
@@ -255,7 +209,7 @@ class PostgresqlDatabase:
 
     def sync(self) -> None:
         """Make all lines durable that were stored without `sync`."""
-        with self._changing("sync") as connection:
+        with self._changing("sync", "bulk") as connection:
             # A commit that writes to the log, and waits, brings everything before it to the disk.
             connection.execute("SELECT pg_logical_emit_message(true, 'sessiond', '')")
 
@@ -334,33 +288,35 @@ class PostgresqlDatabase:
 
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
         """Put a new session in the place of one at this position; None as for `append`."""
-        with self._changing("replace a session") as connection, connection.transaction():
-            gone = connection.execute(
-                f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {AT} RETURNING number",
-                position(at),
-            ).fetchone()
-            if gone is None:
-                return None
-            return _insert(connection, at.session_id, epoch, chunks, at.place)
+        with (
+            self._changing("replace a session", "append") as connection,
+            connection.transaction() as transaction,
+        ):
+            made = make_instead(connection, at, epoch, chunks)
+            if made is None:
+                raise Rollback(transaction)
+            return made
+        return None
 
     # -- the trash -----------------------------------------------------------------------
 
     def purge(self, session_id: str) -> int:
         """Remove the deleted sessions of an id for good; return how many there were."""
-        with self._changing("purge a session") as connection, connection.transaction():
+        with self._changing("purge a session", "append") as connection:
             rows = connection.execute(
-                f"UPDATE sessions SET {CHANGED}, is_purged = true, seq = -1, size = 0,"
+                f"WITH gone AS (UPDATE sessions SET {CHANGED}, is_purged = true, seq = -1, size = 0,"
                 " digest = %s WHERE session_id = %s AND is_deleted AND NOT is_purged"
-                " RETURNING number",
+                " RETURNING number),"
+                " emptied AS (DELETE FROM lines USING gone WHERE lines.number = gone.number),"
+                " silenced AS (DELETE FROM senders USING gone WHERE senders.number = gone.number"
+                " RETURNING 1),"
+                # Senders come before signals, as in every statement that locks both.
+                " unheard AS (DELETE FROM signals USING gone WHERE signals.number = gone.number"
+                " AND (SELECT count(*) FROM silenced) >= 0)"
+                " SELECT number FROM gone",
                 [NO_LINES, session_id.encode()],
             ).fetchall()
-            numbers = [row[0] for row in rows]
-            for table in ("lines", "senders", "signals"):
-                connection.execute(
-                    sql.SQL("DELETE FROM {} WHERE number = ANY(%s)").format(sql.Identifier(table)),
-                    [numbers],
-                )
-        return len(numbers)
+        return len(rows)
 
     def trashed(self, limit: int, before: int | None) -> list[Trashed]:
         """Return deleted sessions, those made last first, with numbers below `before`."""
@@ -384,6 +340,7 @@ class PostgresqlDatabase:
             f"SELECT {HEAD} FROM sessions WHERE session_id = %s AND is_deleted"
             " AND NOT is_purged ORDER BY number DESC LIMIT 1",
             [session_id.encode()],
+            "bulk",
         )
 
     # -- all of them ---------------------------------------------------------------------
@@ -485,6 +442,7 @@ class PostgresqlDatabase:
                 " RETURNING next - %(count)s",
                 values,
             ).fetchone(),
+            "change",
         )
         assert row is not None, "an insert or update returns its row"
         return int(row[0])
@@ -503,6 +461,7 @@ class PostgresqlDatabase:
                 " RETURNING true",
                 values,
             ).fetchone(),
+            "change",
         )
         return row is not None
 
@@ -516,7 +475,7 @@ class PostgresqlDatabase:
     def ring(self, numbers: Collection[int]) -> None:
         """Tell other daemons that these sessions have changed."""
         few = numbers if len(numbers) <= DATABASE_RING_SESSIONS_MAX else ()
-        with self._changing("ring") as connection:
+        with self._changing("ring", "look") as connection:
             # A ring waits for no disk.
             connection.execute(
                 "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)",
@@ -525,12 +484,14 @@ class PostgresqlDatabase:
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Wait until another daemon rings, or so many seconds."""
-        with self._telling("listen"):
+        try:
             return self._bell.wait(seconds)
+        except FAILURES as failure:
+            raise self._failed("listen", failure) from None
 
     def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
         """Count the beats of a daemon up, and note which sessions the daemon has open."""
-        with self._changing("tell that this daemon is there") as connection:
+        with self._changing("tell that this daemon is there", "look") as connection:
             connection.execute(
                 "INSERT INTO daemons AS known (daemon, beats, open) VALUES (%(daemon)s, 1, %(open)s)"
                 " ON CONFLICT (daemon) DO UPDATE SET beats = known.beats + 1, open = excluded.open,"
@@ -543,12 +504,13 @@ class PostgresqlDatabase:
         rows = self._asked(
             "ask which daemons are there",
             lambda each: each.execute("SELECT daemon, beats FROM daemons").fetchall(),
+            "look",
         )
         return dict(rows)
 
     def forget_daemons(self, daemons: Sequence[str]) -> None:
         """Remove the beats of daemons that have ended."""
-        with self._changing("forget daemons") as connection:
+        with self._changing("forget daemons", "look") as connection:
             connection.execute("DELETE FROM daemons WHERE daemon = ANY(%s)", [list(daemons)])
 
     def now_ns(self) -> int:
@@ -558,38 +520,12 @@ class PostgresqlDatabase:
             lambda each: each.execute(
                 "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
             ).fetchone(),
+            "look",
         )
         assert row is not None, "a query without a table returns one row"
         return int(row[0]) * 1000
 
 
-def _insert(
-    connection: Connection[Any],
-    session_id: str,
-    epoch: str,
-    chunks: Iterable[Sequence[bytes]],
-    place: Place,
-) -> Head:
-    row = connection.execute(
-        "INSERT INTO sessions (session_id, epoch, seq, digest, size, place)"
-        " VALUES (%s, %s, -1, %s, 0, %s) RETURNING number",
-        [session_id.encode(), epoch, NO_LINES, place],
-    ).fetchone()
-    assert row is not None, "an insert returns its row"
-    number, seq, size, digest = row[0], -1, 0, NO_LINES
-    for lines in chunks:
-        connection.execute(_INSERT_LINES, {"number": number, "seq": seq, "lines": list(lines)})
-        seq += len(lines)
-        size += sum(map(len, lines)) + len(lines)
-        digest = chained(digest, lines)
-    done = connection.execute(
-        f"UPDATE sessions SET seq = %s, digest = %s, size = %s WHERE number = %s RETURNING {HEAD}",
-        [seq, digest, size, number],
-    ).fetchone()
-    assert done is not None, "the row was inserted above"
-    return head_of(done)
-
-
-def _piece(number: int, first: int, last: int) -> Callable[[Connection[Any]], Piece]:
+def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece]:
     """Return the question for a piece of a session."""
     return lambda each: piece_of(each, number, first, last)

@@ -18,12 +18,13 @@ from sessiond.postgresql.connecting import (
     named,
     refusal,
 )
+from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.schema import VERSION, version_of
 
 __all__ = ["Examined", "examine"]
 
 _LISTEN_SECONDS: Final = 2.0
-_TIMEOUT: Final = "30s"
+_SECONDS: Final = 30
 _OLDEST: Final = 130000
 _DEAD_ROWS: Final = 100_000
 _NAMED: Final = 3
@@ -56,14 +57,16 @@ def examine(dsn: str, schema: str, password: Callable[[], str] | None) -> Iterat
         yield Examined(error.message, "correct store or store_password_command")
         return
     try:
-        connection = psycopg.connect(dsn, **settings)
+        connection = PatientConnection.connect(dsn, **settings)
     except psycopg.OperationalError as failure:
         refused = cannot_connect(name, failure).refusal
         yield Examined(refused.message, "start the server, or correct the address and the role")
         return
+    connection.patience = 2 * _SECONDS
     with connection:
         try:
-            connection.execute("SELECT set_config('statement_timeout', %s, false)", [_TIMEOUT])
+            timeout = f"{_SECONDS}s"
+            connection.execute("SELECT set_config('statement_timeout', %s, false)", [timeout])
             yield from _server(connection, name)
             yield from _rings(connection)
             yield from _tables(connection, schema)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -19,7 +19,7 @@ from sessiond.postgresql.prepared import command
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from sessiond.postgresql.patience import PatientConnection
 
 __all__ = ["HeldSession", "begin_hold"]
 
@@ -28,7 +28,7 @@ _BEGIN: Final = (
 ).encode()
 
 
-def begin_hold(connection: Connection[Any], number: int) -> Head | None:
+def begin_hold(connection: PatientConnection, number: int) -> Head | None:
     """Wait in turn for the row of a session, in a transaction that stays open. Raises psycopg.Error."""
     command(connection, _BEGIN)
     return lock_row(connection, number)
@@ -40,7 +40,7 @@ class HeldSession:
     def __init__(
         self,
         head: Head,
-        connection: Connection[Any],
+        connection: PatientConnection,
         ends: ExitStack,
         kept: Callable[[Appended], Head | None],
     ) -> None:

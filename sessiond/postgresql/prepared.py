@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
+    from sessiond.postgresql.patience import PatientConnection
+
 __all__ = [
     "BOOL",
     "BYTEA",
@@ -65,16 +67,17 @@ class Prepared(Struct, frozen=True):
         """Let a connection know the statement. Raises psycopg.Error."""
         _checked(connection, connection.pgconn.prepare(self.name, self.text.encode(), self.types))
 
-    def run(self, connection: Connection[Any], values: Sequence[bytes]) -> PGresult:
+    def run(self, connection: PatientConnection, values: Sequence[bytes]) -> PGresult:
         """Return the rows that the statement gives with these values. Raises psycopg.Error."""
         formats = (_BINARY,) * len(values)
-        result = connection.pgconn.exec_prepared(self.name, values, formats, _BINARY)
-        return _checked(connection, result)
+        connection.pgconn.send_query_prepared(self.name, values, formats, _BINARY)
+        return _checked(connection, connection.answer())
 
 
-def command(connection: Connection[Any], text: bytes) -> None:
+def command(connection: PatientConnection, text: bytes) -> None:
     """Run statements without values and rows. Raises psycopg.Error."""
-    _checked(connection, connection.pgconn.exec_(text))
+    connection.pgconn.send_query(text)
+    _checked(connection, connection.answer())
 
 
 def _checked(connection: Connection[Any], result: PGresult) -> PGresult:

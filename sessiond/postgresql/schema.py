@@ -11,6 +11,11 @@ from typing import Any, Final
 from psycopg import Connection, sql
 
 from sessiond.errors import StorageError
+from sessiond.limits import (
+    DATABASE_COMMIT_SECONDS,
+    DATABASE_LOCK_SECONDS,
+    DATABASE_STATEMENT_SECONDS,
+)
 
 __all__ = ["VERSION", "prepare", "version_of"]
 
@@ -92,6 +97,11 @@ CREATE INDEX signals_by_time ON signals (written_at);
 # The script at n leads from version n to the next one. A script only adds, so that
 # running daemons of the earlier version go on, and stays as it was released.
 _SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES, _COMPANY)
+_LIMITS: Final = {
+    "statement_timeout": DATABASE_STATEMENT_SECONDS,
+    "lock_timeout": DATABASE_LOCK_SECONDS,
+    "idle_in_transaction_session_timeout": DATABASE_COMMIT_SECONDS,
+}
 VERSION: Final = len(_SCRIPTS)
 """Version of the tables that this sessiond works with."""
 
@@ -103,6 +113,9 @@ def prepare(connection: Connection[Any], schema: str) -> None:
     """
     name = sql.Identifier(schema)
     with connection.transaction():
+        # A daemon that is stopped here must not keep other daemons from their start.
+        for setting, seconds in _LIMITS.items():
+            connection.execute("SELECT set_config(%s, %s, true)", [setting, f"{seconds}s"])
         # Two daemons may start at once.
         connection.execute(_LOCK, [f"sessiond {schema}"])
         connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))

@@ -109,7 +109,8 @@ class Service:
         tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)
         tasks.start_soon(store.run, self.live_catalog.wake)
-        tasks.start_soon(self.registry.disk.run)
+        for disk in self.registry.disks:
+            tasks.start_soon(disk.run)
         self._tasks = tasks
         self._deserted = anyio.Event()
         self._use = anyio.Event()

@@ -107,6 +107,16 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "database-server",
+        "a real server, or a daemon on it, is stopped, and rows are locked under a burst of calls",
+        (
+            "tests/postgresql/test_pool.py",
+            "tests/postgresql/test_stopped_daemons.py",
+            "-k",
+            "not trio",
+        ),
+    ),
+    Attacker(
         "leases",
         "leases over restarts, clocks that go back, and who is next",
         ("tests/service/test_leases.py", *_ONCE),

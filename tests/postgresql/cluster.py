@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -211,6 +211,45 @@ class Cluster:
             " AND wait_event_type = 'Lock'",
             count,
         )
+
+    def backends(self, which: str) -> list[int]:
+        """Return the processes of the connections of daemons of which this condition is true."""
+        rows = self.sql(
+            f"SELECT pid FROM pg_stat_activity WHERE application_name = 'sessiond' AND {which}"
+        )
+        return [int(pid) for (pid,) in rows]
+
+    def wait_for_backends(self, which: str, count: int = 1) -> list[int]:
+        """Wait until so many connections of daemons are as the condition says; return their processes."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while len(found := self.backends(which)) < count:
+            assert time.monotonic() < until, which
+            time.sleep(0.01)
+        return found
+
+    def wait_for_end(self, pids: Sequence[int]) -> None:
+        """Wait until none of these processes serves a connection."""
+        some = ", ".join(map(str, pids))
+        there = f"SELECT FROM pg_stat_activity WHERE pid IN ({some})"
+        self._wait_for(f"SELECT 1 WHERE NOT EXISTS ({there})")
+
+    def processes(self) -> list[int]:
+        """Return all processes of the server, the one that takes connections included."""
+        assert self._server is not None
+        rows = self.sql("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        return [self._server.pid, *(int(pid) for (pid,) in rows)]
+
+    @contextmanager
+    def stopped(self, pids: Sequence[int]) -> Generator[None]:
+        """Stop processes of the server during the block; their kernel still takes what is sent to them."""
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def cut_connections(self) -> None:
         """End all connections of daemons, as a network does that forgets them."""

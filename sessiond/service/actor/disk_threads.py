@@ -13,10 +13,11 @@ from threading import Thread
 from typing import Any, Final
 
 import anyio
+from anyio import CapacityLimiter
 from anyio.lowlevel import current_token
 from msgspec import Struct
 
-__all__ = ["DiskThreads", "Outcome"]
+__all__ = ["DiskThreads", "Outcome", "StoreThreads"]
 
 
 class Outcome(Struct, frozen=True):
@@ -24,6 +25,17 @@ class Outcome(Struct, frozen=True):
 
     result: Any = None
     failure: Exception | None = None
+
+
+class StoreThreads(Struct, frozen=True):
+    """Threads that wait for one kind of store, so that no session waits for a store that has another one."""
+
+    disk: DiskThreads
+    """Threads of batches that need one step."""
+    batches: CapacityLimiter
+    """Limit of batches that need more steps."""
+    looks: CapacityLimiter
+    """Limit of looks at what foreign writers and other daemons have stored."""
 
 
 _Done = Callable[[Outcome], None]

@@ -21,7 +21,7 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch
-from sessiond.service.actor.disk_threads import DiskThreads, Outcome
+from sessiond.service.actor.disk_threads import Outcome
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.writer import SessionWriter
 
@@ -38,7 +38,6 @@ class Flights:
     def __init__(
         self,
         inbox: Inbox,
-        threads: DiskThreads,
         stored: Callable[[bool], bool],
         wake: Callable[[], None],
     ) -> None:
@@ -50,7 +49,6 @@ class Flights:
         """The bug or error that ended the last flight; the task deals with it."""
         self.under_way = False
         self._inbox = inbox
-        self._threads = threads
         self._stored = stored
         self._wake = wake
         self._wakes_later = False
@@ -92,7 +90,9 @@ class Flights:
 
     def _take_off(self, writer: SessionWriter, batch: Batch) -> None:
         try:
-            self._threads.start(partial(writer.store, batch), partial(self._land, writer, batch))
+            writer.threads.disk.start(
+                partial(writer.store, batch), partial(self._land, writer, batch)
+            )
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.
             short = exhausted(error, RETRY_AFTER_MS)

@@ -13,7 +13,7 @@ from anyio import CapacityLimiter
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.service.actor.disk_threads import DiskThreads
+from sessiond.service.actor.disk_threads import StoreThreads
 from sessiond.service.actor.inbox import Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plan_files import PlanFiles
@@ -36,11 +36,14 @@ __all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
 
 
 class SessionDeps(Struct, frozen=True):
-    """The services that all sessions of a daemon share; `threads` and `disk` are for writing."""
+    """The services that all sessions of a daemon share."""
 
     environment: Environment
-    threads: CapacityLimiter
-    disk: DiskThreads
+    files: StoreThreads
+    """Threads of sessions that are files."""
+    shared: StoreThreads
+    """Threads of sessions that other daemons serve, too."""
+    lease_threads: CapacityLimiter
     next_lease_epoch: Callable[[], int]
     lease_table: Callable[[OpenSession], LeaseTable | None] | None
     company: FindCompany | None
@@ -103,7 +106,13 @@ def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live
     leases = (
         Leases(environment, deps.next_lease_epoch, rules)
         if find_table is None
-        else SharedLeases(environment, deps.next_lease_epoch, rules, partial(find_table, opened))
+        else SharedLeases(
+            environment,
+            deps.next_lease_epoch,
+            rules,
+            partial(find_table, opened),
+            deps.lease_threads,
+        )
     )
     messenger = Messenger(opened, hub, deps.company)
     return Live(
@@ -112,7 +121,9 @@ def live(opened: OpenSession, hub: Hub, inbox: Inbox, deps: SessionDeps) -> Live
         hub=hub,
         messenger=messenger,
         leases=leases,
-        writer=SessionWriter(opened, hub, inbox, leases, environment, deps.threads, messenger),
+        writer=SessionWriter(
+            opened, hub, inbox, leases, environment, (deps.files, deps.shared), messenger
+        ),
         estimates=TokenCounts(opened, environment.policies),
         contexts=ContextCache(deps.caches),
         views=ViewCache(opened, deps.caches),

@@ -58,7 +58,7 @@ class Loop:
         self._wake = anyio.Event()
         self._rests = False
         """True while the task waits for work."""
-        self._flights = Flights(inbox, deps.disk, self._stored, lambda: self._wake.set())
+        self._flights = Flights(inbox, self._stored, lambda: self._wake.set())
         self._watchers: list[Subscription] = []
 
     def wake(self) -> None:

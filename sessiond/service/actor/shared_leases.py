@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, ClassVar, Final
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct, structs
 
 from sessiond.errors import SessiondError, StorageError
@@ -61,10 +61,12 @@ class SharedLeases(Leases):
         next_epoch: Callable[[], int],
         rules: Rules,
         table: Callable[[], LeaseTable | None],
+        threads: CapacityLimiter,
     ) -> None:
-        """Take what finds the leases in the store; None while the session is in memory."""
+        """Take what finds the leases in the store, None while the session is in memory, and threads to wait."""
         super().__init__(environment, next_epoch, rules)
         self._find_table = table
+        self._threads = threads
         self.asked: list[_Asked] = []
         self._seen: tuple[Leased, ...] | None = None
         self._mine: dict[str, Any] = {}
@@ -304,7 +306,9 @@ class SharedLeases(Leases):
         asked, self.asked = self.asked, []
         self._retry_at = inf
         try:
-            outcomes = await to_thread.run_sync(table.change, [one.change for one in asked])
+            outcomes = await to_thread.run_sync(
+                table.change, [one.change for one in asked], limiter=self._threads
+            )
         except (StorageError, Replaced) as error:
             self._put_back(asked, error)
             if isinstance(error, Replaced):

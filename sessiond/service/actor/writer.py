@@ -18,6 +18,7 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
+from sessiond.service.actor.disk_threads import StoreThreads
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.settling import settle
@@ -53,9 +54,10 @@ class SessionWriter:
         inbox: Inbox,
         leases: Leases,
         environment: Environment,
-        threads: CapacityLimiter,
+        threads: tuple[StoreThreads, StoreThreads],
         messenger: Messenger,
     ) -> None:
+        """Take the threads for a session that is a file, and those for a shared one."""
         self.writing = False
         self._opened = opened
         self._log = LogReader(opened)
@@ -63,9 +65,14 @@ class SessionWriter:
         self._inbox = inbox
         self._leases = leases
         self._environment = environment
-        self._threads = threads
+        self._files, self._shared = threads
         self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
+
+    @property
+    def threads(self) -> StoreThreads:
+        """The threads that wait for the store of the session, which may come out of memory."""
+        return self._shared if self._opened.journal.is_shared else self._files
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:
         """Return the batch of these commands; None if the store has to be read for that first."""
@@ -196,7 +203,8 @@ class SessionWriter:
     async def _persist(self, batch: Batch, *, late: bool) -> SessiondError | None:
         """One write and one sync for the whole batch. Raises Overtaken, Replaced."""
         try:
-            return await self._in_thread(lambda: self.store(batch, late=late))
+            batches = self.threads.batches
+            return await self._in_thread(lambda: self.store(batch, late=late), batches)
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.
             short = exhausted(error, RETRY_AFTER_MS)
@@ -219,11 +227,11 @@ class SessionWriter:
             return refusal
         return None
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
         """Run work in a worker thread and return its result; a cancelled caller waits until the end."""
         done: list[T] = []
         with CancelScope(shield=True):
-            done.append(await to_thread.run_sync(work, limiter=self._threads))
+            done.append(await to_thread.run_sync(work, limiter=limiter or self.threads.looks))
         return done[0]
 
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:

@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from sessiond.errors import StorageError
 from sessiond.service.database.company_rows import CompanyRows, Sender
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "SessionDatabase",
     "StoredDocument",
     "Trashed",
+    "Unsent",
     "chained",
 ]
 
@@ -90,6 +92,10 @@ class StoredDocument(Struct, frozen=True):
     token: bytes
     data: bytes
     """Empty for a document that was never written."""
+
+
+class Unsent(StorageError):
+    """The refusal of a call that did not reach the database: the call changes nothing, now or later."""
 
 
 class HeldRow(Protocol):

@@ -33,6 +33,7 @@ from sessiond.service.database.database import (
     HeldRow,
     Place,
     SessionDatabase,
+    Unsent,
     chained,
 )
 from sessiond.service.database.positions import Positions
@@ -238,6 +239,9 @@ class DatabaseLog(Undisturbed):
                 if held is None
                 else held.append(lines, digest, sync=sync)
             )
+        except Unsent:
+            self._failures += 1
+            raise
         except BaseException as error:
             self._failures += 1
             self._is_unsure = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
+from typing import Any, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
@@ -19,6 +20,8 @@ from sessiond.service.database.silence import Silence
 from sessiond.service.external.watcher import Changed, Watch
 
 __all__ = ["DatabaseWatches"]
+
+T = TypeVar("T")
 
 
 class _Watched:
@@ -71,8 +74,9 @@ class DatabaseWatches:
         self._contended: frozenset[int] = frozenset()
         """Sessions that were rung for while this daemon appended to them in turn with other daemons."""
         self._wanted = anyio.Event()
-        # The thread that waits for rings takes no thread of others.
+        # The waits for rings, and the polls and beats, take no thread of other work, and wait for none.
         self._ears = CapacityLimiter(1)
+        self._hands = CapacityLimiter(1)
 
     def watch(self, log: DatabaseLog, leases: DatabaseLeases, changed: Changed) -> Watch:
         """Call `changed` after each change of a session by another writer."""
@@ -151,16 +155,20 @@ class DatabaseWatches:
         numbers = sorted(watched if rung is None else watched & rung)
         if not numbers:
             return
-        found = await to_thread.run_sync(self._database.heads, numbers)
+        found = await self._ask(self._database.heads, numbers)
         heads = {head.number: head for head in found}
         for watch in list(self._watched):
             head = heads.get(watch.log.head.number)
             if head is not None and watch.log.notice(head):
                 watch.changed(False)  # noqa: FBT003 - a session keeps its number
 
+    async def _ask(self, method: Callable[..., T], *arguments: Any) -> T:
+        """Call a method of the database in the thread of this object."""
+        return await to_thread.run_sync(method, *arguments, limiter=self._hands)
+
     async def _note(self, numbers: frozenset[int]) -> None:
         """Show that this daemon is there, with these sessions open."""
-        await to_thread.run_sync(self._database.beat, self._daemon, numbers)
+        await self._ask(self._database.beat, self._daemon, numbers)
         self._noted, self._note_at = numbers, monotonic() + OPEN_NOTE_SECONDS
 
     def _clean(self) -> None:
@@ -185,12 +193,12 @@ class DatabaseWatches:
         others = holders - {self._daemon}
         if not others:
             return
-        beats = await to_thread.run_sync(self._database.beats)
+        beats = await self._ask(self._database.beats)
         ended = self._silence.hear(beats, others, monotonic())
         if dead := present & self._silence.ended:
             await to_thread.run_sync(self._database.company.end_of_daemons, sorted(dead))
         if ended:
-            await to_thread.run_sync(self._database.forget_daemons, sorted(ended))
+            await self._ask(self._database.forget_daemons, sorted(ended))
         for watch in list(self._watched):
             company = watch.log.company
             if watch.leases.is_stale or (company is not None and company.is_stale):

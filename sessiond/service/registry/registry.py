@@ -24,11 +24,17 @@ from sessiond.errors import (
     SessionExists,
     exhausted,
 )
-from sessiond.limits import RETRY_AFTER_MS, WRITER_THREADS_MAX
+from sessiond.limits import (
+    DATABASE_APPENDS_MAX,
+    DATABASE_CHANGES_MAX,
+    DATABASE_HOLDS_MAX,
+    RETRY_AFTER_MS,
+    WRITER_THREADS_MAX,
+)
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
 from sessiond.service.actor.actor import Chunk, RegistryCallbacks, SessionActor
-from sessiond.service.actor.disk_threads import DiskThreads
+from sessiond.service.actor.disk_threads import DiskThreads, StoreThreads
 from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.live import SessionDeps
 from sessiond.service.compaction.recommender import Recommender
@@ -86,8 +92,17 @@ class SessionRegistry:
         self._last_client: object = None
         self._is_scheduled = False
         self._call_soon = getattr(current_token().native_token, "call_soon", None)
-        self.disk = DiskThreads(WRITER_THREADS_MAX)
-        """The threads that store the batches of all sessions; `run` starts them."""
+        # Writers do not queue behind the openings and reads of other sessions.
+        writers = CapacityLimiter(WRITER_THREADS_MAX)
+        files = StoreThreads(DiskThreads(WRITER_THREADS_MAX), writers, writers)
+        shared = StoreThreads(
+            DiskThreads(DATABASE_APPENDS_MAX),
+            # An append whose row is held does not wait behind those that wait for rows.
+            CapacityLimiter(DATABASE_APPENDS_MAX + DATABASE_HOLDS_MAX),
+            CapacityLimiter(WRITER_THREADS_MAX),
+        )
+        self.disks = (files.disk, shared.disk)
+        """The threads that store the batches of all sessions; `run` of each starts them."""
         self._runs = runs
         self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
@@ -95,9 +110,9 @@ class SessionRegistry:
             on_change=self._changed,
             deps=SessionDeps(
                 environment=environment,
-                # Writers do not queue behind the openings and reads of other sessions.
-                threads=CapacityLimiter(WRITER_THREADS_MAX),
-                disk=self.disk,
+                files=files,
+                shared=shared,
+                lease_threads=CapacityLimiter(DATABASE_CHANGES_MAX),
                 next_lease_epoch=store.next_lease_epoch,
                 lease_table=store.lease_table,
                 company=store.company,

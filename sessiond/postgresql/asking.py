@@ -1,0 +1,141 @@
+"""Calls of a database: each call takes a connection of the pool for itself.
+
+Law: each kind of call has a share of the connections, so that calls of one kind wait for each other alone.
+Appends and changes may wait for the row of a session, and bulk (reads, creations) may be long. A look, a beat
+or a ring waits for nothing; the connections that the other shares leave over are for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from threading import Semaphore
+from time import time
+from typing import Final, Literal, TypeVar
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from sessiond.errors import StorageError
+from sessiond.limits import (
+    DATABASE_ANSWER_SECONDS,
+    DATABASE_APPENDS_MAX,
+    DATABASE_AWAY_SECONDS,
+    DATABASE_BULK_MAX,
+    DATABASE_CHANGES_MAX,
+    DATABASE_CONNECT_SECONDS,
+    DATABASE_CONNECTIONS_MAX,
+    DATABASE_LOCK_SECONDS,
+    DATABASE_LOOK_SECONDS,
+    DATABASE_STATEMENT_SECONDS,
+)
+from sessiond.postgresql.connecting import FAILURES, Failure, Pool, is_unreachable, refusal
+from sessiond.postgresql.patience import PatientConnection
+from sessiond.service.database.database import Unsent
+
+__all__ = ["Asking", "Kind"]
+
+T = TypeVar("T")
+
+Kind = Literal["append", "change", "bulk", "look"]
+"""Kind of a call: an append, another change of a row, many lines or rows, or what waits for nothing."""
+
+
+class _Share:
+    """The connections that calls of one kind may take, and how long such a call may take."""
+
+    def __init__(self, places: int, patience: float) -> None:
+        self.places: Final = Semaphore(places)
+        self.patience: Final = patience
+
+
+def _shares() -> Mapping[Kind, _Share]:
+    """Return the shares; the server ends a statement, or the wait for a row, before patience ends."""
+    assert (
+        DATABASE_APPENDS_MAX + DATABASE_CHANGES_MAX + DATABASE_BULK_MAX < DATABASE_CONNECTIONS_MAX
+    )
+    whole = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
+    return {
+        "append": _Share(DATABASE_APPENDS_MAX, whole),
+        "change": _Share(DATABASE_CHANGES_MAX, DATABASE_LOCK_SECONDS + DATABASE_ANSWER_SECONDS),
+        "bulk": _Share(DATABASE_BULK_MAX, whole),
+        "look": _Share(DATABASE_CONNECTIONS_MAX, DATABASE_LOOK_SECONDS),
+    }
+
+
+class Asking:
+    """The calls of one database. Safe in any thread."""
+
+    def __init__(self, name: str, pool: Pool) -> None:
+        """Take the database's name for people, and the connections."""
+        self.name = name
+        self.unreachable_since: float | None = None
+        """Seconds since 1970 at which the database ceased to answer."""
+        self._pool = pool
+        self._shares = _shares()
+
+    @contextmanager
+    def _telling(self, doing: str) -> Generator[None]:
+        """Turn an error of the database into a StorageError; `doing` completes "could not …"."""
+        try:
+            yield
+        except FAILURES as failure:
+            raise self._failed(doing, failure) from None
+        else:
+            self.unreachable_since = None
+
+    def _failed(self, doing: str, failure: Failure) -> StorageError:
+        """Return the error of a failed call, and note since when the database is away."""
+        if self.unreachable_since is None and is_unreachable(failure):
+            self.unreachable_since = time()
+        return refusal(doing, self.name, failure)
+
+    @contextmanager
+    def _changing(self, doing: str, kind: Kind = "change") -> Generator[PatientConnection]:
+        """Yield a connection for one change, which is not made a second time."""
+        with self._telling(doing), self._placed(doing, kind) as patience:
+            try:
+                with self._connection(patience) as connection:
+                    yield connection
+            except psycopg.OperationalError as failure:
+                self._drop_broken(failure)
+                raise
+
+    def _asked(self, doing: str, ask: Callable[[PatientConnection], T], kind: Kind = "bulk") -> T:
+        """Return the answer to a question, which is asked a second time if the connection ends."""
+        with self._telling(doing), self._placed(doing, kind) as patience:
+            try:
+                with self._connection(patience) as connection:
+                    return ask(connection)
+            except psycopg.OperationalError as failure:
+                if not is_unreachable(failure) or isinstance(failure, PoolTimeout):
+                    raise
+                self._drop_broken(failure)
+            with self._connection(patience) as connection:
+                return ask(connection)
+
+    @contextmanager
+    def _placed(self, doing: str, kind: Kind) -> Generator[float]:
+        """Take a place in the share of a kind; yield the patience of its calls. Raises Unsent."""
+        share = self._shares[kind]
+        if not share.places.acquire(timeout=DATABASE_LOCK_SECONDS):
+            text = f"could not {doing} at {self.name}: too many calls wait for rows that are locked"
+            raise Unsent(text, errno="EAGAIN", path=self.name, retryable=True)
+        try:
+            yield share.patience
+        finally:
+            share.places.release()
+
+    @contextmanager
+    def _connection(self, patience: float) -> Generator[PatientConnection]:
+        """Yield a connection of the pool, which is not waited for while the database is away."""
+        is_away = self.unreachable_since is not None
+        seconds = DATABASE_AWAY_SECONDS if is_away else DATABASE_CONNECT_SECONDS
+        with self._pool.connection(seconds) as connection:
+            connection.patience = patience
+            yield connection
+
+    def _drop_broken(self, failure: psycopg.OperationalError) -> None:
+        """Close the idle connections, which may have ended together with the one that failed."""
+        if is_unreachable(failure) and not isinstance(failure, PoolTimeout):
+            self._pool.drain()

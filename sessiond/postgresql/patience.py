@@ -1,0 +1,100 @@
+"""Connections that do not wait for ever for an answer.
+
+The server's own limits end a statement only while the server's process runs. The kernel of a stopped process
+acknowledges packets, so limits of the network do not help, either.
+"""
+
+from __future__ import annotations
+
+from select import POLLIN, POLLOUT, poll
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg import Connection
+
+from sessiond.limits import DATABASE_CONNECT_SECONDS
+
+if TYPE_CHECKING:
+    from psycopg.abc import RV, PQGen
+    from psycopg.pq.abc import PGresult
+
+__all__ = ["PatientConnection", "Unanswered"]
+
+# The time between two wake-ups of a wait, in seconds; that of psycopg.
+_INTERVAL: Final = 0.1
+
+
+class Unanswered(psycopg.OperationalError):
+    """The server was silent for too long. The connection is closed."""
+
+
+class PatientConnection(Connection[Any]):
+    """A connection that is given up once the server is silent during a call."""
+
+    patience: float = DATABASE_CONNECT_SECONDS
+    """Seconds of silence after which a call ends. The code that takes the connection sets them."""
+    _poller: poll | None = None
+
+    def wait(self, gen: PQGen[RV], interval: float = _INTERVAL, timeout: float | None = None) -> RV:
+        """Wait for the end of a piece of work with the server. Raises Unanswered, psycopg.Error."""
+        if timeout is not None:
+            # The wait for notifications, which is silent unless something is told.
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(_limited(gen, self.patience), interval)
+        except Unanswered:
+            self.close()
+            raise
+
+    def answer(self) -> PGresult:
+        """Return the result of the last statement that libpq was told to send.
+
+        The calls of libpq that send and wait would wait for ever. Raises Unanswered, OperationalError.
+        """
+        pgconn = self.pgconn
+        while pgconn.flush():
+            # The server may want to be heard before it takes more.
+            self._await(POLLIN | POLLOUT)
+            pgconn.consume_input()
+        last = None
+        while True:
+            while pgconn.is_busy():
+                self._await(POLLIN)
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                break
+            last = result
+        assert last is not None, "what was sent has a result"
+        return last
+
+    def _await(self, events: int) -> None:
+        """Wait until the socket is ready. Raises Unanswered."""
+        poller = self._poller
+        if poller is None:
+            poller = self._poller = poll()
+        poller.register(self.pgconn.socket, events)
+        if not poller.poll(self.patience * 1000):
+            self.close()
+            raise Unanswered("no answer")
+
+
+def _limited(work: PQGen[RV], seconds: float) -> PQGen[RV]:
+    """Pass a piece of work on; raise Unanswered once nothing was ready for so many seconds."""
+    until: float | None = None
+    try:
+        wanted = next(work)
+        while True:
+            ready = yield wanted
+            if ready:
+                until = None
+            elif until is None:
+                # The first wake-up without an answer comes after an interval.
+                until = monotonic() + seconds - _INTERVAL
+            elif monotonic() > until:
+                raise Unanswered("no answer")
+            wanted = work.send(ready)
+    except StopIteration as end:
+        result: RV = end.value
+        return result

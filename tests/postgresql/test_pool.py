@@ -1,0 +1,276 @@
+"""Connections of a daemon: no call waits for ever, and no kind of call takes the connections of another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anyio import fail_after, to_thread
+
+from sessiond.errors import StorageError
+from sessiond.limits import DATABASE_APPENDS_MAX, DATABASE_BULK_MAX, DATABASE_CHANGES_MAX
+from sessiond.service.database.database import Head, Unsent, chained
+from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
+from tests.kit.sessions import SESSION
+from tests.postgresql.cluster import Cluster
+from tests.postgresql.test_daemons import PostgresqlSite
+from tests.postgresql.test_database import once_it_answers
+from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, SAID, entries
+
+if TYPE_CHECKING:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+pytestmark = pytest.mark.slow
+
+BUSY = 64
+OTHER = "another-session"
+# Of the connections that answer requests: the one that hears rings waits in a LISTEN.
+IDLE = "state = 'idle' AND query NOT LIKE 'LISTEN%'"
+WAITING = "wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let daemons give up a call after a second and a half of silence, and a look after half a second."""
+    # The driver is an extra. The modules have the limits once they are loaded.
+    import sessiond.postgresql.database  # noqa: F401
+
+    set_limits(
+        monkeypatch,
+        DATABASE_STATEMENT_SECONDS=1,
+        DATABASE_LOCK_SECONDS=1,
+        DATABASE_ANSWER_SECONDS=0.5,
+        DATABASE_LOOK_SECONDS=0.5,
+    )
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, connect: Callable[[], PostgresqlDatabase], cluster: Cluster, schema: str
+) -> PostgresqlSite:
+    return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)
+
+
+@asynccontextmanager
+async def clients(site: PostgresqlSite, count: int) -> AsyncGenerator[list[Wire]]:
+    """Yield connections to one daemon."""
+    async with AsyncExitStack() as ends:
+        daemon = await ends.enter_async_context(site.daemon("one"))
+        wires = [await ends.enter_async_context(daemon.connect()) for _ in range(count)]
+        with fail_after(PATIENCE_SECONDS):
+            yield wires
+
+
+@asynccontextmanager
+async def held(cluster: Cluster, statement: str) -> AsyncGenerator[None]:
+    """Keep a transaction with this statement open during the block."""
+    holding = cluster.holding(statement)
+    await to_thread.run_sync(holding.__enter__)
+    try:
+        yield
+    finally:
+        await to_thread.run_sync(holding.__exit__, None, None, None)
+
+
+async def ids(wire: Wire, session_id: str = SESSION) -> list[str]:
+    page = await wire.call("session/entries", session_id=session_id)
+    return [row["entry"]["id"] for row in page["entries"]]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_append_that_a_stopped_backend_has_is_refused_and_not_stored_later(
+    site: PostgresqlSite, cluster: Cluster
+) -> None:
+    async with clients(site, 2) as (one, two):
+        await create(one, persist="immediate")
+        await create(two, OTHER, persist="immediate")
+        idle = await to_thread.run_sync(cluster.wait_for_backends, IDLE)
+        with cluster.stopped(idle):
+            refusal = await one.refusal("append", session_id=SESSION, entry=SAID)
+            assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+            # The silent connections were dropped, and new ones do the work.
+            await append(two, "e-other", session_id=OTHER)
+            await append(one, "e-next")
+            assert await ids(one) == ["e-next"]
+        # The stopped processes find the statements now, and that their client is gone.
+        await to_thread.run_sync(cluster.wait_for_end, idle)
+        assert await ids(one) == ["e-next"]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_backend_that_is_stopped_at_a_row_stops_no_other_session(
+    site: PostgresqlSite, cluster: Cluster, schema: str
+) -> None:
+    rows = f"SELECT FROM {schema}.sessions WHERE session_id = '{SESSION}' FOR UPDATE"
+    async with clients(site, 2) as (one, two):
+        await create(one, persist="immediate")
+        await create(two, OTHER, persist="immediate")
+        async with held(cluster, rows):
+            asked = await one.request("append", session_id=SESSION, entry=SAID)
+            at_row = await to_thread.run_sync(cluster.wait_for_backends, WAITING)
+            with cluster.stopped(at_row):
+                await append(two, "e-other", session_id=OTHER)
+                assert await ids(two, OTHER) == ["e-other"]
+                with pytest.raises(Refusal) as refused:
+                    await one.answer(asked)
+        assert (refused.value.data["kind"], refused.value.data["retryable"]) == (
+            "storage_error",
+            True,
+        )
+        # Whether the append was stored is not known, and the id tells.
+        await to_thread.run_sync(cluster.wait_for_end, at_row)
+        await one.call("append", session_id=SESSION, entry=SAID)
+        await append(one, "e-2")
+        assert await ids(one) == ["e-1", "e-2"]
+
+
+async def test_appends_that_wait_for_rows_leave_connections_to_all_other_work(
+    site: PostgresqlSite, cluster: Cluster, schema: str
+) -> None:
+    rows = f"SELECT FROM {schema}.sessions WHERE session_id LIKE 'busy-%' FOR UPDATE"
+    async with clients(site, BUSY + 1) as (one, *busy):
+        await create(one, persist="immediate")
+        lease = await call(one, "session/acquire", ttl_ms=60_000)
+        for number, wire in enumerate(busy):
+            await create(wire, f"busy-{number:04}", persist="immediate")
+        async with held(cluster, rows):
+            asked = [
+                await wire.request("append", session_id=f"busy-{number:04}", entry=SAID)
+                for number, wire in enumerate(busy)
+            ]
+            await to_thread.run_sync(cluster.wait_for_waiters, DATABASE_APPENDS_MAX)
+            before = await to_thread.run_sync(beats, cluster, schema)
+            assert (await call(one, "session/get"))["session"]["seq"] == 0
+            await create(one, OTHER, persist="immediate")
+            assert (await one.call("session/get", session_id=OTHER))["session"]["seq"] == 0
+            renewed = await call(one, "session/renew", lease_id=lease["lease_id"], ttl_ms=90_000)
+            assert renewed["expires_at"] > lease["expires_at"]
+            with fail_after(PATIENCE_SECONDS):
+                while await to_thread.run_sync(beats, cluster, schema) == before:
+                    pass
+            waiting = await to_thread.run_sync(cluster.backends, WAITING)
+            assert len(waiting) == DATABASE_APPENDS_MAX
+        for wire, number in zip(busy, asked, strict=True):
+            assert (await wire.answer(number))["entries"][0]["seq"] == 1
+
+
+def beats(cluster: Cluster, schema: str) -> list[list[str]]:
+    return cluster.sql(f"SELECT beats FROM {schema}.daemons")
+
+
+async def test_a_session_writes_on_one_connection(
+    site: PostgresqlSite, cluster: Cluster, schema: str
+) -> None:
+    async with clients(site, 20) as wires:
+        await create(wires[0], persist="immediate")
+        async with held(cluster, f"SELECT FROM {schema}.sessions FOR UPDATE"):
+            asked: list[int] = []
+            for number, wire in enumerate(wires):
+                entry = SAID | {"id": f"e-{number}"}
+                asked.append(await wire.request("append", session_id=SESSION, entry=entry))
+                # Requests are handled in the order in which they come.
+                await wire.call("server/ping")
+            await to_thread.run_sync(cluster.wait_for_waiters, 1)
+            assert len(await to_thread.run_sync(cluster.backends, WAITING)) == 1
+        for wire, number in zip(wires, asked, strict=True):
+            await wire.answer(number)
+        assert len(await entries(wires[0])) == len(wires)
+
+
+def made(database: PostgresqlDatabase, session_id: str) -> Head:
+    head = database.create(session_id, "epoch-1", [[b'{"type":"session"}']], "placed")
+    assert head is not None
+    return head
+
+
+def stored(database: PostgresqlDatabase, at: Head) -> Head | None:
+    return database.append(at, [b"a line"], chained(at.digest, [b"a line"]), sync=True)
+
+
+WORK: dict[str, tuple[int, Callable[[PostgresqlDatabase, Head], Any]]] = {
+    "append": (DATABASE_APPENDS_MAX, stored),
+    "change": (DATABASE_CHANGES_MAX, lambda database, at: database.lease(at, b"[]")),
+    "bulk": (DATABASE_BULK_MAX, lambda database, _at: database.document_tokens("state")),
+}
+
+
+@pytest.mark.parametrize("kind", WORK)
+def test_work_of_one_kind_leaves_connections_to_the_other_kinds(
+    database: PostgresqlDatabase, cluster: Cluster, schema: str, kind: str
+) -> None:
+    places, work = WORK[kind]
+    busy, free = made(database, "busy"), made(database, "free")
+    lock = (
+        f"LOCK TABLE {schema}.documents"
+        if kind == "bulk"
+        else f"SELECT FROM {schema}.sessions WHERE session_id = 'busy' FOR UPDATE"
+    )
+    with cluster.holding(lock), ThreadPoolExecutor(40) as threads:
+        begun: list[Future[Any]] = [threads.submit(work, database, busy) for _ in range(40)]
+        cluster.wait_for_waiters(places)
+        for other, (_, also) in WORK.items():
+            if other not in {kind, "bulk"}:
+                assert also(database, free) is not None
+                (free,) = database.heads([free.number])
+        if kind != "bulk":
+            assert database.document_tokens("state") == {}
+        database.beat("one", [1])
+        assert database.beats() == {"one": 1}
+        assert len(cluster.backends(WAITING)) == places
+        cluster.let_go()
+        for one in begun:
+            one.result()
+
+
+def test_a_call_without_a_place_is_refused_before_it_is_sent(
+    cluster: Cluster,
+    schema: str,
+    connect: Callable[[], PostgresqlDatabase],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import sessiond.postgresql.asking  # noqa: F401
+
+    set_limits(monkeypatch, DATABASE_APPENDS_MAX=1)
+    database = connect()
+    at = made(database, "busy")
+    with (
+        cluster.holding(f"SELECT FROM {schema}.sessions FOR UPDATE"),
+        ThreadPoolExecutor(1) as threads,
+    ):
+        first = threads.submit(stored, database, at)
+        cluster.wait_for_waiters(1)
+        monkeypatch.setattr("sessiond.postgresql.asking.DATABASE_LOCK_SECONDS", 0.1)
+        with pytest.raises(Unsent, match="too many calls wait") as refused:
+            stored(database, at)
+        assert refused.value.data()["retryable"]
+        cluster.let_go()
+        assert first.result() is not None
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stopped_server_costs_each_call_a_moment_and_works_when_it_goes_on(
+    own_cluster: Cluster,
+) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    database = PostgresqlDatabase(own_cluster.dsn(), "sessiond")
+    try:
+        at = made(database, "a-session")
+        everything = own_cluster.processes()
+        with own_cluster.stopped(everything):
+            for _ in range(3):
+                with pytest.raises(StorageError) as refused:
+                    stored(database, at)
+                assert refused.value.data()["retryable"]
+            assert database.unreachable_since is not None
+        (there,) = once_it_answers(lambda: database.heads([at.number]))
+        assert database.unreachable_since is None
+        assert stored(database, there) is not None
+    finally:
+        database.close()
