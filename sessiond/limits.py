@@ -165,6 +165,10 @@ DATABASE_ANSWER_SECONDS: Final = 5.0
 DATABASE_AWAY_SECONDS: Final = 0.5
 # postgresql: how long a daemon that starts waits for a database that does not answer.
 DATABASE_START_SECONDS: Final = 5.0
+# postgresql: how long a ring of a daemon takes at most to come back to the daemon; else rings do not come
+# through, and after the second pause the daemon tries to hear them again.
+DATABASE_HEARD_SECONDS: Final = 5.0
+DATABASE_DEAF_SECONDS: Final = 60.0
 # postgresql: sessions that one ring names, so that a payload stays below 8,000 bytes.
 DATABASE_RING_SESSIONS_MAX: Final = 300
 # postgresql: lines and bytes of one piece of a session that is read; a longer line is a piece of its own.

@@ -492,6 +492,7 @@ export interface DaemonLimits {
 export interface DatabaseStatus {
   name: string;
   unreachable_since: string | null;
+  notifications: boolean;
 }
 
 /** Decision, why it was made, and when. */

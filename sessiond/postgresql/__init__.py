@@ -10,6 +10,7 @@ asking.py     calls: their connections, and the share of the connections that a 
 connecting.py connections: their settings, and their errors as the errors of a store
 company.py    signals and senders
 patience.py   connections that do not wait for ever
+pooling.py    poolers that share out the server's processes by transactions
 bell.py       the connection that hears the rings of other daemons
 examining.py  `doctor` on a database
 schema.py     the tables, made by the first daemon that connects

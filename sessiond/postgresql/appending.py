@@ -46,7 +46,11 @@ stored AS (
 )
 SELECT server.keeps, moved.written_us FROM server LEFT JOIN moved ON true
 """
-_KEEPS: Final = "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
+# A pooler may have given the connection another process of the server, so nothing that was set is believed.
+_KEEPS: Final = (
+    "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
+    " AND current_setting('synchronous_commit') IN ('on', 'remote_apply')"
+)
 _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS)
 _SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)

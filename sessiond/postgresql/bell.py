@@ -1,96 +1,145 @@
 """The connection that hears the rings of other daemons.
 
-Law: any role of the database may listen, so a ring has numbers and nothing else: first the number of the
-daemon that rings, which that daemon does not hear, then those of sessions.
+Law 1: any role of the database may listen, so a ring has numbers and nothing else: first the number of the
+daemon that rings, then those of sessions. Law 2: the own rings of a daemon come back to the daemon, which
+passes them over. A ring that does not come back tells that other daemons' rings do not come, either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from itertools import chain
 from secrets import randbits
-from threading import Lock
+from threading import Event, Lock
 from time import monotonic
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
+from sessiond.limits import DATABASE_DEAF_SECONDS, DATABASE_HEARD_SECONDS
 from sessiond.postgresql.patience import PatientConnection
 
 __all__ = ["Bell"]
 
 _NUMBER_BITS: Final = 62
+# The number of no session: a ring for it is heard by the daemon that rings, and tells others nothing.
+_NOTHING: Final = -1
 
 
 class Bell:
     """One channel, heard on a connection of its own. One thread at a time waits."""
 
-    def __init__(self, dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        schema: str,
+        settings: Callable[[], dict[str, Any]],
+        ring: Callable[[str, str], None],
+    ) -> None:
+        """Take what rings on a channel with a text, over another connection."""
         self.channel = schema
+        self.is_deaf = False
+        """True if a ring of this daemon did not come back, or no connection can listen."""
+        self._ring_on = ring
         self._own = str(randbits(_NUMBER_BITS))
         self._dsn = dsn
         self._settings = settings
         self._connection: PatientConnection | None = None
-        self._is_over = False
+        self._rung_at: float | None = None
+        """Time of the first own ring that has not come back, on the monotonic clock."""
+        self._deaf_until = 0.0
+        self._over = Event()
         self._guard = Lock()
 
-    def payload(self, numbers: Iterable[int]) -> str:
-        """Return the text of a ring for sessions; for all of them without a number."""
-        return " ".join([self._own, *map(str, numbers)])
+    def ring(self, numbers: Iterable[int]) -> None:
+        """Ring for sessions; for all of them without a number. Raises what the ringing raises."""
+        if self._rung_at is None:
+            self._rung_at = monotonic()
+        try:
+            self._ring_on(self.channel, " ".join([self._own, *map(str, numbers)]))
+        except BaseException:
+            self._rung_at = None
+            raise
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Return the sessions that were rung for; None after so many seconds, or for all of them.
 
-        Raises psycopg.Error; the next call connects again.
+        Raises psycopg.Error, and what the ringing raises; the next call connects again.
         """
+        if monotonic() < self._deaf_until:
+            self._over.wait(seconds)
+            return None
         connection = self._connection
         if connection is None:
-            self._listen()
+            self._begin()
             # What was rung for before this connection listened was not heard.
             return None
+        rung, is_all = set[int](), False
         until = monotonic() + seconds
         try:
-            while (left := until - monotonic()) > 0:
-                heard = self._heard(connection, left)
-                if heard:
-                    return frozenset(chain.from_iterable(heard)) if all(heard) else None
+            while not (rung or is_all) and (left := until - monotonic()) >= 0:
+                # One read may bring several rings.
+                for heard in connection.notifies(timeout=left, stop_after=1):
+                    ringer, *numbers = heard.payload.split() or [""]
+                    if ringer == self._own:
+                        self._rung_at, self.is_deaf = None, False
+                    else:
+                        rung.update(map(int, numbers))
+                        is_all = is_all or not numbers
+                rung.discard(_NOTHING)
         except psycopg.Error:
-            self._connection = None
-            _close(connection)
-            if not self._is_over:
+            self._drop()
+            if not self._over.is_set():
                 raise
-        return None
+        rung_at = self._rung_at
+        if rung_at is not None and monotonic() - rung_at > DATABASE_HEARD_SECONDS:
+            self._give_up()
+        return None if is_all else frozenset(rung) or None
 
-    def _heard(self, connection: PatientConnection, seconds: float) -> list[frozenset[int]]:
-        """Return the sessions of each ring of another daemon, once there is a ring of any daemon.
-
-        All rings that came together are taken: psycopg forgets those that its caller leaves.
-        """
-        rings = [one.payload.split() for one in connection.notifies(timeout=seconds, stop_after=1)]
-        return [frozenset(map(int, numbers)) for ringer, *numbers in rings if ringer != self._own]
-
-    def _listen(self) -> None:
+    def _begin(self) -> None:
+        """Listen, and ring for nothing, to hear whether rings come."""
         connection = PatientConnection.connect(self._dsn, **self._settings())
         try:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
-        except BaseException:
+        except psycopg.Error as error:
             _close(connection)
+            if not isinstance(error, psycopg.OperationalError):
+                # The server, or what is in front of it, knows no LISTEN.
+                self._give_up()
+                return
             raise
         with self._guard:
             # The daemon may have ended meanwhile.
-            if self._is_over:
+            if self._over.is_set():
                 _close(connection)
-            else:
-                self._connection = connection
+                return
+            self._connection = connection
+        self._rung_at = None
+        try:
+            self.ring([_NOTHING])
+        except BaseException:
+            self._drop()
+            raise
+
+    def _give_up(self) -> None:
+        """Hear nothing for a while, then connect again."""
+        self.is_deaf = True
+        self._drop()
+        self._deaf_until = monotonic() + DATABASE_DEAF_SECONDS
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            _close(connection)
 
     def close(self) -> None:
         """Hear no more rings."""
         with self._guard:
-            self._is_over = True
-        if self._connection is not None:
-            self._connection.close()
+            self._over.set()
+            connection = self._connection
+        if connection is not None:
+            connection.close()
 
 
 def _close(connection: PatientConnection) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "named",
     "open_pool",
     "refusal",
+    "unusable",
 ]
 
 Pool = ConnectionPool[PatientConnection]
@@ -169,6 +170,12 @@ def refusal(doing: str, name: str, failure: Failure) -> StorageError:
         return _error(doing, name, "the connection ended", "ECONNRESET", is_passing=True)
     why = f"{type(failure).__name__}, SQLSTATE {failure.sqlstate}"
     return _error(doing, name, why, "EIO", is_passing=True)
+
+
+def unusable(name: str, why: str, advice: str) -> StorageError:
+    """Return the refusal of a server that keeps no promise as it is set up."""
+    text = f"{name} is not used: {why}; {advice}"
+    return StorageError(text, errno="ENOTSUP", path=name, retryable=False)
 
 
 def _error(doing: str, name: str, why: str, errno: str, *, is_passing: bool) -> StorageError:

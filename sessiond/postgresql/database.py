@@ -13,7 +13,6 @@ import psycopg
 from psycopg import Rollback
 from psycopg.errors import UniqueViolation
 
-from sessiond.errors import StorageError
 from sessiond.limits import (
     DATABASE_ANSWER_SECONDS,
     DATABASE_HOLDS_MAX,
@@ -35,10 +34,12 @@ from sessiond.postgresql.connecting import (
     named,
     open_pool,
     refusal,
+    unusable,
 )
 from sessiond.postgresql.holding import HeldSession, begin_hold
 from sessiond.postgresql.making import make, make_instead
 from sessiond.postgresql.patience import PatientConnection
+from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.rows import AT, CHANGED, HEAD, SEEN, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
@@ -73,11 +74,11 @@ class PostgresqlDatabase(Asking):
                 raise failure.refusal
             # A database that begins as the daemon does needs a moment.
             sleep(_TRY_AGAIN_SECONDS)
-        self._bell = Bell(dsn, schema, settings)
         self._holds = BoundedSemaphore(DATABASE_HOLDS_MAX)
         super().__init__(self.name, open_pool(dsn, schema, settings))
         # Signals and presence are read by looks, and written while no row of a session is locked.
         self.company = PostgresqlCompany(partial(self._asked, kind="look"))
+        self._bell = Bell(dsn, schema, settings, self._notify)
 
     def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
         """Connect once, beside the pool, which would tell no more than that it waited."""
@@ -88,6 +89,10 @@ class PostgresqlDatabase(Asking):
         connection.patience = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
         try:
             with connection:
+                if shares_transactions(
+                    connection, lambda: PatientConnection.connect(dsn, **settings)
+                ):
+                    return StartFailure(unusable(self.name, TROUBLE, ADVICE), is_passing=False)
                 prepare(connection, schema)
         except FAILURES as failure:
             refused = refusal("prepare the tables", self.name, failure)
@@ -175,17 +180,11 @@ class PostgresqlDatabase(Asking):
     def _kept(self, stored: Appended) -> Head | None:
         """Return the row behind an append; None if the session was elsewhere. Raises StorageError."""
         if not stored.keeps:
-            text = (
-                f"could not {_APPENDING} at {self.name}: the server's fsync or full_page_writes"
-                " is off"
+            why = (
+                "fsync, full_page_writes or synchronous_commit is off, so that a crash may lose what was"
+                " acknowledged"
             )
-            raise StorageError(
-                f"{text}, so that a crash may lose what was acknowledged: switch them on, or append"
-                ' with durability "os"',
-                errno="ENOTSUP",
-                path=self.name,
-                retryable=False,
-            )
+            raise unusable(self.name, why, 'switch them on, or append with durability "os"')
         return stored.head
 
     def fence(self, number: int) -> Head | None:
@@ -474,13 +473,20 @@ class PostgresqlDatabase(Asking):
 
     def ring(self, numbers: Collection[int]) -> None:
         """Tell other daemons that these sessions have changed."""
-        few = numbers if len(numbers) <= DATABASE_RING_SESSIONS_MAX else ()
+        self._bell.ring(numbers if len(numbers) <= DATABASE_RING_SESSIONS_MAX else ())
+
+    def _notify(self, channel: str, text: str) -> None:
         with self._changing("ring", "look") as connection:
             # A ring waits for no disk.
             connection.execute(
                 "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)",
-                [self._bell.channel, self._bell.payload(few)],
+                [channel, text],
             )
+
+    @property
+    def notifications(self) -> bool:
+        """False if rings do not come through to this daemon."""
+        return not self._bell.is_deaf
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Wait until another daemon rings, or so many seconds."""

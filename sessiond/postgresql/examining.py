@@ -19,6 +19,7 @@ from sessiond.postgresql.connecting import (
     refusal,
 )
 from sessiond.postgresql.patience import PatientConnection
+from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.schema import VERSION, version_of
 
 __all__ = ["Examined", "examine"]
@@ -63,12 +64,21 @@ def examine(dsn: str, schema: str, password: Callable[[], str] | None) -> Iterat
         yield Examined(refused.message, "start the server, or correct the address and the role")
         return
     connection.patience = 2 * _SECONDS
+
+    def connect() -> PatientConnection:
+        return PatientConnection.connect(dsn, **settings)
+
     with connection:
         try:
+            yield from _server(connection, name)
+            if shares_transactions(connection, connect):
+                # Nothing is set here: other clients of the pooler would have it.
+                yield Examined(TROUBLE, ADVICE)
+                return
             timeout = f"{_SECONDS}s"
             connection.execute("SELECT set_config('statement_timeout', %s, false)", [timeout])
-            yield from _server(connection, name)
-            yield from _rings(connection)
+            with connect() as other:
+                yield from _rings(connection, other)
             yield from _tables(connection, schema)
         except FAILURES as failure:
             yield Examined(refusal("examine", name, failure).message, "see the server's log")
@@ -87,16 +97,16 @@ def _server(connection: Connection[Any], name: str) -> Iterator[Examined]:
         yield Examined("the server is a standby, which takes no writes", "name the primary, too")
 
 
-def _rings(connection: Connection[Any]) -> Iterator[Examined]:
-    """Find out whether a notification comes back over this connection."""
+def _rings(connection: Connection[Any], other: Connection[Any]) -> Iterator[Examined]:
+    """Find out whether notifications come from one connection to another one."""
     channel = f"sessiond_doctor_{randbits(62)}"
     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-    connection.execute("SELECT pg_notify(%s, '')", [channel])
+    other.execute("SELECT pg_notify(%s, '')", [channel])
     if any(True for _ in connection.notifies(timeout=_LISTEN_SECONDS, stop_after=1)):
         yield Examined("notifications come through")
         return
     what = "notifications do not come through, so events of other daemons come up to 2 s late"
-    yield Examined(what, "name the server itself, not a pooler that shares connections")
+    yield Examined(what, "name the server itself, not what is in front of it")
 
 
 def _tables(connection: Connection[Any], schema: str) -> Iterator[Examined]:

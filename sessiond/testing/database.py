@@ -140,6 +140,7 @@ class MemoryConnection:
 
     name = "a database in memory"
     unreachable_since: float | None = None
+    notifications = True
 
     def __init__(self, place: MemoryDatabase) -> None:
         self._place = place

@@ -108,9 +108,10 @@ ATTACKERS: Final = (
     ),
     Attacker(
         "database-server",
-        "a real server, or a daemon on it, is stopped, and rows are locked under a burst of calls",
+        "a real server, or a daemon on it, is stopped, rows are locked, poolers stand in between",
         (
             "tests/postgresql/test_pool.py",
+            "tests/postgresql/test_poolers.py",
             "tests/postgresql/test_stopped_daemons.py",
             "-k",
             "not trio",

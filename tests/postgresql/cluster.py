@@ -13,11 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Cluster", "programs"]
+__all__ = ["AS_USER", "Cluster", "own", "programs"]
 
 # PostgreSQL refuses to run as root.
 _USER: Final = "nobody"
 _GROUP: Final = "nogroup"
+_IS_ROOT: Final = os.geteuid() == 0
+AS_USER: Final[dict[str, Any]] = {"user": _USER, "group": _GROUP} if _IS_ROOT else {}
+"""The user of servers that tests start, as `subprocess` is told of one."""
 _PATIENCE_SECONDS: Final = 60.0
 _SETTINGS: Final = {
     "listen_addresses": "",
@@ -37,6 +40,12 @@ def programs() -> Path | None:
     return None if named is None else Path(named).resolve().parent
 
 
+def own(folder: Path) -> None:
+    """Give a folder to the user of servers."""
+    if _IS_ROOT:
+        shutil.chown(folder, _USER, _GROUP)
+
+
 class Cluster:
     """One server with its data."""
 
@@ -47,8 +56,7 @@ class Cluster:
         self._data = self.folder / "data"
         self._server: subprocess.Popen[bytes] | None = None
         self._holder: subprocess.Popen[str] | None = None
-        if self._is_root:
-            shutil.chown(self.folder, _USER, _GROUP)
+        own(self.folder)
         if primary is not None:
             source = ("-d", f"host={primary.folder} user=tests")
             self._run("pg_basebackup", *source, "-D", str(self._data), "-R", "-c", "fast")
@@ -66,20 +74,13 @@ class Cluster:
             "--locale=C",
         )
 
-    @property
-    def _is_root(self) -> bool:
-        return os.geteuid() == 0
-
-    def _as_user(self) -> dict[str, Any]:
-        return {"user": _USER, "group": _GROUP} if self._is_root else {}
-
     def _run(self, program: str, *words: str) -> None:
         subprocess.run(
             [self._bin / program, *words],
             check=True,
             stdout=subprocess.DEVNULL,
             cwd=self.folder,
-            **self._as_user(),
+            **AS_USER,
         )
 
     def dsn(self, database: str = "postgres") -> str:
@@ -109,7 +110,7 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                **self._as_user(),
+                **AS_USER,
             )
 
     def standby(self) -> Cluster:

@@ -114,6 +114,7 @@ class Site:
         connection: SessionDatabase | Wrapped | None = None,
         poll_seconds: float = POLL_SECONDS,
         silent_seconds: float = 1e6,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor."""
         database: Any = connection or self.connect()
@@ -121,7 +122,7 @@ class Site:
             database = Mute(database)
         async with running_daemon(
             self.home / name,
-            environment=environment_of(name),
+            environment=structs.replace(environment_of(name), report_trouble=report),
             keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
         ) as daemon:
             yield daemon
@@ -519,6 +520,24 @@ async def test_the_poll_goes_on_without_rings(site: Site) -> None:
         await append(one, "e-1")
         with fail_after(PATIENCE_SECONDS):
             assert await told(three, 1) == [(1, "e-1")]
+
+
+async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
+    class Deaf(Wrapped):
+        notifications = True
+
+    connection, reports = Deaf(site.connect()), list[str]()
+    async with site.daemon("one", connection, report=reports.append) as daemon:
+        async with daemon.connect() as wire:
+            await create(wire, persist="immediate")
+            await subscribe(wire)
+            for hears in (True, False, True):
+                connection.notifications = hears
+                stats = await wire.call("server/stats")
+                assert stats["database"]["notifications"] is hears
+                await sleep(10 * POLL_SECONDS)
+                assert len(reports) == (0 if hears and not reports else 1)
+        assert "notifications" in reports[0]
 
 
 async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:

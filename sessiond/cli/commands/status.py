@@ -53,6 +53,8 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
         since = database["unreachable_since"]
         state = "" if since is None else f", which has not answered since {since}"
         say(f"sessions in {database['name']}{state}")
+        if not database.get("notifications", True):
+            say("notifications of the database do not come through: see sessiond doctor")
     counts = (
         counted(stats["clients"], "client"),
         counted(stats["sessions_open"], "open session"),

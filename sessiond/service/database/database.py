@@ -136,6 +136,11 @@ class SessionDatabase(Protocol):
         """Seconds since 1970 at which the database ceased to answer; None while the database answers."""
         ...
 
+    @property
+    def notifications(self) -> bool:
+        """False if the rings of other daemons were found not to come through, so that `wait` hears none."""
+        ...
+
     def create(
         self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
     ) -> Head | None:

@@ -112,7 +112,9 @@ class DatabaseStore:
             self._doorbell.ring,
         )
         self._checks = DatabaseChecks(database, profile.files, folder)
-        self._watches = DatabaseWatches(database, self._daemon, poll_seconds, self._silence)
+        self._watches = DatabaseWatches(
+            database, self._daemon, poll_seconds, self._silence, self._environment.report_trouble
+        )
         self.data_folder = files.data_folder
         self.catalog, self.texts = files.catalog, files.texts
         self.documents = self._read_documents(STATE, encode)
@@ -150,7 +152,9 @@ class DatabaseStore:
         """State of the database."""
         since = self._database.unreachable_since
         return DatabaseStatus(
-            self._database.name, None if since is None else rfc3339(int(since * 1000))
+            self._database.name,
+            None if since is None else rfc3339(int(since * 1000)),
+            self._database.notifications,
         )
 
     def lease_table(self, opened: OpenSession) -> DatabaseLeases | None:

@@ -60,12 +60,20 @@ class DatabaseWatches:
     """
 
     def __init__(
-        self, database: SessionDatabase, daemon: str, seconds: float, silence: Silence
+        self,
+        database: SessionDatabase,
+        daemon: str,
+        seconds: float,
+        silence: Silence,
+        report: Callable[[str], None],
     ) -> None:
+        """Ask each `seconds`; tell people by `report` if only the polls bring changes."""
         self._database = database
         self._daemon = daemon
         self._seconds = seconds
         self._silence = silence
+        self._report = report
+        self._hears = True
         self._watched: dict[_Watched, None] = {}
         self._documents: list[_WatchedDocuments] = []
         self._noted: frozenset[int] = frozenset()
@@ -118,6 +126,7 @@ class DatabaseWatches:
     async def _rest(self) -> None:
         """Look at what other daemons ring for, until the next poll."""
         until = monotonic() + self._seconds
+        self._tell_whether_rings_come()
         while self._is_wanted and (left := until - monotonic()) > 0:
             wait = min(left, CONTENDED_SECONDS) if self._contended else left
             try:
@@ -144,6 +153,14 @@ class DatabaseWatches:
         contended = {one.log.head.number for one in self._watched if one.log.is_contended}
         self._contended = rung & contended
         return rung - contended
+
+    def _tell_whether_rings_come(self) -> None:
+        before, self._hears = self._hears, self._database.notifications
+        if before and not self._hears:
+            self._report(
+                f"notifications of {self._database.name} do not come through, so changes by other"
+                f" daemons are seen every {self._seconds:g} s: name the server itself as the store"
+            )
 
     async def _look(self, rung: frozenset[int] | None) -> None:
         """Look at these sessions, or at all of them; none is looked at without a client here."""

@@ -33,6 +33,8 @@ class DatabaseStatus(Struct, frozen=True):
     """Host and database, without secrets."""
     unreachable_since: str | None
     """Time since which the database has not answered; None while the database answers."""
+    notifications: bool
+    """False if notifications of other daemons do not come through, so that events come with the next poll."""
 
 
 class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):

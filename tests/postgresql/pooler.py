@@ -1,0 +1,54 @@
+"""PgBouncer in front of a cluster, for tests."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from tests.postgresql.cluster import AS_USER, Cluster, own
+
+__all__ = ["PROGRAM", "pooler"]
+
+PROGRAM: Final = "pgbouncer"
+_PORT: Final = 6432
+_PATIENCE_SECONDS: Final = 60.0
+_SETTINGS: Final = """\
+[databases]
+postgres = host={host} user=tests
+[pgbouncer]
+listen_port = {port}
+unix_socket_dir = {folder}
+auth_type = any
+pool_mode = {mode}
+"""
+
+
+@contextmanager
+def pooler(cluster: Cluster, mode: Literal["session", "transaction"]) -> Generator[str]:
+    """Run a pooler; yield the connection string of a database behind the pooler."""
+    folder = Path(tempfile.mkdtemp(prefix="sd-pooler-"))
+    settings = folder / "settings"
+    settings.write_text(_SETTINGS.format(host=cluster.folder, port=_PORT, folder=folder, mode=mode))
+    own(folder)
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [PROGRAM, "-q", str(settings)], stdout=log, stderr=log, cwd=folder, **AS_USER
+        )
+    try:
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not (folder / f".s.PGSQL.{_PORT}").exists():
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        yield f"postgresql:///postgres?host={folder}&port={_PORT}&user=tests"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        shutil.rmtree(folder)
