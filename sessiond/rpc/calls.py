@@ -24,7 +24,7 @@ from sessiond.limits import (
     RETRY_AFTER_MS,
     SMALL_ANSWER_BYTES,
 )
-from sessiond.rpc.messages import error_body, result_body
+from sessiond.rpc.messages import error_body, result_body, with_meta
 from sessiond.rpc.progress import NO_PROGRESS
 
 __all__ = ["BatchAnswer", "Call", "CallTable", "Peer"]
@@ -146,7 +146,18 @@ def _value(text: bytes) -> object:
 class Call(Generic[C]):
     """A request, or a notification, in the hands of its handler."""
 
-    __slots__ = ("_table", "client", "held", "id", "method", "progress", "put", "settled", "size")
+    __slots__ = (
+        "_table",
+        "client",
+        "held",
+        "id",
+        "method",
+        "progress",
+        "put",
+        "result_meta",
+        "settled",
+        "size",
+    )
 
     def __init__(
         self, table: CallTable[C], method: str, id_text: bytes | None, put: Put, size: int
@@ -165,6 +176,8 @@ class Call(Generic[C]):
         self.size = size
         # A request with a progress token gets a Progress of its own before the handler runs.
         self.progress = NO_PROGRESS
+        # JSON of an object that an answer with an object has as `_meta`.
+        self.result_meta: bytes | None = None
 
     @property
     def origin_id(self) -> Raw | UnsetType:
@@ -189,6 +202,8 @@ class Call(Generic[C]):
         except Exception as error:  # noqa: BLE001  # a result that cannot be encoded is our bug
             self.fail(self._table.incident(self.method, error))
             return
+        if self.result_meta is not None:
+            text = with_meta(text, self.result_meta)
         if len(text) > SMALL_ANSWER_BYTES and (refusal := self._refusal(len(text))) is not None:
             self.fail(refusal)
             return

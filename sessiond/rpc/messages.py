@@ -33,6 +33,7 @@ __all__ = [
     "notification_body",
     "request_body",
     "result_body",
+    "with_meta",
 ]
 
 _BLANK: Final = b" \t\r\n"
@@ -218,6 +219,14 @@ def _other(body: bytes | Raw) -> Member:
 def result_body(id: bytes | Raw, result: bytes | Raw) -> bytes:
     """Return the body of an answer."""
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', result, b"}"))
+
+
+def with_meta(result: bytes, meta: bytes) -> bytes:
+    """Return a result with `_meta` as its first member; unchanged unless the result is an object."""
+    if result[:1] != b"{":
+        return result
+    rest = result[1:]
+    return b"".join((b'{"_meta":', meta, b"" if rest[:1] == b"}" else b",", rest))
 
 
 def error_body(id: bytes | Raw | None, error: SessiondError) -> bytes:

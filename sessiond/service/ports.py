@@ -135,6 +135,9 @@ class Progress(Protocol):
 class Ticket(Protocol):
     """Request that waits for its answer. Settled once, by `answer` or `fail`."""
 
+    result_meta: bytes | None
+    """Member `_meta` of the result, as JSON."""
+
     @property
     def client(self) -> Any:
         """The `Client` that sent the request."""

@@ -27,6 +27,7 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
+from sessiond.service.log.out_of_sight import stale_meta
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
 from sessiond.service.queues import Queues
@@ -182,7 +183,14 @@ class Service:
 
     def work(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> None:
         """Answer a request from a task that ends with the asker's connection."""
-        run_in_background(ticket, job, self.environment)
+
+        async def signed() -> Any:
+            result = await job()
+            since = self.live_catalog.stale_since
+            ticket.result_meta = None if since is None else stale_meta(since)
+            return result
+
+        run_in_background(ticket, signed, self.environment)
 
     async def info(self, session_id: str, progress: Progress | None = None) -> SessionInfo:
         """Return the description of a session, once it is open and summed up.

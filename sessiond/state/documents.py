@@ -91,6 +91,8 @@ class Documents:
     # -- a place that daemons share ------------------------------------------------------
 
     is_shared = False
+    stale_since: str | None = None
+    """Time from which on a shared store has not answered."""
     """True if other daemons write to the place, too: then every call begins with a look."""
 
     def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:  # noqa: ARG002

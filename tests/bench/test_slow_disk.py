@@ -26,6 +26,7 @@ class FakeTicket:
     client = "client"
     origin_id = Raw(b"1")
     progress = NO_PROGRESS
+    result_meta: bytes | None = None
 
     def answer(self, result: Any) -> None:
         raise AssertionError("no command is answered here")

@@ -13,6 +13,7 @@ from tests.postgresql.cluster import Cluster
 from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_presence_on_one_database as presence
+from tests.service import test_reads_while_away as away
 from tests.service import test_signals_on_one_database as signals
 from tests.service import test_states_on_one_database as states
 
@@ -30,7 +31,7 @@ _LAST = (
 globals().update(
     {
         name: test
-        for tests in (compactions, daemons, presence, signals, states)
+        for tests in (away, compactions, daemons, presence, signals, states)
         for name, test in vars(tests).items()
         if name.startswith("test_")
     }

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,17 @@ pytestmark = pytest.mark.slow
 PASSWORD = "S3CRET-of-the-role"
 
 
+def sessiond(daemon: SharingDaemon, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command against a daemon."""
+    command = [SESSIOND, *words, "--socket", str(daemon.socket_path)]
+    run = subprocess.run(command, env=dict(daemon.environment), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run
+
+
 def status(daemon: SharingDaemon) -> str:
     """Return what `sessiond status` prints."""
-    words = [SESSIOND, "status", "--socket", str(daemon.socket_path)]
-    run = subprocess.run(words, env=dict(daemon.environment), capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    return sessiond(daemon, "status").stdout
 
 
 def was_said(link: Link, text: str) -> bool:
@@ -53,9 +59,19 @@ def test_a_daemon_lives_through_the_death_of_its_database(
         link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
         link.say("my-session", "one")
         assert f"sessions in postgresql://{own_cluster.folder}" in status(daemon)
+        # Lists are known.
+        assert "one" in sessiond(daemon, "show", "my-session").stdout
         own_cluster.kill()
         # Reads come from the copy, and what only the database can tell is no answer.
         assert link.contents("my-session") == ["one"]
+        since = link.ask("session/get", session_id="my-session")["_meta"]["stale_since"]
+        assert abs(datetime.fromisoformat(since).timestamp() - time.time()) < 60
+        shown = sessiond(daemon, "show", "my-session")
+        assert "one" in shown.stdout
+        assert shown.stderr.startswith("the database has not answered since ")
+        assert shown.stderr.count("may be old") == 1
+        as_json = sessiond(daemon, "show", "my-session", "--json")
+        assert json.loads(as_json.stdout)["_meta"]["stale_since"] == since
         for method, members in (
             ("append", {"message": {"role": "user", "content": "lost"}}),
             ("session/entry", {"entry_id": "unknown-entry"}),
@@ -70,6 +86,8 @@ def test_a_daemon_lives_through_the_death_of_its_database(
             assert time.monotonic() < until
         assert link.contents("my-session") == ["one", "two"]
         assert "has not answered" not in status(daemon)
+        assert "_meta" not in link.ask("session/get", session_id="my-session")
+        assert sessiond(daemon, "show", "my-session").stderr == ""
         daemon.end(signal.SIGKILL)
         daemon.start()
         with daemon.connect() as again:

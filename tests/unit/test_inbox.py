@@ -30,6 +30,7 @@ class FakeTicket:
     def __init__(self, client: str = "c") -> None:
         self.client = client
         self.origin_id = Raw(b'"1"')
+        self.result_meta: bytes | None = None
         self.progress = NO_PROGRESS
         self.said: list[Any] = []
         self.cancel: Callable[[], None] = lambda: None

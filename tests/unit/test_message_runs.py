@@ -96,6 +96,7 @@ class Ticket:
     def __init__(self, client: Connection, number: int) -> None:
         self.client = client
         self.origin_id = Raw(b"%d" % number)
+        self.result_meta: bytes | None = None
         self._number = number
 
     def answer(self, result: Any) -> None:

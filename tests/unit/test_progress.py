@@ -27,6 +27,7 @@ class Asker:
     def __init__(self, tasks: TaskGroup, token: str | int | None = "t") -> None:
         self.client = self.listener = self
         self.origin_id = Raw(b"1")
+        self.result_meta: bytes | None = None
         self.progress = NO_PROGRESS if token is None else Progress(token)
         self.said: list[Any] = []
         self.full = False

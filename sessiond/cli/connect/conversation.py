@@ -12,14 +12,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from sessiond.cli.connect.probe import require_own
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import DaemonPlace, Shared, note_session
 from sessiond.cli.ui.failure import Failure
-from sessiond.cli.ui.output import emit_raw
+from sessiond.cli.ui.output import emit_raw, note
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
 
@@ -42,6 +43,16 @@ __all__ = [
 NULL: Final = Raw(b"null")
 """Parameter that is JSON null; `None` stands for a parameter that is left out."""
 CLIENT_ID: Final = "sessiond-cli"
+_SIGN: Final = b'{"_meta":'
+_TOLD: Final = "sessiond.stale"
+
+
+class _Meta(Struct):
+    stale_since: str | None = None
+
+
+class _Signed(Struct):
+    meta: _Meta = msgspec.field(name="_meta")
 
 
 @contextmanager
@@ -86,18 +97,33 @@ def ask(client: BlockingClient, method: str, /, **params: Any) -> bytes:
     """
     steps = Steps(method.partition("/")[2])
     try:
-        return client.call_raw(method, **_given(params), on_progress=steps.report)
+        result = client.call_raw(method, **_given(params), on_progress=steps.report)
     finally:
         steps.end()
+    _tell_if_stale(result)
+    return result
 
 
 def ask_long(client: BlockingClient, method: str, /, **params: Any) -> bytes:
     """Call a method without a time limit, and show its progress; return the result's bytes."""
     steps = Steps(method.partition("/")[2])
     try:
-        return client.call_raw(method, **_given(params), timeout=None, on_progress=steps.report)
+        result = client.call_raw(method, **_given(params), timeout=None, on_progress=steps.report)
     finally:
         steps.end()
+    _tell_if_stale(result)
+    return result
+
+
+def _tell_if_stale(result: bytes) -> None:
+    """Say once that the daemon's database is away, if a result may be old for that."""
+    # The daemon puts the sign first, so that a large result need not be read for it.
+    if not result.startswith(_SIGN):
+        return
+    since = msgspec.json.decode(result, type=_Signed).meta.stale_since
+    known = click.get_current_context().meta
+    if since is not None and known.setdefault(_TOLD, since) is since:
+        note(f"the database has not answered since {since}: what is shown may be old")
 
 
 def _given(params: dict[str, Any]) -> dict[str, Any]:

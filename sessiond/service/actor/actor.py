@@ -32,7 +32,7 @@ from sessiond.service.context.token_counts import TokenCounts
 from sessiond.service.context.view_cache import ViewCache
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.log.out_of_sight import out_of_sight
+from sessiond.service.log.out_of_sight import out_of_sight, stale_meta
 from sessiond.service.log.rewritten import changed, is_rewritten
 from sessiond.service.ports import Progress, Ticket
 from sessiond.service.progress import LatestProgress
@@ -200,20 +200,23 @@ class SessionActor:
                 # The store is looked at first.
                 self._loop.doubt()
             elif not self._inbox.holds(ticket.client):
-                return self._answered(question)
+                return self._answered(ticket, question)
         return self.ask_in_turn(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question between two batches, after every earlier command; return DEFERRED."""
 
         def finish(_receipt: Any, _durability: str) -> Any:
-            return self._answered(question)
+            return self._answered(ticket, question)
 
         return self.submit(Command(ticket, finish, entries=0))
 
-    def _answered(self, question: Callable[[], Any]) -> Any:
+    def _answered(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question. Raises StorageError where the file was written anew in place."""
         opened = self.opened
+        if opened.journal.is_shared:
+            since = self.writer.foreign_lines.lost_since
+            ticket.result_meta = None if since is None else stale_meta(since)
         try:
             return question()
         except SessiondError as refusal:

@@ -63,6 +63,7 @@ class _Awaited:
     """Ticket of one mutation."""
 
     progress = _Unheard()
+    result_meta: bytes | None = None
 
     def __init__(self, client: Any, origin_id: Raw | UnsetType) -> None:
         self.client = client

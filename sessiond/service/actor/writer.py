@@ -66,7 +66,7 @@ class SessionWriter:
         self._leases = leases
         self._environment = environment
         self._files, self._shared = threads
-        self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread)
+        self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread, environment.now)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
     @property

@@ -148,7 +148,12 @@ class SharedDocuments(Documents):
 
     def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:
         """Take over what other daemons have written; reserve revisions if a draft changes anything."""
-        is_other, document = self._rows.look(namespace)
+        try:
+            is_other, document = self._rows.look(namespace)
+        except StorageError:
+            self.stale_since = self.stale_since or now
+            raise
+        self.stale_since = None
         found: Sequence[Change] = ()
         before = self.by_namespace.get(namespace) or Document(namespace)
         if is_other:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase
 from sessiond.service.database.rows import is_at, is_in_database
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
@@ -20,13 +20,14 @@ ReadRow = Callable[[Head], Stored]
 class DatabaseScanner:
     """The state of the rows when they were looked at last, and the scanner of the folders."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a database, folders, and what a scan needs
         self,
         database: SessionDatabase,
         catalog: Catalog,
         read: ReadRow,
         has_open: Callable[[str], bool],
         folders: Scanner,
+        now: Callable[[], str],
     ) -> None:
         """Take the function that reads the row for lists of a session that is not open."""
         self._database = database
@@ -34,6 +35,9 @@ class DatabaseScanner:
         self._read = read
         self._has_open = has_open
         self._folders = folders
+        self._now = now
+        self.stale_since: str | None = None
+        """Time of the first look in a row that the database did not answer."""
         self._generation = -1
         self._upto = 0
         self._seen: dict[int, tuple[int, int]] = {}
@@ -65,11 +69,25 @@ class DatabaseScanner:
         """Return whether a list has to wait for a scan."""
         if self._folders.is_due() or self.is_behind:
             return True
-        closed = any(not self._has_open(session_id) for session_id in self._later)
-        return closed or any(
-            self._seen.get(head.number) != (head.version, head.seq)
-            for head in self._database.changes(self._upto).heads
+        if any(not self._has_open(session_id) for session_id in self._later):
+            return True
+        try:
+            changes = self._changes(self._upto)
+        except StorageError:
+            return False
+        return any(
+            self._seen.get(head.number) != (head.version, head.seq) for head in changes.heads
         )
+
+    def _changes(self, after: int) -> ChangedHeads:
+        """Return the rows with later changes. Raises StorageError, from when on lists may be old."""
+        try:
+            changes = self._database.changes(after)
+        except StorageError:
+            self.stale_since = self.stale_since or self._now()
+            raise
+        self.stale_since = None
+        return changes
 
     def meet(self, rows: Iterable[Stored]) -> None:
         """Take note of rows that were stored."""
@@ -81,10 +99,19 @@ class DatabaseScanner:
         return found + self._folders.unreadable(drafts=drafts, archived=archived)
 
     def run(self, tell: Tell, report: Report) -> None:
-        """Look, and store the changes in the catalog. Raises StorageError."""
+        """Look, and store the changes in the catalog. Raises StorageError.
+
+        While the database is away, the catalog keeps what it has of the database.
+        """
         self._folders.run(tell, report)
         generation = self._catalog.file.generation
-        changes = self._database.changes(0 if generation != self._generation else self._upto)
+        is_behind = generation != self._generation
+        try:
+            changes = self._changes(0 if is_behind else self._upto)
+        except StorageError:
+            if is_behind:
+                raise
+            return
         waiting, self._later = self._later, {}
         heads = {head.number: head for head in (*waiting.values(), *changes.heads)}
         gone: list[str] = []

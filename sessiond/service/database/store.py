@@ -507,7 +507,14 @@ class DatabaseStore:
     def scanner(self, has_open: Callable[[str], bool]) -> DatabaseScanner:
         """Return the scanner of the database's rows and of the profile's folders."""
         folders = self._files.scanner(has_open)
-        return DatabaseScanner(self._database, self.catalog, self._read_row, has_open, folders)
+        return DatabaseScanner(
+            self._database,
+            self.catalog,
+            self._read_row,
+            has_open,
+            folders,
+            self._environment.now,
+        )
 
     def _read_row(self, head: Head) -> Stored:
         opened = self._opener.opened(head, is_read_once=True)

@@ -39,12 +39,13 @@ _seq: Final = attrgetter("seq")
 class ForeignLines:
     """Foreign lines for the writer of one session; `in_thread` waits for the disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a session, its subscribers, and the way to the disk
         self,
         opened: OpenSession,
         hub: Hub,
         messenger: Messenger,
         in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
+        now: Callable[[], str],
     ) -> None:
         self._opened = opened
         self._hub = hub
@@ -54,6 +55,9 @@ class ForeignLines:
         self._half_since = current_time() - opened.journal.half_age if self._half_bytes else inf
         self.lost = False
         """True if the file could not be looked at; it may not exist."""
+        self.lost_since: str | None = None
+        """Time of the first look in a row that failed."""
+        self._now = now
 
     @property
     def _half_stays_for(self) -> float:
@@ -69,8 +73,9 @@ class ForeignLines:
         self.lost = True
         try:
             await self._look()
-            self.lost = False
+            self.lost, self.lost_since = False, None
         except SessiondError:
+            self.lost_since = self.lost_since or self._now()
             self.take_in()
         return self._state != before
 

@@ -98,6 +98,11 @@ class LiveCatalog:
         self.complete = anyio.Event()
         """Event of the first complete scan."""
 
+    @property
+    def stale_since(self) -> str | None:
+        """Time from which on the store has not answered; what lists show may be older then."""
+        return self._scanner.stale_since
+
     # -- what changed ------------------------------------------------------------------
 
     def touch(self, actor: SessionActor) -> None:

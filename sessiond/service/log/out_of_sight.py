@@ -1,10 +1,20 @@
-"""The error of a call that needs the state of a shared session while its store does not answer."""
+"""The error and the sign of calls that need the state of a shared store while the store does not answer.
+
+Law: a read answers with what this daemon knows, and says that it may be old. What only the store can tell is
+an error.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from sessiond.errors import StorageError
 
-__all__ = ["out_of_sight"]
+__all__ = ["out_of_sight", "stale_meta"]
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def out_of_sight(session_id: str) -> StorageError:
@@ -15,3 +25,8 @@ def out_of_sight(session_id: str) -> StorageError:
         errno="EAGAIN",
         path=session_id,
     )
+
+
+def stale_meta(since: str) -> bytes:
+    """Return `_meta` of a result that may be old, since a store has not answered from a time on."""
+    return _encode({"stale_since": since})

@@ -21,11 +21,20 @@ from typing import Any, Protocol, TypeVar
 from anyio import CancelScope, Event, to_thread
 from msgspec import Struct
 
-from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, TooLarge, exhausted
+from sessiond.errors import (
+    Cancelled,
+    Internal,
+    Overloaded,
+    SessiondError,
+    StorageError,
+    TooLarge,
+    exhausted,
+)
 from sessiond.limits import RETRY_AFTER_MS, STATE_CALLS_MAX, STATE_NAMESPACES_MAX
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
+from sessiond.service.log.out_of_sight import stale_meta
 from sessiond.service.ports import Ticket
 from sessiond.service.states.feed import StateFeed
 from sessiond.state.document import Document, Draft
@@ -176,7 +185,10 @@ class NamespaceWriter:
         try:
             while True:
                 if self._documents.is_shared:
-                    await self._look(changes=changes)
+                    try:
+                        await self._look(changes=changes)
+                    except StorageError as away:
+                        return self._stale(batch, away)
                 draft = self._draft()
                 outcomes = [self._stage(draft, one) for one in batch]
                 if not (draft.changes or draft.is_rewritten):
@@ -241,6 +253,18 @@ class NamespaceWriter:
             changed = draft.is_rewritten or len(draft.changes) > expired
             outcomes.append(failure if changed else outcome)
         return outcomes
+
+    def _stale(self, batch: list[_Waiting], away: StorageError) -> list[Any]:
+        """Return the outcomes while the store does not answer: reads as they are known, with a sign.
+
+        What is refused for what is known here may be in the store.
+        """
+        meta = stale_meta(self._documents.stale_since or self._environment.now())
+        outcomes = self._refuse(batch, away)
+        for waiting in batch:
+            if not isinstance(waiting.owner, OwnOutcome):
+                waiting.owner.result_meta = meta
+        return [away if isinstance(one, SessiondError) else one for one in outcomes]
 
     def _refusal(self, error: Exception) -> SessiondError:
         if isinstance(error, SessiondError):

@@ -85,6 +85,11 @@ class Scanner(Protocol):
         """True if changes are found by looking alone, so that watchers need a look now and then."""
         ...
 
+    @property
+    def stale_since(self) -> str | None:
+        """Time from which on the store has not answered; what lists show may be older then."""
+        ...
+
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan. Blocking."""
         ...

@@ -60,6 +60,8 @@ class _IsRecorded(Exception):
 class FolderScanner:
     """The state of the folders when they were looked at last."""
 
+    stale_since = None
+
     def __init__(
         self,
         profile: Profile,
