@@ -6,11 +6,10 @@ roots and files that clients open by their paths. Blocking, for worker threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, count
-from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -18,15 +17,11 @@ from anyio import to_thread
 from sessiond.catalog.fulltext import Indexed, Text
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known, ListedFile, Stored
-from sessiond.dialects import recognise
-from sessiond.dialects.base import BadHeader
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.errors import SessiondError, SessionNotFound, StorageError
+from sessiond.errors import SessiondError, StorageError
 from sessiond.limits import (
-    AVAILABLE_IDS_MAX,
     DAEMON_SILENT_SECONDS,
     DATABASE_POLL_SECONDS,
-    DRAFT_SECONDS,
     LEASE_EPOCHS_RESERVED,
 )
 from sessiond.model.entries import Header
@@ -39,11 +34,13 @@ from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.naming import naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import give_place, write_out
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
 from sessiond.service.database.scanner import DatabaseScanner
 from sessiond.service.database.silence import Silence
+from sessiond.service.database.trash import DatabaseTrash
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.external.watcher import Changed, Watch
 from sessiond.service.files.line_texts import read_texts
@@ -54,22 +51,16 @@ from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Repair, Verification
 from sessiond.service.store.listed import Snapshot, TextsChanged, Whereabouts, snapshot
 from sessiond.service.store.refusals import (
-    exists_again,
     id_is_taken,
     lies_inside,
     short_enough,
-    still_there,
 )
 from sessiond.service.store.session_store import DatabaseStatus
-from sessiond.service.store.trash import TrashedSession, TrashResult
 from sessiond.state.codec import SECRETS, STATE, encode
 from sessiond.state.document import Document
 from sessiond.state.secret_store import SecretStore
 
 __all__ = ["DatabaseStore"]
-
-# Cursors of the trash: the database comes first, then the files.
-_OF_FILES: Final = "files:"
 
 
 class DatabaseStore:
@@ -122,7 +113,10 @@ class DatabaseStore:
         self.require_there, self.with_activity = files.require_there, files.with_activity
         self.root_list, self.folder_of = files.root_list, files.folder_of
         self.identify, self.write_new = files.identify, files.write_new
-        self.purged = files.purged
+        self._trash = trash = DatabaseTrash(database, files, self._doorbell, self._daemon)
+        self.discard, self.discard_unused = trash.discard, trash.discard_unused
+        self.restore, self.trashed = trash.restore, trash.page
+        self.purge, self.erase, self.purged = trash.purge, trash.erase, files.purged
         self.next_lease_epoch = count(self._lease_epochs(LEASE_EPOCHS_RESERVED)).__next__
 
     def _read_documents(self, kind: str, encode: Callable[[Document], bytes]) -> SharedDocuments:
@@ -230,22 +224,8 @@ class DatabaseStore:
         head = self._database.find(session_id)
         if head is not None:
             return self._opener.opened(head)
-        with self._naming_what_is_there():
+        with naming_what_is_there(self._database):
             return self._files.open(session_id, progress)
-
-    @contextmanager
-    def _naming_what_is_there(self) -> Generator[None]:
-        """Name sessions of the database too where no file of an id is found."""
-        try:
-            yield
-        except SessionNotFound as error:
-            facts = error.data()
-            there = [*self._database.ids(AVAILABLE_IDS_MAX), *facts.get("available", ())]
-            raise SessionNotFound(
-                error.message,
-                session_id=facts["session_id"],
-                available=there[:AVAILABLE_IDS_MAX],
-            ) from None
 
     def reopen(self, opened: OpenSession) -> OpenSession:
         """Open a session again whose log was replaced by another log, under a new epoch."""
@@ -288,13 +268,7 @@ class DatabaseStore:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._files.run, wake)
             tasks.start_soon(self._watches.run)
-            tasks.start_soon(to_thread.run_sync, self._settle_drafts)
-
-    def _settle_drafts(self) -> None:
-        """Move drafts to the trash that were abandoned, at this daemon or another one."""
-        with suppress(StorageError):
-            self._database.company.clean()
-            self._discarded(None, int((self.now() - DRAFT_SECONDS) * 1e9))
+            tasks.start_soon(to_thread.run_sync, self._trash.settle_drafts)
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
@@ -371,95 +345,7 @@ class DatabaseStore:
             written_before_ns=before_ns, root=IN_DATABASE, sort="written", descending=False
         )
 
-    # -- the trash -------------------------------------------------------------------
-
-    def discard(self, session_id: str, opened: OpenSession | None) -> None:
-        """Delete a session, which stays in the trash. Safe to repeat."""
-        head = self._database.find(session_id)
-        if head is not None:
-            self._database.delete(head.number)
-            self._doorbell.ring(head.number)
-        elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
-            with self._naming_what_is_there():
-                self._files.discard(session_id, opened)
-
-    def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
-        """Move a session to the trash, unless it was written to, or is open at another daemon."""
-        head = self._database.find(session_id)
-        if head is None:
-            return self._files.discard_unused(session_id, opened, before_ns)
-        return self._discarded(head.number, before_ns)
-
-    def _discarded(self, number: int | None, before_ns: int) -> bool:
-        """Delete what is unused; return whether there was anything."""
-        numbers = self._database.delete_unused(number, before_ns, self._daemon)
-        for one in numbers:
-            self._doorbell.ring(one)
-        return bool(numbers)
-
-    def restore(self, session_id: str) -> None:
-        """Bring a deleted session back. Raises SessionNotFound, StorageError."""
-        if self.has(session_id):
-            raise exists_again(session_id)
-        head = self._database.newest_trashed(session_id)
-        if head is None:
-            self._files.restore(session_id)
-        elif self._database.restore(head.number) is None:
-            raise exists_again(session_id)
-
-    def trashed(self, limit: int, cursor: str | None) -> TrashResult:
-        """Return a page of the trash: what the database has, then files."""
-        shown: list[TrashedSession] = []
-        if cursor is None or not cursor.startswith(_OF_FILES):
-            before = int(cursor) if cursor is not None and cursor.isdecimal() else None
-            found = self._database.trashed(limit + 1, before)
-            shown = [self._shown(one.head, one.header) for one in found[:limit]]
-            if len(found) > limit:
-                return TrashResult(shown, str(found[limit - 1].head.number))
-            if len(shown) == limit:
-                has_files = bool(self._files.trashed(1, None).sessions)
-                return TrashResult(shown, _OF_FILES if has_files else None)
-            cursor = None
-        inner = cursor.removeprefix(_OF_FILES) if cursor else None
-        page = self._files.trashed(limit - len(shown), inner or None)
-        more = None if page.next_cursor is None else f"{_OF_FILES}{page.next_cursor}"
-        return TrashResult([*shown, *page.sessions], more)
-
-    def _shown(self, head: Head, line: bytes) -> TrashedSession:
-        try:
-            _, header = recognise(line)
-        except BadHeader:
-            header = Header()
-        return TrashedSession(
-            head.session_id,
-            title=header.title,
-            cwd=header.cwd or None,
-            path=self._database.name,
-            origin=None,
-            bytes=head.size,
-        )
-
-    def purge(self, session_id: str) -> Known | None:
-        """Remove a deleted session and its words for good; return its record for `erase`."""
-        if self.has(session_id):
-            raise still_there(session_id)
-        if self._database.newest_trashed(session_id) is None:
-            with self._naming_what_is_there():
-                return self._files.purge(session_id)
-        # The search text goes first: until the lines are gone a failed purge can be repeated.
-        self.texts.purge(session_id)
-        self._database.purge(session_id)
-        with suppress(SessionNotFound):
-            return self._files.purge(session_id)
-        return self.catalog.known(session_id)
-
-    def erase(self, session_id: str, purged: Known | None) -> None:
-        """Erase what lists know of a purged session. Raises StorageError."""
-        if purged is None or not is_in_database(purged.path):
-            self._files.erase(session_id, purged)
-            return
-        self.catalog.erase(session_id)
-        self.catalog.forget_unlisted(purged)
+    # -- outside the database ----------------------------------------------------------
 
     def forget(self, session_id: str) -> None:
         """Remove what is kept of a session outside the profile, but for its row in lists."""
@@ -476,7 +362,7 @@ class DatabaseStore:
         head = self._head(session_id, opened)
         if head is not None:
             return self._checks.verify(head, progress)
-        with self._naming_what_is_there():
+        with naming_what_is_there(self._database):
             return self._files.verify(session_id, opened, progress)
 
     def plan_repair(
@@ -486,7 +372,7 @@ class DatabaseStore:
         head = self._head(session_id, opened)
         if head is not None:
             return self._checks.plan(head, dry_run=dry_run, progress=progress)
-        with self._naming_what_is_there():
+        with naming_what_is_there(self._database):
             return self._files.plan_repair(session_id, opened, dry_run=dry_run, progress=progress)
 
     def _head(self, session_id: str, opened: OpenSession | None) -> Head | None:

@@ -1,0 +1,137 @@
+"""Deleted sessions of a database, and the trash of the files that the store goes together with. Blocking."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from sessiond.catalog.rows import Known
+from sessiond.dialects import recognise
+from sessiond.dialects.base import BadHeader
+from sessiond.errors import SessionNotFound, StorageError
+from sessiond.limits import DRAFT_SECONDS
+from sessiond.model.entries import Header
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.doorbell import Doorbell
+from sessiond.service.database.naming import naming_what_is_there
+from sessiond.service.database.rows import is_in_database
+from sessiond.service.files.store import FileStore
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.refusals import exists_again, still_there
+from sessiond.service.store.trash import TrashedSession, TrashResult
+
+__all__ = ["DatabaseTrash"]
+
+# Cursors of the trash: the database comes first, then the files.
+_OF_FILES: Final = "files:"
+_SECOND_NS: Final = 1_000_000_000
+
+
+class DatabaseTrash:
+    """The trash of one database, and that of a profile's files."""
+
+    def __init__(
+        self, database: SessionDatabase, files: FileStore, doorbell: Doorbell, daemon: str
+    ) -> None:
+        """Take the name of this daemon, whose own notes of open sessions spare nothing."""
+        self._database = database
+        self._files = files
+        self._doorbell = doorbell
+        self._daemon = daemon
+        self._catalog, self._texts = files.catalog, files.texts
+
+    def _has(self, session_id: str) -> bool:
+        return self._database.find(session_id) is not None or self._files.has(session_id)
+
+    def discard(self, session_id: str, opened: OpenSession | None) -> None:
+        """Delete a session, which stays in the trash. Safe to repeat."""
+        head = self._database.find(session_id)
+        if head is not None:
+            self._database.delete(head.number)
+            self._doorbell.ring(head.number)
+        elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
+            with naming_what_is_there(self._database):
+                self._files.discard(session_id, opened)
+
+    def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
+        """Move a session to the trash, unless it was written to, or is open at another daemon."""
+        head = self._database.find(session_id)
+        if head is None:
+            return self._files.discard_unused(session_id, opened, before_ns)
+        return self._discarded(head.number, before_ns)
+
+    def settle_drafts(self) -> None:
+        """Move drafts to the trash that were abandoned, at this daemon or another one."""
+        with suppress(StorageError):
+            self._discarded(None, self._database.now_ns() - int(DRAFT_SECONDS * _SECOND_NS))
+
+    def _discarded(self, number: int | None, before_ns: int) -> bool:
+        """Delete what is unused; return whether there was anything."""
+        numbers = self._database.delete_unused(number, before_ns, self._daemon)
+        for one in numbers:
+            self._doorbell.ring(one)
+        return bool(numbers)
+
+    def restore(self, session_id: str) -> None:
+        """Bring a deleted session back. Raises SessionExists, SessionNotFound, StorageError."""
+        if self._has(session_id):
+            raise exists_again(session_id)
+        head = self._database.newest_trashed(session_id)
+        if head is None:
+            self._files.restore(session_id)
+        elif self._database.restore(head.number) is None:
+            raise exists_again(session_id)
+
+    def page(self, limit: int, cursor: str | None) -> TrashResult:
+        """Return a page of the trash: what the database has, then files."""
+        shown: list[TrashedSession] = []
+        if cursor is None or not cursor.startswith(_OF_FILES):
+            before = int(cursor) if cursor is not None and cursor.isdecimal() else None
+            found = self._database.trashed(limit + 1, before)
+            shown = [self._shown(one.head, one.header) for one in found[:limit]]
+            if len(found) > limit:
+                return TrashResult(shown, str(found[limit - 1].head.number))
+            if len(shown) == limit:
+                has_files = bool(self._files.trashed(1, None).sessions)
+                return TrashResult(shown, _OF_FILES if has_files else None)
+            cursor = None
+        inner = cursor.removeprefix(_OF_FILES) if cursor else None
+        page = self._files.trashed(limit - len(shown), inner or None)
+        more = None if page.next_cursor is None else f"{_OF_FILES}{page.next_cursor}"
+        return TrashResult([*shown, *page.sessions], more)
+
+    def _shown(self, head: Head, line: bytes) -> TrashedSession:
+        try:
+            _, header = recognise(line)
+        except BadHeader:
+            header = Header()
+        return TrashedSession(
+            head.session_id,
+            title=header.title,
+            cwd=header.cwd or None,
+            path=self._database.name,
+            origin=None,
+            bytes=head.size,
+        )
+
+    def purge(self, session_id: str) -> Known | None:
+        """Remove a deleted session and its words for good; return its record for `erase`."""
+        if self._has(session_id):
+            raise still_there(session_id)
+        if self._database.newest_trashed(session_id) is None:
+            with naming_what_is_there(self._database):
+                return self._files.purge(session_id)
+        # The search text goes first: until the lines are gone a failed purge can be repeated.
+        self._texts.purge(session_id)
+        self._database.purge(session_id)
+        with suppress(SessionNotFound):
+            return self._files.purge(session_id)
+        return self._catalog.known(session_id)
+
+    def erase(self, session_id: str, purged: Known | None) -> None:
+        """Erase what lists know of a purged session. Raises StorageError."""
+        if purged is None or not is_in_database(purged.path):
+            self._files.erase(session_id, purged)
+            return
+        self._catalog.erase(session_id)
+        self._catalog.forget_unlisted(purged)
