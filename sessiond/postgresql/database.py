@@ -264,12 +264,12 @@ class PostgresqlDatabase(Asking):
         return [number for (number,) in rows]
 
     def restore(self, number: int) -> Head | None:
-        """Bring a deleted session back to its place; None if another session has its id now."""
+        """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
         with self._changing("restore a session") as connection:
             try:
                 row = connection.execute(
                     f"UPDATE sessions SET {CHANGED}, is_deleted = false"
-                    f" WHERE number = %s AND NOT is_purged RETURNING {HEAD}",
+                    f" WHERE number = %s AND is_deleted AND NOT is_purged RETURNING {HEAD}",
                     [number],
                 ).fetchone()
             except UniqueViolation:

@@ -109,7 +109,8 @@ class Service:
         tasks.start_soon(self.states.run)
         tasks.start_soon(self.secrets.resume)
         tasks.start_soon(self.live_catalog.run)
-        tasks.start_soon(store.run, self.live_catalog.wake)
+        lists = self.live_catalog
+        tasks.start_soon(store.run, lists.wake, lambda: lists.is_watched)
         for disk in self.registry.disks:
             tasks.start_soon(disk.run)
         self._tasks = tasks

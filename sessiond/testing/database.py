@@ -350,10 +350,11 @@ class MemoryConnection:
             return [self._change(head, is_deleted=True).number for head in found]
 
     def restore(self, number: int) -> Head | None:
-        """Bring a deleted session back to its place; None if another session has its id now."""
+        """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
         with self._changing(number):
             head = self._heads[number]
-            if self._alive(head.session_id) is not None:
+            is_in_trash = head.is_deleted and bool(self._lines[number])
+            if not is_in_trash or self._alive(head.session_id) is not None:
                 return None
             return self._change(head, is_deleted=False)
 

@@ -93,6 +93,7 @@ ATTACKERS: Final = (
         (
             "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",
+            "tests/service/test_lists_on_one_database.py",
             "tests/service/test_reads_while_away.py",
             "tests/service/test_states_on_one_database.py",
             *_ONCE,

@@ -79,6 +79,15 @@ class Site:
         """Return a connection of one more daemon."""
         return self._place.connection()
 
+    @property
+    def listeners(self) -> int:
+        """Number of daemons that hear rings."""
+        return len(self._place.bells)
+
+    def spoil_line(self, number: int) -> None:
+        """Change the last line of a session to one that does not parse, as a person could."""
+        self._place.lines[number][-1] = b'{"type":"message","id":'
+
     def remember(self) -> None:
         """Keep the state of the database."""
         place = self._place

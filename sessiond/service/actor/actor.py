@@ -162,6 +162,11 @@ class SessionActor:
         return self.is_open and not self.opened.journal.blocking
 
     @property
+    def is_gone(self) -> bool:
+        """True if the actor has ended because another daemon deleted the session."""
+        return self._loop.is_gone
+
+    @property
     def is_out_of_sight(self) -> bool:
         """True if other daemons may have changed the session since the store last answered."""
         return self.opened.journal.is_shared and self.writer.foreign_lines.lost

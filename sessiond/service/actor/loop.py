@@ -12,7 +12,7 @@ from math import inf
 import anyio
 from anyio import to_thread
 
-from sessiond.errors import Internal, SessiondError, StorageError, exhausted
+from sessiond.errors import Internal, SessiondError, SessionNotFound, StorageError, exhausted
 from sessiond.journal.store import Replaced, ReplacedReason
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.actor.flight import Flights
@@ -46,6 +46,8 @@ class Loop:
         self.reopening = False
         """True while the file that took the place of the open one is being read: questions wait."""
         self.stopping = False
+        self.is_gone = False
+        """True once a look has found that another daemon deleted the session."""
         self._why: SessiondError | None = None
         self._session_id = session_id
         self._opening = opening
@@ -96,7 +98,7 @@ class Loop:
                 self.live.end(self._why)
                 self._watchers = self.live.hub.close()
                 if not self.stopping:
-                    self.tell_watchers(error.kind)
+                    self.tell_watchers("deleted" if self.is_gone else error.kind)
 
     # -- what is served ------------------------------------------------------------
 
@@ -136,7 +138,11 @@ class Loop:
         """Serve the file that took the place of the one that was open, to the same subscribers."""
         before = self._served
         self.reopening = True
-        opened = await to_thread.run_sync(self._deps.reopen, before.opened)
+        try:
+            opened = await to_thread.run_sync(self._deps.reopen, before.opened)
+        except SessionNotFound:
+            self.is_gone = before.opened.journal.is_shared
+            raise
         self.reopening = False
         before.end()
         self.live = again = live(opened, before.hub, self._inbox, self._deps)

@@ -12,7 +12,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.log import away, lines_are_missing
+from sessiond.service.database.log import lines_are_missing
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,
@@ -50,10 +50,10 @@ class DatabaseChecks:
             found = self._survey(head, spool, progress)
             return plan_of(found, Path(head.session_id), dry_run=dry_run)
 
-    def repair(self, head: Head, epoch: str) -> Repair:
+    def repair(self, head: Head, epoch: str) -> Repair | None:
         """Put a session without the bad lines in the place of a session, if there are bad lines.
 
-        Raises SessionCorrupt, StorageError.
+        Returns None if the session is elsewhere by now. Raises SessionCorrupt, StorageError.
         """
         with self._copied(head) as spool:
             found = self._survey(head, spool, None)
@@ -63,7 +63,7 @@ class DatabaseChecks:
             kept = kept_lines(spool.files, spool.reader.fd, found)
             lines = b"".join(kept).split(b"\n")[:-1]
             if self._database.replace(head, epoch, [lines]) is None:
-                raise away("repair", Path(head.session_id), "another daemon changed it", "EBUSY")
+                return None
         backup = f"{self._database.name}: session number {head.number} in the trash"
         return structs.replace(plan, repaired=True, backup=backup)
 

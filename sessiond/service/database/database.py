@@ -220,7 +220,10 @@ class SessionDatabase(Protocol):
         ...
 
     def restore(self, number: int) -> Head | None:
-        """Bring a deleted session back to its place; None if another session has its id now."""
+        """Bring a deleted session back to its place.
+
+        Returns None if the session is not deleted or is purged, or if another session has its id now.
+        """
         ...
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:

@@ -343,6 +343,7 @@ class DatabaseLog(Undisturbed):
             there, tries = self.there(), tries + 1
             if tries > _LATE_TRIES:
                 raise away("look at", self.name, "other writers were faster each time", "EBUSY")
+        self.ring(there.number)
 
     def there(self) -> Head:
         """Return the row as it is now. Raises StorageError, Replaced."""

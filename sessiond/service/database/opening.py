@@ -105,6 +105,7 @@ class DatabaseOpener:
         if found.seq == counted.seq:
             renewed = self._database.renew(counted, self._new_epoch(), found.digest)
             if renewed is not None:
+                self._ring(renewed.number)
                 return renewed
         raise lines_are_missing(counted, found.seq + 1)
 

@@ -40,6 +40,7 @@ def write_out(
     opened.journal.close()
     opened.journal = log
     opened.place = Path(opened.session_id) if is_draft else None
+    log.ring(head.number)
 
 
 def give_place(

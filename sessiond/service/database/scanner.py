@@ -20,7 +20,7 @@ ReadRow = Callable[[Head], Stored]
 class DatabaseScanner:
     """The state of the rows when they were looked at last, and the scanner of the folders."""
 
-    def __init__(  # noqa: PLR0913 - a database, folders, and what a scan needs
+    def __init__(  # noqa: PLR0913 - what is compared, and who is told
         self,
         database: SessionDatabase,
         catalog: Catalog,
@@ -28,8 +28,15 @@ class DatabaseScanner:
         has_open: Callable[[str], bool],
         folders: Scanner,
         now: Callable[[], str],
+        *,
+        watched: Callable[[], None],
+        purged: Callable[[str], None],
     ) -> None:
-        """Take the function that reads the row for lists of a session that is not open."""
+        """Take the function that reads the row for lists of a session that is not open.
+
+        `watched` is called on the loop when a connection begins to watch lists; `purged` erases the words
+        of a session that is in no list, and raises StorageError while that is not possible.
+        """
         self._database = database
         self._catalog = catalog
         self._read = read
@@ -45,10 +52,14 @@ class DatabaseScanner:
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
         self._unreadable: dict[str, str] = {}
+        self._purged: set[str] = set()
+        """Purged sessions whose words this daemon may still have."""
+        self._erase = purged
         self.expect = folders.expect
         self.forget = folders.forget
         self.take_roots = folders.take_roots
         self.prepare = folders.prepare
+        self.watched = watched
 
     @property
     def is_behind(self) -> bool:
@@ -62,8 +73,8 @@ class DatabaseScanner:
 
     @property
     def must_be_polled(self) -> bool:
-        """True: other daemons change rows."""
-        return True
+        """True if the folders must be polled; the watches of the database tell of rows."""
+        return self._folders.must_be_polled
 
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan."""
@@ -125,6 +136,7 @@ class DatabaseScanner:
         except BaseException:
             self._later |= waiting
             raise
+        self._erase_purged()
         self._upto, self._generation = changes.upto, generation
         self._seen = {head.number: (head.version, head.seq) for head in changes.heads}
 
@@ -136,6 +148,8 @@ class DatabaseScanner:
             if head.is_deleted:
                 if known is not None and known.listed and head.session_id not in alive:
                     gone.append(head.session_id)
+                if known is not None and head.seq < 0:
+                    self._purged.add(head.session_id)
                 self._unreadable.pop(head.session_id, None)
                 yield None
             elif self._has_open(head.session_id):
@@ -163,6 +177,19 @@ class DatabaseScanner:
             if mark is not None:
                 gone.append(head.session_id)
             return None
+
+    def _erase_purged(self) -> None:
+        """Erase the words of sessions that were purged, here or at another daemon."""
+        for session_id in list(self._purged):
+            known = self._catalog.known(session_id)
+            # A later session may have the id.
+            if known is not None and not known.listed and not self._has_open(session_id):
+                try:
+                    self._erase(session_id)
+                except StorageError:
+                    # Another process reads the files: the next scan tries again.
+                    continue
+            self._purged.discard(session_id)
 
     def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
         # The actor of a session that was opened meanwhile reports its changes.

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, count
+from pathlib import Path
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -33,7 +35,7 @@ from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases
-from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.log import DatabaseLog, away
 from sessiond.service.database.naming import naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import give_place, write_out
@@ -61,6 +63,8 @@ from sessiond.state.document import Document
 from sessiond.state.secret_store import SecretStore
 
 __all__ = ["DatabaseStore"]
+
+_TRIES: Final = 100
 
 
 class DatabaseStore:
@@ -209,6 +213,8 @@ class DatabaseStore:
             self._database.delete(head.number)
             raise
         opened.created = True
+        if not is_draft:
+            self._doorbell.ring(head.number)
         return opened
 
     def require_free(self, session_id: str) -> None:
@@ -263,10 +269,11 @@ class DatabaseStore:
             return self._watches.watch(log, self._opener.leases_of(log), changed)
         return self._files.watch(opened, changed)
 
-    async def run(self, wake: Callable[[], None]) -> None:
+    async def run(self, wake: Callable[[], None], is_watched: Callable[[], bool]) -> None:
         """Deliver notices until cancelled."""
+        self._watches.watch_lists(is_watched, wake)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._files.run, wake)
+            tasks.start_soon(self._files.run, wake, is_watched)
             tasks.start_soon(self._watches.run)
             tasks.start_soon(to_thread.run_sync, self._trash.settle_drafts)
 
@@ -363,7 +370,7 @@ class DatabaseStore:
         if head is not None:
             return self._checks.verify(head, progress)
         with naming_what_is_there(self._database):
-            return self._files.verify(session_id, opened, progress)
+            return self._files.verify(session_id, _of_files(opened), progress)
 
     def plan_repair(
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
@@ -373,20 +380,27 @@ class DatabaseStore:
         if head is not None:
             return self._checks.plan(head, dry_run=dry_run, progress=progress)
         with naming_what_is_there(self._database):
-            return self._files.plan_repair(session_id, opened, dry_run=dry_run, progress=progress)
+            return self._files.plan_repair(
+                session_id, _of_files(opened), dry_run=dry_run, progress=progress
+            )
 
     def _head(self, session_id: str, opened: OpenSession | None) -> Head | None:
-        """Return the row of a session at the position that is open here, or as it is stored."""
-        if opened is None:
-            return self._database.find(session_id)
-        return opened.journal.head if isinstance(opened.journal, DatabaseLog) else None
+        """Return the row of a session as it is stored; None for no session of the database."""
+        is_elsewhere = opened is not None and not isinstance(opened.journal, DatabaseLog)
+        return None if is_elsewhere else self._database.find(session_id)
 
     def repair(self, session_id: str) -> Repair:
         """Store a session anew without its bad lines, under a new epoch."""
-        head = self._database.find(session_id)
-        if head is None:
-            return self._files.repair(session_id)
-        return self._checks.repair(head, self._environment.new_epoch())
+        for _ in range(_TRIES):
+            head = self._database.find(session_id)
+            if head is None:
+                with naming_what_is_there(self._database):
+                    return self._files.repair(session_id)
+            done = self._checks.repair(head, self._environment.new_epoch())
+            if done is not None:
+                self._doorbell.ring(head.number)
+                return done
+        raise away("repair", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     # -- lists -----------------------------------------------------------------------
 
@@ -400,6 +414,8 @@ class DatabaseStore:
             has_open,
             folders,
             self._environment.now,
+            watched=self._watches.wake,
+            purged=self._trash.erase_words,
         )
 
     def _read_row(self, head: Head) -> Stored:
@@ -443,3 +459,8 @@ class DatabaseStore:
                 yield line, end
 
         return read_texts(lines_from, known.mark, indexed)
+
+
+def _of_files(opened: OpenSession | None) -> OpenSession | None:
+    """Return an open session unless the database has, or had, the session."""
+    return None if opened is None or isinstance(opened.journal, DatabaseLog) else opened

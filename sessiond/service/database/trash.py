@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from sessiond.catalog.rows import Known
@@ -13,6 +14,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
+from sessiond.service.database.log import away
 from sessiond.service.database.naming import naming_what_is_there
 from sessiond.service.database.rows import is_in_database
 from sessiond.service.files.store import FileStore
@@ -25,6 +27,7 @@ __all__ = ["DatabaseTrash"]
 # Cursors of the trash: the database comes first, then the files.
 _OF_FILES: Final = "files:"
 _SECOND_NS: Final = 1_000_000_000
+_TRIES: Final = 100
 
 
 class DatabaseTrash:
@@ -74,13 +77,19 @@ class DatabaseTrash:
 
     def restore(self, session_id: str) -> None:
         """Bring a deleted session back. Raises SessionExists, SessionNotFound, StorageError."""
-        if self._has(session_id):
-            raise exists_again(session_id)
-        head = self._database.newest_trashed(session_id)
-        if head is None:
-            self._files.restore(session_id)
-        elif self._database.restore(head.number) is None:
-            raise exists_again(session_id)
+        for _ in range(_TRIES):
+            if self._has(session_id):
+                raise exists_again(session_id)
+            head = self._database.newest_trashed(session_id)
+            if head is None:
+                with naming_what_is_there(self._database):
+                    self._files.restore(session_id)
+                return
+            # Another daemon may restore or purge the session meanwhile.
+            if self._database.restore(head.number) is not None:
+                self._doorbell.ring(head.number)
+                return
+        raise away("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     def page(self, limit: int, cursor: str | None) -> TrashResult:
         """Return a page of the trash: what the database has, then files."""
@@ -116,17 +125,32 @@ class DatabaseTrash:
 
     def purge(self, session_id: str) -> Known | None:
         """Remove a deleted session and its words for good; return its record for `erase`."""
-        if self._has(session_id):
-            raise still_there(session_id)
-        if self._database.newest_trashed(session_id) is None:
-            with naming_what_is_there(self._database):
-                return self._files.purge(session_id)
-        # The search text goes first: until the lines are gone a failed purge can be repeated.
-        self._texts.purge(session_id)
-        self._database.purge(session_id)
-        with suppress(SessionNotFound):
-            return self._files.purge(session_id)
-        return self._catalog.known(session_id)
+        for _ in range(_TRIES):
+            if self._has(session_id):
+                raise still_there(session_id)
+            head = self._database.newest_trashed(session_id)
+            if head is None:
+                with naming_what_is_there(self._database):
+                    return self._files.purge(session_id)
+            # The search text goes first: until the lines are gone a failed purge can be repeated.
+            self._texts.purge(session_id)
+            # Another daemon may purge or restore the session meanwhile.
+            if self._database.purge(session_id):
+                self._doorbell.ring(head.number)
+                with suppress(SessionNotFound):
+                    return self._files.purge(session_id)
+                return self._catalog.known(session_id)
+        raise away("purge", Path(session_id), "other daemons were faster each time", "EBUSY")
+
+    def erase_words(self, session_id: str) -> None:
+        """Erase what this daemon's files have of a session that another daemon purged.
+
+        Raises StorageError.
+        """
+        known = self._catalog.known(session_id)
+        if known is not None and is_in_database(known.path):
+            self._texts.purge(session_id)
+            self.erase(session_id, known)
 
     def erase(self, session_id: str, purged: Known | None) -> None:
         """Erase what lists know of a purged session. Raises StorageError."""

@@ -45,11 +45,16 @@ class _Watched:
         self._watched.pop(self, None)
 
 
-class _WatchedDocuments(Struct, frozen=True):
-    """Watch of the documents of one kind."""
+class _Interest(Struct, frozen=True):
+    """Interest of connections in more than open sessions: in documents of one kind, or in lists."""
 
     is_watched: Callable[[], bool]
     changed: Callable[[], None]
+
+    def tell(self) -> None:
+        """Call `changed` if a connection watches."""
+        if self.is_watched():
+            self.changed()
 
 
 class DatabaseWatches:
@@ -75,7 +80,8 @@ class DatabaseWatches:
         self._report = report
         self._hears = True
         self._watched: dict[_Watched, None] = {}
-        self._documents: list[_WatchedDocuments] = []
+        self._documents: list[_Interest] = []
+        self._lists: list[_Interest] = []
         self._noted: frozenset[int] = frozenset()
         """The sessions of the last note of what is open."""
         self._note_at = 0.0
@@ -95,7 +101,11 @@ class DatabaseWatches:
 
     def watch_documents(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
         """Call `changed` when documents may have changed, for as long as `is_watched` is true."""
-        self._documents.append(_WatchedDocuments(is_watched, changed))
+        self._documents.append(_Interest(is_watched, changed))
+
+    def watch_lists(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
+        """Call `changed` when sessions may have changed that are not open here; else as for documents."""
+        self._lists.append(_Interest(is_watched, changed))
 
     def wake(self) -> None:
         """Look again whether anything is watched."""
@@ -103,7 +113,9 @@ class DatabaseWatches:
 
     @property
     def _is_wanted(self) -> bool:
-        return bool(self._watched) or any(one.is_watched() for one in self._documents)
+        if self._watched:
+            return True
+        return any(one.is_watched() for one in (*self._documents, *self._lists))
 
     async def run(self) -> None:
         """Ask for changes until cancelled."""
@@ -166,9 +178,12 @@ class DatabaseWatches:
         """Look at these sessions, or at all of them; none is looked at without a client here."""
         if rung is None or OF_DOCUMENTS in rung:
             for one in self._documents:
-                if one.is_watched():
-                    one.changed()
+                one.tell()
         watched = {watch.log.head.number for watch in self._watched}
+        if rung is None or rung - watched - {OF_DOCUMENTS}:
+            # The actors of open sessions tell what changes in these.
+            for one in self._lists:
+                one.tell()
         numbers = sorted(watched if rung is None else watched & rung)
         if not numbers:
             return

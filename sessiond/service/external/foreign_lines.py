@@ -80,9 +80,10 @@ class ForeignLines:
         return self._state != before
 
     @property
-    def _state(self) -> tuple[int, int]:
-        """Facts that lists must follow: the last line, and the file that holds it."""
-        return self._opened.session.seq, self._opened.journal.inode
+    def _state(self) -> tuple[int, int, bool, bool]:
+        """Facts that lists must follow: the last line, the file that holds it, and its place."""
+        opened = self._opened
+        return opened.session.seq, opened.journal.inode, opened.archived, opened.pending
 
     async def take_foreign_lines_first(self, *, holds: bool) -> None:
         """Take in foreign lines before an append, with half a line once it is whole. Raise Replaced.

@@ -118,8 +118,9 @@ class FileStore:
         """Call `changed` for each change of the file that has an open session's path."""
         return self._watcher.watch(lambda: opened.path, changed)
 
-    async def run(self, wake: Callable[[], None]) -> None:
+    async def run(self, wake: Callable[[], None], is_watched: Callable[[], bool]) -> None:
         """Deliver notices of files and folders until cancelled."""
+        del is_watched
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watcher.run)
             tasks.start_soon(self._watcher.folders.run, wake)

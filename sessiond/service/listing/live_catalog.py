@@ -142,20 +142,26 @@ class LiveCatalog:
     async def _changed_or_polled(self) -> None:
         """Wait for a change; in folders of roots whose changes no system tells, for a while only."""
         while not self._wake.is_set():
-            is_polled = len(self.feed) and self._scanner.must_be_polled
+            is_polled = self.is_watched and self._scanner.must_be_polled
             with anyio.move_on_after(ROOT_POLL_SECONDS if is_polled else None):
                 await self._wake.wait()
             if is_polled:
                 return
 
+    @property
+    def is_watched(self) -> bool:
+        """True if a connection watches the catalog."""
+        return len(self.feed) > 0
+
     def wake(self) -> None:
         """Look for changes about a second later, if a connection watches the catalog."""
-        if len(self.feed):
+        if self.is_watched:
             self._wake.set()
 
     def watch(self, listener: Listener) -> None:
         """Tell a connection of changes from now on."""
         self.feed.add(listener)
+        self._scanner.watched()
         if self._scanner.must_be_polled:
             self._wake.set()
 
@@ -196,15 +202,15 @@ class LiveCatalog:
 
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)
-        is_watched = len(self.feed) > 0
-        if self._words or is_watched or self._scanner.is_behind or self._scanner.has_other_roots:
+        scanner = self._scanner
+        if self._words or self.is_watched or scanner.is_behind or scanner.has_other_roots:
             await self._look_around()
 
     async def let_go(self, actor: SessionActor) -> None:
         """Store the last state of an ended session while its file is still locked."""
         # A store that is under way reads the session's file, so this one waits for its turn.
         async with self._turn:
-            gone = [actor.session_id] if actor.in_memory else []
+            gone = [actor.session_id] if actor.in_memory or actor.is_gone else []
             if gone or actor in self._dirty:
                 self._dirty.discard(actor)
                 seen = [] if gone else [snapshot(actor.opened)]

@@ -255,7 +255,8 @@ class SessionRegistry:
 
     async def _let_go(self, actor: SessionActor) -> None:
         try:
-            await to_thread.run_sync(self._store.settle, actor.opened)
+            if not actor.is_gone:
+                await to_thread.run_sync(self._store.settle, actor.opened)
             await self._live_catalog.let_go(actor)
         finally:
             await _surely(actor.opened.journal.close)

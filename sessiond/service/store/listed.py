@@ -90,6 +90,10 @@ class Scanner(Protocol):
         """Time from which on the store has not answered; what lists show may be older then."""
         ...
 
+    def watched(self) -> None:
+        """Take note that a connection watches lists from now on. Called on the loop."""
+        ...
+
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan. Blocking."""
         ...

@@ -88,8 +88,12 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
         """Documents of the secrets, encrypted."""
         ...
 
-    async def run(self, wake: Callable[[], None]) -> None:
-        """Deliver notices until cancelled; `wake` is called after changes that only lists show."""
+    async def run(self, wake: Callable[[], None], is_watched: Callable[[], bool]) -> None:
+        """Deliver notices until cancelled; `wake` is called after changes that only lists show.
+
+        `is_watched` tells whether a connection watches lists. Without one, no store that several daemons
+        share looks for what `wake` would be called for.
+        """
         ...
 
     def close(self) -> None:

@@ -132,6 +132,9 @@ class FolderScanner:
         if self._wanted_roots:
             self._notices.begin()
 
+    def watched(self) -> None:
+        """Do nothing: the folders tell their changes, or are polled."""
+
     def expect(self, session_id: str) -> None:
         """Record a change of this session's file: the next scan looks at it too."""
         self._expected.add(session_id)

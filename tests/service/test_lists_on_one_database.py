@@ -1,0 +1,249 @@
+"""Lists, and the connections that watch them, at daemons that keep their sessions in one database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import fail_after, sleep, to_thread
+
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
+from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    OUT_OF_REACH,
+    PATIENCE_SECONDS,
+    Mute,
+    Site,
+    Wrapped,
+    clients_of,
+)
+
+BY_RING = NEVER / 2
+"""Pause between two polls of a daemon that hears rings: no poll comes in a test."""
+FLUSH_SECONDS = 0.01
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+@pytest.fixture(autouse=True)
+def prompt_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let changes of lists be told at once."""
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=FLUSH_SECONDS)
+
+
+class Asked(Wrapped):
+    """A connection that counts its calls by name."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if callable(found):
+            self.calls[name] += 1
+        return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds of which nobody tells."""
+    while not holds():  # noqa: ASYNC110 - nobody tells
+        await sleep(0.01)
+
+
+async def hint(wire: Wire, *ignored: str) -> tuple[str | None, str]:
+    """Return the next hint that says another word than these."""
+    while True:
+        notice = await wire.next_notification()
+        if notice["method"] == "catalog/changed" and notice["params"]["change"] not in ignored:
+            return notice["params"]["session_id"], notice["params"]["change"]
+
+
+@asynccontextmanager
+async def watching(
+    site: Site, how: str, connection: Wrapped | None = None
+) -> AsyncGenerator[tuple[Wire, Wire]]:
+    """Yield a client of a daemon, and one of another daemon that watches lists by rings or by polls."""
+    first = Mute(site.connect()) if how == "polls" else None
+    poll_seconds = BY_RING if how == "rings" else FLUSH_SECONDS
+    async with (
+        site.daemon("one", first, BY_RING) as one,
+        site.daemon("three", connection, poll_seconds) as three,
+        one.connect() as acting,
+        three.connect() as seeing,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            await seeing.call("catalog/subscribe")
+            await until(lambda: how != "rings" or site.listeners > 0)
+            yield acting, seeing
+
+
+WAYS = pytest.mark.parametrize("how", ["rings", "polls"])
+
+
+@WAYS
+async def test_changes_at_one_daemon_are_hints_at_another(site: Site, how: str) -> None:
+    async with watching(site, how) as (one, three):
+        await create(one, persist="immediate")
+        assert await hint(three) == (SESSION, "created")
+        await append(one, "e-1")
+        assert await hint(three) == (SESSION, "updated")
+        for method, word in (
+            ("archive", "archived"),
+            ("unarchive", "unarchived"),
+            ("delete", "deleted"),
+            ("restore", "created"),
+            ("delete", "deleted"),
+        ):
+            await call(one, f"session/{method}")
+            assert await hint(three, "updated") == (SESSION, word)
+        await call(one, "session/purge")
+        await create(one, "session-b", persist="immediate")
+        # Of a session that no list shows there is nothing to tell.
+        assert await hint(three) == ("session-b", "created")
+
+
+@WAYS
+async def test_a_draft_is_a_hint_once_it_is_a_conversation(site: Site, how: str) -> None:
+    async with watching(site, how) as (one, three):
+        await create(one)
+        await append(one, "e-1")
+        await append(one, "e-2", role="assistant")
+        assert await hint(three) == (SESSION, "created")
+
+
+@WAYS
+async def test_a_session_that_leaves_the_memory_is_a_hint(site: Site, how: str) -> None:
+    async with watching(site, how) as (one, three):
+        await create(one, persist="never")
+        await append(one, "e-1")
+        await call(one, "session/update", persist="immediate")
+        assert await hint(three) == (SESSION, "created")
+
+
+@WAYS
+async def test_a_copy_and_a_repair_are_hints(site: Site, how: str) -> None:
+    async with watching(site, how) as (one, three):
+        await create(one, persist="immediate")
+        assert await hint(three) == (SESSION, "created")
+        await append(one, "e-1")
+        assert await hint(three) == (SESSION, "updated")
+        await one.call("session/fork", session_id=SESSION, new_session_id="session-b")
+        assert await hint(three, "updated") == ("session-b", "created")
+        await to_thread.run_sync(site.spoil_line, 1)
+        repaired = await call(one, "session/repair", dry_run=False)
+        assert repaired["repaired"]
+        assert await hint(three) == (SESSION, "updated")
+
+
+async def test_what_is_open_at_the_watching_daemon_is_told_once(site: Site) -> None:
+    async with watching(site, "rings") as (one, three):
+        await create(one, persist="immediate")
+        assert await hint(three) == (SESSION, "created")
+        await subscribe(three)
+        await append(one, "e-1")
+        assert await hint(three) == (SESSION, "updated")
+        await call(one, "session/archive")
+        assert await hint(three) == (SESSION, "archived")
+        shown = await three.call("session/list", archived=True)
+        assert [row["archived"] for row in shown["sessions"]] == [True]
+        await call(one, "session/delete")
+        assert await hint(three) == (SESSION, "deleted")
+        assert (await three.call("session/list", archived=None))["sessions"] == []
+        await create(one, "session-b", persist="immediate")
+        assert await hint(three) == ("session-b", "created")
+
+
+async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Site) -> None:
+    connection = Asked(site)
+    async with (
+        clients_of(site, "one") as (one,),
+        site.daemon("three", connection, FLUSH_SECONDS) as third,
+        third.connect() as three,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            # Nothing is watched: the daemon rests.
+            await until(lambda: connection.calls["delete_unused"] > 0)
+            connection.calls.clear()
+            await create(one, persist="immediate")
+            await append(one, "e-1")
+            await sleep(20 * FLUSH_SECONDS)
+            assert connection.calls == {}
+            # An open session is asked for, and lists are not.
+            await create(three, "session-b", persist="immediate")
+            await three.call("session/list")
+            connection.calls.clear()
+            await subscribe(three)
+            await append(one, "e-2")
+            await until(lambda: connection.calls["heads"] >= 5)
+            assert connection.calls["changes"] == 0
+            await three.call("catalog/subscribe")
+            await until(lambda: connection.calls["changes"] > 0)
+            await three.call("catalog/unsubscribe")
+            await three.call("session/unsubscribe", session_id=SESSION)
+            for session_id in (SESSION, "session-b"):
+                await three.call("session/close", session_id=session_id)
+            await sleep(20 * FLUSH_SECONDS)
+            connection.calls.clear()
+            await append(one, "e-3")
+            await sleep(20 * FLUSH_SECONDS)
+            assert connection.calls == {}
+
+
+async def test_many_changes_cost_few_questions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.3)
+    connection = Asked(site)
+    async with watching(site, "rings", connection) as (one, three):
+        names = [f"session-{number}" for number in range(40)]
+        await create(one, "session-of-before", persist="immediate")
+        await hint(three)
+        connection.calls.clear()
+        for name in names:
+            await create(one, name, persist="immediate")
+        told = [await hint(three) for _ in names]
+        assert sorted(told) == sorted((name, "created") for name in names)
+        assert connection.calls["changes"] <= 5
+        assert connection.calls["find"] == connection.calls["heads"] == 0
+
+
+async def test_a_lost_connection_delays_hints(site: Site) -> None:
+    class Failing(Wrapped):
+        fails = 3
+
+        def changes(self, after: int) -> Any:
+            if self.fails:
+                self.fails -= 1
+                raise OUT_OF_REACH
+            return self.inner.changes(after)
+
+    connection = Failing(site.connect())
+    connection.fails = 0
+    async with watching(site, "polls", connection) as (one, three):
+        connection.fails = 3
+        await create(one, persist="immediate")
+        assert await hint(three) == (SESSION, "created")
+
+
+async def test_a_purge_erases_words_at_every_daemon(site: Site) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1", "a word that must go")
+        for wire in (one, three):
+            hits = (await wire.call("session/search", query="word"))["hits"]
+            assert [hit["session_id"] for hit in hits] == [SESSION]
+        await call(one, "session/delete")
+        await call(one, "session/purge")
+        assert (await three.call("session/list"))["sessions"] == []
+        for path in (site.home / "three").rglob("*.sqlite*"):
+            assert b"must go" not in path.read_bytes()
