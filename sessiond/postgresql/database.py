@@ -40,7 +40,7 @@ from sessiond.postgresql.holding import HeldSession, begin_hold
 from sessiond.postgresql.making import make, make_instead
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
-from sessiond.postgresql.rows import AT, CHANGED, HEAD, SEEN, head_of, position
+from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
     NO_LINES,
@@ -238,7 +238,7 @@ class PostgresqlDatabase(Asking):
         where = "number = %(number)s AND NOT is_deleted" if at is None else AT
         return self._changed(
             "delete a session",
-            f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {where} RETURNING {HEAD}",
+            f"UPDATE sessions SET {DELETED} WHERE {where} RETURNING {HEAD}",
             {"number": number} if at is None else position(at),
         )
 
@@ -253,7 +253,7 @@ class PostgresqlDatabase(Asking):
         }
         with self._changing("delete what is unused") as connection:
             rows = connection.execute(
-                f"UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {which} AND NOT is_deleted"
+                f"UPDATE sessions SET {DELETED} WHERE {which} AND NOT is_deleted"
                 " AND written_at < to_timestamp(%(before_us)s / 1e6)"
                 " AND NOT EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s"
                 " AND sessions.number = ANY(open)"

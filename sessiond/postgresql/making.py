@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from sessiond.limits import DATABASE_COMMIT_SECONDS
-from sessiond.postgresql.rows import AT, CHANGED, HEAD, head_of, position
+from sessiond.postgresql.rows import AT, DELETED, HEAD, head_of, position
 from sessiond.service.database.database import NO_LINES, Head, Place, chained
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ WHERE number = %(made)s RETURNING {HEAD}
 """
 _SHOW_NEW: Final = _SHOW.format(also="", source="")
 _SHOW_INSTEAD: Final = _SHOW.format(
-    also=f"WITH gone AS (UPDATE sessions SET {CHANGED}, is_deleted = true WHERE {AT}"
+    also=f"WITH gone AS (UPDATE sessions SET {DELETED} WHERE {AT}"
     " RETURNING number AS former)",
     source=", gone",
 )

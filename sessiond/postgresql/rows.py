@@ -12,7 +12,7 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = ["AT", "CHANGED", "HEAD", "SEEN", "head_of", "heads_in", "position"]
+__all__ = ["AT", "CHANGED", "DELETED", "HEAD", "SEEN", "head_of", "heads_in", "position"]
 
 HEAD: Final = (
     "number, session_id, epoch, seq, digest, size, place, is_deleted,"
@@ -29,6 +29,9 @@ Not for a statement that waits for the row: it would see the senders as they wer
 
 CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
 """A row's every change but an append: appends under way find another version."""
+
+DELETED: Final = f"{CHANGED}, is_deleted = true, leases = ''"
+"""A delete, which ends the leases: a restore does not bring them back."""
 
 AT: Final = (
     "number = %(number)s AND epoch = %(epoch)s AND seq = %(seq)s AND digest = %(digest)s"

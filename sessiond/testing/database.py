@@ -328,7 +328,10 @@ class MemoryConnection:
         with self._changing(number):
             head = self._heads[number]
             is_elsewhere = at is not None and self._place.at(at) is None
-            return None if head.is_deleted or is_elsewhere else self._change(head, is_deleted=True)
+            return None if head.is_deleted or is_elsewhere else self._delete(head)
+
+    def _delete(self, head: Head) -> Head:
+        return self._change(head, is_deleted=True, leases=b"")
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""
@@ -347,7 +350,7 @@ class MemoryConnection:
                 and head.written_ns < before_ns
                 and not any(head.number in numbers for numbers in notes)
             ]
-            return [self._change(head, is_deleted=True).number for head in found]
+            return [self._delete(head).number for head in found]
 
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
@@ -373,7 +376,7 @@ class MemoryConnection:
             there = self._place.at(at)
             if there is None:
                 return None
-            self._change(there, is_deleted=True)
+            self._delete(there)
             return self._insert(there.session_id, epoch, lines, there.place)
 
     # -- the trash -----------------------------------------------------------------------

@@ -96,6 +96,26 @@ def test_an_append_that_waits_for_the_row_sees_what_changed_meanwhile(
     assert [row for row in database.heads([at.number]) if row.seq] == []
 
 
+def test_a_session_comes_out_of_the_trash_once_and_without_leases(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    database = connect()
+    leased = database.lease(made(database), b"[]")
+    assert leased is not None
+    assert database.delete(leased.number) is not None
+    with cluster.holding(f"SELECT FROM {schema}.sessions FOR UPDATE"), ThreadPoolExecutor(2) as two:
+        both = [two.submit(database.restore, leased.number) for _ in range(2)]
+        cluster.wait_for_waiters(2)
+        cluster.let_go()
+        restored = [one for each in both if (one := each.result()) is not None]
+    assert [(one.is_deleted, one.leases) for one in restored] == [(False, b"")]
+    assert database.purge("a-session") == 0
+    assert database.delete(leased.number) is not None
+    assert database.purge("a-session") == 1
+    assert database.purge("a-session") == 0
+    assert database.restore(leased.number) is None
+
+
 def test_lines_come_back_byte_for_byte(database: PostgresqlDatabase) -> None:
     at = made(database, [HEADER, *AWKWARD])
     after = append(database, at, *AWKWARD)

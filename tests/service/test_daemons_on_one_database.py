@@ -84,6 +84,10 @@ class Site:
         """Number of daemons that hear rings."""
         return len(self._place.bells)
 
+    def forget_open_notes(self) -> None:
+        """Forget which sessions the daemons have open."""
+        self._place.open_notes.clear()
+
     def spoil_line(self, number: int) -> None:
         """Change the last line of a session to one that does not parse, as a person could."""
         self._place.lines[number][-1] = b'{"type":"message","id":'

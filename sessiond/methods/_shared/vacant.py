@@ -12,6 +12,8 @@ from sessiond.limits import RETRY_AFTER_MS
 from sessiond.methods._shared.common import DEFERRED, Call, Client
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.exclusive import ExclusiveOperation
+from sessiond.service.actor.internal_commands import look_again
+from sessiond.service.log.out_of_sight import out_of_sight
 
 __all__ = ["VacantAct", "act_on_vacant"]
 
@@ -27,13 +29,14 @@ class VacantAct(Struct, frozen=True):
 def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: VacantAct) -> Any:
     """Refuse, or take the session's turn at once, so that later requests come behind it.
 
-    A session that is being opened is waited for: opening may find that there is no file.
+    A session that is being opened is waited for: opening may find that there is no file. So is a look at
+    a session that other daemons serve too: one of them may have deleted the session.
     """
     actor = client.service.find(session_id)
     if actor is None:
         turn = act.begin()
         client.service.work(call, lambda: act.finish(turn))
-    elif actor.is_open:
+    elif actor.is_open and not actor.opened.journal.is_shared:
         raise act.refusal(session_id)
     else:
 
@@ -48,16 +51,21 @@ def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: Vaca
 async def _vacated(
     client: Client, actor: SessionActor, refusal: Callable[[str], SessionExists]
 ) -> None:
-    """Wait until opening has found no session. Raise SessionExists, Overloaded."""
+    """Wait until opening, or a look, has found no session.
+
+    Raise SessionExists, Overloaded, StorageError.
+    """
     session_id = actor.session_id
     try:
-        await actor.ready()
+        opened = await actor.ready()
+        if opened.journal.is_shared:
+            await look_again(actor)
     except SessionNotFound:
         await actor.released.wait()
     except SessiondError as damaged:
         raise refusal(session_id) from damaged
     else:
-        raise refusal(session_id)
+        raise out_of_sight(session_id) if actor.is_out_of_sight else refusal(session_id)
     if not client.service.registry.is_free(session_id):
         raise Overloaded(
             "another request has taken the session's turn: try again",

@@ -205,7 +205,7 @@ class SessionDatabase(Protocol):
         ...
 
     def delete(self, number: int, at: Head | None = None) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted.
+        """Delete a session, which stays until `purge`, without its leases; None if the session is deleted.
 
         With `at` also None, as for `append`, if the session is elsewhere by now.
         """

@@ -1,0 +1,276 @@
+"""Deletes, purges, restores and repairs of sessions that another daemon has open, or changes at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from anyio import create_task_group, fail_after, sleep, to_thread
+
+from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import append, call, create
+from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    PATIENCE_SECONDS,
+    POLL_SECONDS,
+    Held,
+    Mute,
+    Site,
+    Wrapped,
+    acquire,
+    clients_of,
+    entries,
+    refused,
+)
+
+BY_RING: Final = NEVER / 2
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+async def notice(wire: Wire) -> tuple[str, Any]:
+    """Return the next notification: its name, and its parameters."""
+    found = await wire.next_notification()
+    return found["method"], found["params"]
+
+
+@asynccontextmanager
+async def two_clients(
+    site: Site, how: str, third: Wrapped | None = None
+) -> AsyncGenerator[tuple[Wire, Wire]]:
+    """Yield clients of two daemons; the second daemon hears of changes by rings or by polls alone."""
+    first = Mute(site.connect()) if how == "polls" else None
+    async with (
+        site.daemon("one", first, BY_RING) as one,
+        site.daemon("three", third, BY_RING if how == "rings" else POLL_SECONDS) as three,
+        one.connect() as acting,
+        three.connect() as open_there,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            yield acting, open_there
+
+
+async def listening(site: Site, how: str) -> None:
+    """Wait until the second daemon hears rings, which it does once a session is open there."""
+    while how == "rings" and not site.listeners:  # noqa: ASYNC110 - nobody tells
+        await sleep(0.01)
+
+
+WAYS = pytest.mark.parametrize("how", ["rings", "polls"])
+
+
+@WAYS
+async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str) -> None:
+    connection = Held(site.connect())
+    async with two_clients(site, how, connection) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        await subscribe(three)
+        await append(three, "e-2")
+        lease = await acquire(three, head="side")
+        await listening(site, how)
+        connection.holds = True
+        async with create_task_group() as tasks:
+
+            async def late() -> None:
+                assert await refused(three, "append") == "session_not_found"
+
+            tasks.start_soon(late)
+            await to_thread.run_sync(connection.has_begun.wait)
+            await call(one, "session/delete")
+            connection.may_go.set()
+        while (found := await notice(three))[0] == "session/event":
+            pass
+        assert found == ("session/closed", {"session_id": SESSION, "reason": "deleted"})
+        assert await refused(three, "session/renew", lease_id=lease["lease_id"], ttl_ms=1000) == (
+            "session_not_found"
+        )
+        await call(one, "session/restore")
+        # A lease ends with its session.
+        await acquire(one, head="side")
+        await append(one, "e-3")
+        for wire in (one, three):
+            assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1", "e-2", "e-3"]
+
+
+@WAYS
+async def test_a_delete_is_told_without_a_request(site: Site, how: str) -> None:
+    async with two_clients(site, how) as (one, three):
+        await create(one, persist="immediate")
+        await subscribe(three)
+        await listening(site, how)
+        await call(one, "session/delete")
+        assert await notice(three) == (
+            "session/closed",
+            {"session_id": SESSION, "reason": "deleted"},
+        )
+
+
+@pytest.mark.parametrize("daemon", ["the deleting one", "the other one"])
+async def test_a_deleted_session_that_is_still_open_is_purged(site: Site, daemon: str) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        await subscribe(three)
+        await call(one, "session/delete")
+        # No ring and no poll has told the other daemon.
+        await call(one if daemon == "the deleting one" else three, "session/purge")
+        if daemon == "the deleting one":
+            assert await refused(three, "session/get") == "session_not_found"
+        assert await notice(three) == (
+            "session/closed",
+            {"session_id": SESSION, "reason": "deleted"},
+        )
+        for wire in (one, three):
+            assert (await wire.call("session/trash"))["sessions"] == []
+            assert await refused(wire, "session/restore") == "session_not_found"
+            assert await refused(wire, "append") == "session_not_found"
+
+
+async def test_a_session_is_restored_where_it_is_still_open(site: Site) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        await subscribe(three)
+        assert await refused(three, "session/restore") == "session_exists"
+        await call(one, "session/delete")
+        await call(three, "session/restore")
+        await append(one, "e-2")
+        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1", "e-2"]
+
+
+@WAYS
+async def test_a_repair_replaces_the_session_at_every_daemon(site: Site, how: str) -> None:
+    async with two_clients(site, how) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        before = await subscribe(three)
+        await listening(site, how)
+        await append(one, "e-2")
+        assert (await notice(three))[0] == "session/event"
+        await to_thread.run_sync(site.spoil_line, 1)
+        assert (await call(one, "session/repair"))["dropped"] == 1
+        repaired = await call(one, "session/repair", dry_run=False)
+        assert (repaired["repaired"], repaired["dropped_lines"]) == (True, [3])
+        method, params = await notice(three)
+        assert method == "session/replaced"
+        infos = [(await call(wire, "session/get"))["session"] for wire in (one, three)]
+        assert {info["epoch"] for info in infos} == {params["epoch"]}
+        assert params["epoch"] != before["epoch"]
+        await append(three, "e-3")
+        for wire in (one, three):
+            assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1", "e-3"]
+
+
+class Together(Wrapped):
+    """A connection whose next call of a method waits for the call of another daemon."""
+
+    def __init__(self, site: Site, method: str, both: threading.Barrier) -> None:
+        super().__init__(site.connect())
+        self.method = method
+        self.both = both
+        self.waits = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name == self.method and self.waits:
+            self.waits = False
+            self.both.wait(PATIENCE_SECONDS)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "method", "refusal"),
+    [
+        ("delete", "delete", None),
+        ("restore", "restore", "session_exists"),
+        ("purge", "purge", "session_not_found"),
+        ("repair", "replace", None),
+    ],
+)
+async def test_what_two_daemons_do_at_once_is_done_once(
+    site: Site, asked: str, method: str, refusal: str | None
+) -> None:
+    both = threading.Barrier(2)
+    connections = [Together(site, method, both) for _ in range(2)]
+    members = {"dry_run": False} if asked == "repair" else {}
+    outcomes: list[Any] = []
+
+    async def ask(wire: Wire) -> None:
+        try:
+            outcomes.append(await call(wire, f"session/{asked}", **members))
+        except Refusal as error:
+            outcomes.append(error.data["kind"])
+
+    async with (
+        site.daemon("one", connections[0]) as first,
+        site.daemon("three", connections[1]) as second,
+        first.connect() as one,
+        second.connect() as three,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            await create(one, persist="immediate")
+            for name in ("e-1", "e-2"):
+                await append(one, name)
+            await call(three, "session/get")
+            if asked in {"restore", "purge"}:
+                await call(one, "session/delete")
+            if asked == "repair":
+                await to_thread.run_sync(site.spoil_line, 1)
+            for connection in connections:
+                connection.waits = True
+            async with create_task_group() as tasks:
+                for wire in (one, three):
+                    tasks.start_soon(ask, wire)
+            trashed = (await one.call("session/trash"))["sessions"]
+            if asked == "repair":
+                assert sorted(one["repaired"] for one in outcomes) == [False, True]
+                assert [bool(one["reason"]) for one in outcomes if not one["repaired"]] == [True]
+                await append(one, "e-3")
+                assert [row["entry"]["id"] for row in await entries(three)] == ["e-1", "e-3"]
+            else:
+                assert [one for one in outcomes if isinstance(one, str)] == (
+                    [] if refusal is None else [refusal]
+                )
+            assert len(trashed) == (1 if asked in {"delete", "repair"} else 0)
+
+
+async def test_retention_of_two_daemons_reports_each_session_once(site: Site) -> None:
+    connections = [Together(site, "delete_unused", threading.Barrier(2)) for _ in range(2)]
+    connections[1].both = connections[0].both
+    names = [f"session-{number}" for number in range(6)]
+    went: list[str] = []
+
+    async def retain(wire: Wire) -> None:
+        answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        went.extend(row["id"] for row in answer["sessions"])
+        assert answer["failed"] == []
+
+    async with (
+        site.daemon("one", connections[0]) as first,
+        site.daemon("three", connections[1]) as second,
+        first.connect() as one,
+        second.connect() as three,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            for name in names:
+                await create(one, name, persist="immediate")
+                await one.call("session/close", session_id=name)
+            await to_thread.run_sync(site.forget_open_notes)
+            for connection in connections:
+                connection.waits = True
+            async with create_task_group() as tasks:
+                for wire in (one, three):
+                    tasks.start_soon(retain, wire)
+            assert sorted(went) == names
+            trashed = (await one.call("session/trash"))["sessions"]
+            assert sorted(row["session_id"] for row in trashed) == names
