@@ -414,6 +414,9 @@ class Journal(Alone):
 
     # -- the file as a whole ---------------------------------------------------------
 
+    def expect_move(self, path: Path) -> None:
+        """Do nothing: an append and a move are two steps."""
+
     def move(self, path: Path) -> None:
         """Move the file to another path, durably. Safe to repeat. Raises StorageError."""
         old = self.path

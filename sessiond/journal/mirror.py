@@ -170,6 +170,9 @@ class Mirror(Alone, WholeLines):
         del lines, sync, late
         raise self._refusal("append to")
 
+    def expect_move(self, path: Path) -> None:
+        """Do nothing: an append and a move are two steps."""
+
     def move(self, path: Path) -> None:
         """Raise StorageError: the file belongs to another program."""
         del path

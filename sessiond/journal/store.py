@@ -218,6 +218,10 @@ class SessionLog(Protocol):
         """True if a foreign writer changed the file since it was opened, perhaps in place."""
         ...
 
+    def expect_move(self, path: Path) -> None:
+        """Take note that a `move` to this path follows the next append, which may do both in one step."""
+        ...
+
     def move(self, path: Path) -> None:
         """Move the file to another path, durably. Safe to repeat. Raises StorageError."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 __all__ = ["Alone", "Undisturbed", "WholeLines"]
@@ -68,6 +69,9 @@ class Undisturbed(WholeLines):
     def behind_bytes(self) -> int:
         """Number of bytes that a look left to the next look: 0."""
         return 0
+
+    def expect_move(self, path: Path) -> None:
+        """Do nothing: an append and a move are two steps."""
 
     @property
     def is_doubted(self) -> bool:

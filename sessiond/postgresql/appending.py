@@ -35,16 +35,17 @@ WITH server AS (
 ),
 moved AS (
     UPDATE sessions SET seq = seq + $1, digest = $2, size = size + $3,
-        written_at = clock_timestamp(), changed = pg_current_xact_id()
+        written_at = clock_timestamp(), changed = pg_current_xact_id(),
+        place = $10, version = version + (place <> $10)::int
     FROM server WHERE server.keeps AND number = $4 AND epoch = $5 AND seq = $6 AND digest = $7
         AND version = $8 AND NOT is_deleted
-    RETURNING number, (extract(epoch FROM written_at) * 1000000)::bigint AS written_us
+    RETURNING number, (extract(epoch FROM written_at) * 1000000)::bigint AS written_us, version
 ),
 stored AS (
     INSERT INTO lines (number, seq, line) SELECT moved.number, $6 + given.at, given.line
     FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)
 )
-SELECT server.keeps, moved.written_us FROM server LEFT JOIN moved ON true
+SELECT server.keeps, moved.written_us, moved.version FROM server LEFT JOIN moved ON true
 """
 # A pooler may have given the connection another process of the server, so nothing that was set is believed.
 _KEEPS: Final = (
@@ -52,7 +53,7 @@ _KEEPS: Final = (
     " AND current_setting('synchronous_commit') IN ('on', 'remote_apply')"
 )
 _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
-_TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS)
+_TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS, TEXT)
 _SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)
 _NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LATER), _TYPES)
 _HOLD: Final = Prepared(
@@ -119,7 +120,7 @@ def piece_of(connection: PatientConnection, session: int, first: int, last: int)
 def append_at(
     connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
 ) -> Appended:
-    """Store lines behind a position. Raises psycopg.Error."""
+    """Store lines behind a position, in the place of `at`. Raises psycopg.Error."""
     count, size = len(lines), sum(map(len, lines)) + len(lines)
     values = [
         int8(count),
@@ -131,6 +132,7 @@ def append_at(
         at.digest,
         int8(at.version),
         byteas(lines),
+        at.place.encode(),
     ]
     result = (_SYNC if sync else _NO_SYNC).run(connection, values)
     written_us = result.get_value(0, 1)
@@ -148,7 +150,7 @@ def append_at(
         at.place,
         is_deleted=False,
         written_ns=written_ns,
-        version=at.version,
+        version=number(result.get_value(0, 2)),
         leases=at.leases,
         now_ns=written_ns,
     )

@@ -159,7 +159,7 @@ class PostgresqlDatabase(Asking):
     # -- lines ---------------------------------------------------------------------------
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind a position; None if the session is elsewhere by now."""
+        """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         with self._changing(_APPENDING, "append") as connection:
             stored = append_at(connection, at, lines, digest, sync=sync)
         return self._kept(stored)

@@ -50,11 +50,11 @@ class HeldSession:
         self._ends = ends
         self._kept = kept
 
-    def append(self, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind the held position, and release the row. Raises StorageError."""
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind a position, and release the row. Raises StorageError."""
         with self._ends:
             try:
-                stored = append_at(self._connection, self.head, lines, digest, sync=sync)
+                stored = append_at(self._connection, at, lines, digest, sync=sync)
             except psycopg.OperationalError:
                 if not self._connection.closed:
                     raise

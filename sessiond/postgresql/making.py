@@ -32,8 +32,7 @@ WHERE number = %(made)s RETURNING {HEAD}
 """
 _SHOW_NEW: Final = _SHOW.format(also="", source="")
 _SHOW_INSTEAD: Final = _SHOW.format(
-    also=f"WITH gone AS (UPDATE sessions SET {DELETED} WHERE {AT}"
-    " RETURNING number AS former)",
+    also=f"WITH gone AS (UPDATE sessions SET {DELETED} WHERE {AT} RETURNING number AS former)",
     source=", gone",
 )
 

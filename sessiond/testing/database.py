@@ -89,7 +89,7 @@ class MemoryDatabase:
         return there if is_there else None
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes) -> Head | None:
-        """Store lines behind a position; None if the session is elsewhere by now."""
+        """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         there = self.at(at)
         if there is None:
             return None
@@ -100,6 +100,8 @@ class MemoryDatabase:
                 seq=there.seq + len(lines),
                 digest=digest,
                 size=there.size + sum(map(len, lines)) + len(lines),
+                place=at.place,
+                version=there.version + (at.place != there.place),
                 written_ns=self.now_ns(),
             )
         )
@@ -112,11 +114,11 @@ class MemoryHold:
         self.head = head
         self._place = place
 
-    def append(self, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind the held position, and release the row."""
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines behind a position, and release the row."""
         del sync
         with self._place.guard:
-            stored = self._place.append(self.head, lines, digest) if self._is_held else None
+            stored = self._place.append(at, lines, digest) if self._is_held else None
             self._release()
             return stored
 
@@ -238,7 +240,7 @@ class MemoryConnection:
     # -- lines ---------------------------------------------------------------------------
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind a position; None if the session is elsewhere by now."""
+        """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         del sync
         with self._changing(at.number):
             return self._place.append(at, lines, digest)

@@ -96,6 +96,22 @@ def test_an_append_that_waits_for_the_row_sees_what_changed_meanwhile(
     assert [row for row in database.heads([at.number]) if row.seq] == []
 
 
+def test_an_append_brings_a_draft_to_its_place_in_one_step(database: PostgresqlDatabase) -> None:
+    draft = database.create("a-draft", "epoch-1", [[HEADER]], "draft")
+    assert draft is not None
+    said = append(database, draft, b"said")
+    assert said is not None
+    assert (said.place, said.version) == ("draft", draft.version)
+    answered = append(database, structs.replace(said, place="placed"), b"answered")
+    assert answered is not None
+    assert (answered.place, answered.version) == ("placed", draft.version + 1)
+    assert [where(head) for head in database.heads([draft.number])] == [where(answered)]
+    assert append(database, said, b"late") is None
+    after = append(database, answered, b"more")
+    assert after is not None
+    assert (after.place, after.version) == ("placed", answered.version)
+
+
 def test_a_session_comes_out_of_the_trash_once_and_without_leases(
     cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
 ) -> None:
@@ -418,7 +434,7 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         assert held is not None
         assert held.head == structs.replace(at, now_ns=held.head.now_ns)
         rival = threads.submit(append, two, at, b"rival")
-        first = held.append([b"first"], chained(at.digest, [b"first"]), sync=True)
+        first = held.append(at, [b"first"], chained(at.digest, [b"first"]), sync=True)
         assert first is not None
         assert rival.result() is None
         # A release without an append lets the others have the row, too.
@@ -434,7 +450,7 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         start = time.monotonic()
         assert append(two, second, b"third") is not None
         assert time.monotonic() - start >= DATABASE_HOLD_SECONDS / 2
-        assert stopped.append([b"late"], chained(second.digest, [b"late"]), sync=True) is None
+        assert stopped.append(stopped.head, [b"late"], chained(second.digest, [b"late"]), sync=True) is None
     assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
     # The row that was held at an end has no holder left.
     again = one.hold(at.number)

@@ -109,8 +109,8 @@ class HeldRow(Protocol):
         """The row as it is held."""
         ...
 
-    def append(self, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind the held position, and release the row; errors are those of `append`."""
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Store lines as the `append` of the database does, and release the row."""
         ...
 
     def release(self) -> None:
@@ -165,6 +165,7 @@ class SessionDatabase(Protocol):
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind the position of `at`; `digest` is that of all lines then.
 
+        The session comes to the place of `at`, in the step that stores the lines.
         Returns None, and stores nothing, if the session is elsewhere by now: at another position, under
         another version, or deleted. With `sync` the lines are durable behind the call. After an error
         the lines may be stored nevertheless, now or later: `fence` settles that.

@@ -92,6 +92,8 @@ class DatabaseLog(Undisturbed):
         """The row, while other writers wait for the next append of this log."""
         self._contended_until = 0.0
         """Time on the monotonic clock up to which other daemons are taken to append, too."""
+        self._next_place: Place | None = None
+        """Place to which the next append brings the session."""
         self._is_disproved = False
         """True if a client knows other lines under this epoch."""
         self._writes = self._written_bytes = self._failures = 0
@@ -149,15 +151,19 @@ class DatabaseLog(Undisturbed):
 
         A row that was seen before the last append of this log costs one look.
         """
-        mine = self.head
         has_news = self.company is not None and self.company.notice(there)
-        is_elsewhere = (there.epoch, there.seq, there.version) != (
-            mine.epoch,
-            mine.seq,
-            mine.version,
-        )
-        self._is_behind = has_news or is_elsewhere
+        self._is_behind = has_news or not self.is_at(there)
         return self._is_behind
+
+    def is_at(self, there: Head) -> bool:
+        """Return whether this log is at the position of a row, and under the row's version."""
+        mine = self.head
+        return (mine.number, mine.epoch, mine.seq, mine.version) == (
+            there.number,
+            there.epoch,
+            there.seq,
+            there.version,
+        )
 
     # -- growth ----------------------------------------------------------------------------
 
@@ -167,12 +173,13 @@ class DatabaseLog(Undisturbed):
         With `late` the lines of other writers come before these lines instead.
         """
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
+        place, self._next_place = self._next_place, None
         if self._is_unsure:
             self._follow()
             if self._found and not late:
                 raise Overtaken
         for _ in range(_LATE_TRIES):
-            if self._stored(lines, sync=sync):
+            if self._stored(lines, place or self.head.place, sync=sync):
                 return
             self._contended_until = monotonic() + CONTENDED_SECONDS
             self._follow()
@@ -224,21 +231,19 @@ class DatabaseLog(Undisturbed):
         if held is not None:
             held.release()
 
-    def _stored(self, lines: Sequence[bytes], *, sync: bool) -> bool:
-        """Return whether the database has taken the lines at the position of this log."""
+    def _stored(self, lines: Sequence[bytes], place: Place, *, sync: bool) -> bool:
+        """Return whether the database has taken the lines, and the place, at the position of this log."""
         if self.company is not None:
             self.company.write_before_lines()
         # First the spool: once the database has the lines, nothing may fail.
         with telling("copy the lines of", self.name):
             self._spool.put(lines)
         digest = chained(self.head.digest, lines)
+        at = self.head if place == self.head.place else structs.replace(self.head, place=place)
         held, self._held = self._held, None
+        store = self._database.append if held is None else held.append
         try:
-            head = (
-                self._database.append(self.head, lines, digest, sync=sync)
-                if held is None
-                else held.append(lines, digest, sync=sync)
-            )
+            head = store(at, lines, digest, sync=sync)
         except Unsent:
             self._failures += 1
             raise
@@ -378,10 +383,16 @@ class DatabaseLog(Undisturbed):
         """Make lines durable that were appended without `sync`. Raises StorageError."""
         self._database.sync()
 
+    def expect_move(self, path: Path) -> None:
+        """Let the next append bring a draft to its place, which is no path."""
+        del path
+        self._next_place = "placed"
+
     def move(self, path: Path) -> None:
         """Bring a draft to its place, which is no path. Safe to repeat. Raises StorageError."""
         del path
-        self.bring("placed")
+        if self.head.place == "draft":
+            self.bring("placed")
 
     def bring(self, place: Place) -> None:
         """Bring the session to a place. Safe to repeat. Raises StorageError."""

@@ -6,11 +6,8 @@ Law: never back, and all or nothing, as with files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
@@ -47,16 +44,12 @@ def give_place(
     opened: OpenSession, log: DatabaseLog, wanted: Persist, lines: Sequence[bytes], *, late: bool
 ) -> None:
     """Bring a draft to its place, with more lines. Raises StorageError, Overtaken, Replaced."""
-    place = opened.place
-    if wanted == "immediate" and place is not None:
-        log.bring("placed")
+    place = opened.place if wanted == "immediate" else None
+    if lines:
+        if place is not None:
+            log.expect_move(place)
+        opened.store_all(lines, late=late)
+    if place is not None:
+        # The lines have brought the session to its place.
+        log.move(place)
         opened.place = None
-    try:
-        if lines:
-            opened.store_all(lines, late=late)
-    except (SessiondError, Overtaken, Replaced):
-        if place is not None and opened.place is None:
-            with suppress(StorageError):
-                log.bring("draft")
-                opened.place = place
-        raise

@@ -231,8 +231,13 @@ class OpenSession(Struct, eq=False):
         Moves a draft to its place once it is a conversation. Raises Overtaken if a foreign writer appended
         first, Replaced for another file. With `late` foreign lines come before these lines.
         """
+        place = self.place
+        if place is not None and not (has_assistant or self.is_due):
+            place = None
         try:
             if lines:
+                if place is not None:
+                    self.journal.expect_move(place)
                 self.journal.append(lines, sync=sync, late=late)
             elif sync:
                 # The synced file must be the one that has the name.
@@ -241,7 +246,7 @@ class OpenSession(Struct, eq=False):
         except SessiondError as error:
             return error
         self.dirty = not sync
-        if self.pending and (has_assistant or self.is_due):
+        if place is not None:
             self.promote()
         return None
 
