@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from anyio import fail_after, sleep, to_thread
 
+from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
@@ -247,3 +248,47 @@ async def test_a_purge_erases_words_at_every_daemon(site: Site) -> None:
         assert (await three.call("session/list"))["sessions"] == []
         for path in (site.home / "three").rglob("*.sqlite*"):
             assert b"must go" not in path.read_bytes()
+
+
+async def test_a_list_shows_what_another_daemon_did_to_an_open_session(site: Site) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        await create(one, persist="immediate")
+        await subscribe(three)
+        for number in range(1, 4):
+            await append(one, f"e-{number}")
+            listed = (await three.call("session/list"))["sessions"]
+            assert [row["seq"] for row in listed] == [number]
+        await call(one, "session/archive")
+        assert (await three.call("session/list"))["sessions"] == []
+        archived = (await three.call("session/list", archived=True))["sessions"]
+        assert [row["archived"] for row in archived] == [True]
+        hits = (await three.call("session/search", query="e-3", archived=True))["hits"]
+        assert [hit["entry_id"] for hit in hits] == ["e-3"]
+
+
+async def test_a_list_shows_what_a_scan_found_before_the_actor_did(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The folders of the machine ask for no scan.
+    monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+    connection = Asked(site)
+    async with (
+        clients_of(site, "one", poll_seconds=NEVER) as (one,),
+        site.daemon("three", connection, NEVER) as third,
+        third.connect() as three,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            await create(one, persist="immediate")
+            await call(three, "session/get")
+            await three.call("session/list")
+            await three.call("catalog/subscribe")
+            # The look that begins the watch is over, and no other one follows.
+            await until(lambda: connection.calls["wait"] > 0)
+            await append(one, "e-1")
+            asked = connection.calls["changes"]
+            await create(three, "session-b", persist="immediate")
+            assert await hint(three) == ("session-b", "created")
+            await until(lambda: connection.calls["changes"] > asked)
+            await sleep(5 * FLUSH_SECONDS)
+            listed = (await three.call("session/list"))["sessions"]
+            assert {row["id"]: row["seq"] for row in listed} == {SESSION: 1, "session-b": 0}

@@ -9,6 +9,7 @@ from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase
 from sessiond.service.database.rows import is_at, is_in_database
+from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
 
@@ -29,13 +30,13 @@ class DatabaseScanner:
         folders: Scanner,
         now: Callable[[], str],
         *,
-        watched: Callable[[], None],
+        watches: DatabaseWatches,
         purged: Callable[[str], None],
     ) -> None:
         """Take the function that reads the row for lists of a session that is not open.
 
-        `watched` is called on the loop when a connection begins to watch lists; `purged` erases the words
-        of a session that is in no list, and raises StorageError while that is not possible.
+        `watches` are those of the open sessions; `purged` erases the words of a session that is in no
+        list, and raises StorageError while that is not possible.
         """
         self._database = database
         self._catalog = catalog
@@ -51,6 +52,8 @@ class DatabaseScanner:
         """Version and seq of the rows of the last scan, which may come again without a change."""
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
+        self._behind: set[str] = set()
+        """Open sessions whose actors have not seen the row of the last scan."""
         self._unreadable: dict[str, str] = {}
         self._purged: set[str] = set()
         """Purged sessions whose words this daemon may still have."""
@@ -59,7 +62,8 @@ class DatabaseScanner:
         self.forget = folders.forget
         self.take_roots = folders.take_roots
         self.prepare = folders.prepare
-        self.watched = watched
+        self.watched = watches.wake
+        self._open_logs = watches.logs
 
     @property
     def is_behind(self) -> bool:
@@ -78,7 +82,7 @@ class DatabaseScanner:
 
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan."""
-        if self._folders.is_due() or self.is_behind:
+        if self._folders.is_due() or self.is_behind or self._behind:
             return True
         if any(not self._has_open(session_id) for session_id in self._later):
             return True
@@ -99,6 +103,11 @@ class DatabaseScanner:
             raise
         self.stale_since = None
         return changes
+
+    def take_behind(self) -> set[str]:
+        """Return the open sessions that other daemons have changed since their actors looked."""
+        behind, self._behind = self._behind, set()
+        return behind
 
     def meet(self, rows: Iterable[Stored]) -> None:
         """Take note of rows that were stored."""
@@ -142,6 +151,7 @@ class DatabaseScanner:
 
     def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
+        logs = self._open_logs()
         alive = {head.session_id for head in heads if not head.is_deleted}
         for head in heads:
             known = self._catalog.known(head.session_id)
@@ -154,6 +164,9 @@ class DatabaseScanner:
                 yield None
             elif self._has_open(head.session_id):
                 self._later[head.session_id] = head
+                log = logs.get(head.number)
+                if log is None or not log.is_at(head):
+                    self._behind.add(head.session_id)
                 yield None
             elif known is not None and self._is_current(head, known):
                 yield None

@@ -414,7 +414,7 @@ class DatabaseStore:
             has_open,
             folders,
             self._environment.now,
-            watched=self._watches.wake,
+            watches=self._watches,
             purged=self._trash.erase_words,
         )
 

@@ -99,6 +99,10 @@ class DatabaseWatches:
         self._wanted.set()
         return watch
 
+    def logs(self) -> dict[int, DatabaseLog]:
+        """Return the logs of the open sessions by number. Safe in any thread."""
+        return {watch.log.head.number: watch.log for watch in list(self._watched)}
+
     def watch_documents(self, is_watched: Callable[[], bool], changed: Callable[[], None]) -> None:
         """Call `changed` when documents may have changed, for as long as `is_watched` is true."""
         self._documents.append(_Interest(is_watched, changed))

@@ -14,6 +14,7 @@ and every connection that watches the catalog is told.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio
@@ -33,6 +34,7 @@ from sessiond.limits import (
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.environment import Environment
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
@@ -263,7 +265,16 @@ class LiveCatalog:
                 await self._look_around()
             finally:
                 self._waiting.remove(progress)
+            await self._let_actors_look()
             looked = True
+
+    async def _let_actors_look(self) -> None:
+        """Bring open sessions up to what other daemons have stored: their rows are their actors'."""
+        behind = self._scanner.take_behind()
+        async with anyio.create_task_group() as tasks:
+            for actor in self._actors():
+                if actor.session_id in behind:
+                    tasks.start_soon(_let_look, actor)
 
     # -- the work ----------------------------------------------------------------------
 
@@ -368,6 +379,12 @@ class LiveCatalog:
             to_scan=to_scan,
             in_memory=self._catalog.file.stands_in,
         )
+
+
+async def _let_look(actor: SessionActor) -> None:
+    # Who asks for the session itself is told what is wrong.
+    with suppress(SessiondError):
+        await look_again(actor)
 
 
 async def _whole(work: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ both up to what the store has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
 from msgspec import Struct
@@ -112,6 +112,10 @@ class Scanner(Protocol):
 
     def take_roots(self) -> None:
         """Let the next scan list the roots that there are now. Called on the loop."""
+        ...
+
+    def take_behind(self) -> Collection[str]:
+        """Return the open sessions that are not at the position that a scan found; each is returned once."""
         ...
 
     def prepare(self) -> None:

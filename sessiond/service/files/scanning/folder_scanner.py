@@ -135,6 +135,10 @@ class FolderScanner:
     def watched(self) -> None:
         """Do nothing: the folders tell their changes, or are polled."""
 
+    def take_behind(self) -> tuple[()]:
+        """Return no session: the daemon is at the position of every file that is open."""
+        return ()
+
     def expect(self, session_id: str) -> None:
         """Record a change of this session's file: the next scan looks at it too."""
         self._expected.add(session_id)
