@@ -144,6 +144,9 @@ SIGNALS_READ_BYTES_MAX: Final = 4 * 1024 * 1024
 SENDER_KEPT_SECONDS: Final = 180.0
 # service/database: senders that a look remembers although their rows are gone, as after a crash.
 SENDERS_REMEMBERED_MAX: Final = 256
+# service: the pause between two clean-ups, by retention and of abandoned drafts; daemons of one database clean up
+# once in that time, together.
+CLEAN_UP_SECONDS: Final = 3600.0
 # postgresql, service: connections of one daemon, and those that appends, other changes of rows, and bulk (reads,
 # creations) may take at a time; more wait. What is left over is for calls that wait for nothing (looks, beats).
 DATABASE_CONNECTIONS_MAX: Final = 16

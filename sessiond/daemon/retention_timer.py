@@ -1,14 +1,18 @@
-"""Retention in the background: `retention/run` every hour, if the configuration sets an age."""
+"""Retention in the background: `retention/run` every hour, if the configuration sets an age.
+
+The daemons of one database take turns: one of those with an equal age runs the retention of an hour.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 import anyio
+from anyio import to_thread
 
 from sessiond.daemon.reload import Tuning
 from sessiond.errors import SessiondError
+from sessiond.limits import CLEAN_UP_SECONDS
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain
 from sessiond.service.service import Service
@@ -16,8 +20,6 @@ from sessiond.service.service import Service
 __all__ = ["keep_retaining"]
 
 _log = logging.getLogger("sessiond")
-
-_EVERY_SECONDS: Final = 3600.0
 
 
 async def keep_retaining(service: Service, tuning: Tuning) -> None:
@@ -29,15 +31,20 @@ async def keep_retaining(service: Service, tuning: Tuning) -> None:
             await changed.wait()
             continue
         await _retain(service, hours)
-        with anyio.move_on_after(_EVERY_SECONDS):
+        with anyio.move_on_after(CLEAN_UP_SECONDS):
             await changed.wait()
 
 
 async def _retain(service: Service, hours: float) -> None:
+    claim = service.store.routine(f"retention {hours}", CLEAN_UP_SECONDS)
     try:
+        if claim is not None and not await to_thread.run_sync(claim.take):
+            return
         done = await retain(service, hours, dry_run=False, progress=NO_PROGRESS)
     except SessiondError as error:
         _log.warning("retention failed", extra={"reason": str(error)})
+        if claim is not None:
+            await to_thread.run_sync(claim.end)
     except Exception as bug:  # noqa: BLE001 - failed retention must not end the daemon
         service.environment.report_bug("retention", bug)
     else:

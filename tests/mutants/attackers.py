@@ -91,6 +91,7 @@ ATTACKERS: Final = (
         "databases",
         "daemons that know nothing of each other write to one database, and lines are changed there",
         (
+            "tests/service/test_clean_up_on_one_database.py",
             "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",

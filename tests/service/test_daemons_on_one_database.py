@@ -23,7 +23,6 @@ from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 
@@ -72,7 +71,9 @@ class Site:
     """A database in memory, and daemons on machines of their own."""
 
     def __init__(self, home: Path) -> None:
-        self._place = MemoryDatabase(time.time_ns)
+        self.passed_ns = 0
+        """Time that a test lets pass, beside its own."""
+        self._place = MemoryDatabase(lambda: time.time_ns() + self.passed_ns)
         self.home = home
 
     def connect(self) -> SessionDatabase:
@@ -796,27 +797,6 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
             await append(one, "e-2")
         assert await went(two) == [SESSION]
         assert await went(two) == []
-
-
-async def test_a_daemon_that_begins_takes_abandoned_drafts_and_no_open_one(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_limits(monkeypatch, DRAFT_SECONDS=0.0)
-    async with site.daemon("one") as daemon, daemon.connect() as wire:
-        await create(wire, session_id="a-draft-of-old")
-        await append(wire, "e-1", session_id="a-draft-of-old")
-    async with clients_of(site, "three") as (three,):
-        await create(three)
-        await append(three, "e-2")
-        await sleep(10 * POLL_SECONDS)
-        async with site.daemon("two") as daemon, daemon.connect() as wire:
-            with fail_after(PATIENCE_SECONDS):
-                while (await wire.call("session/list", drafts=True))["sessions"] != []:
-                    trashed = (await wire.call("session/trash"))["sessions"]
-                    if [row["session_id"] for row in trashed] == ["a-draft-of-old"]:
-                        break
-                    await sleep(0.01)
-            assert [row["entry"]["id"] for row in await entries(three)] == ["e-2"]
 
 
 async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:

@@ -175,7 +175,7 @@ async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Sit
     ):
         with fail_after(PATIENCE_SECONDS):
             # Nothing is watched: the daemon rests.
-            await until(lambda: connection.calls["delete_unused"] > 0)
+            await until(lambda: connection.calls["claim"] > 0)
             connection.calls.clear()
             await create(one, persist="immediate")
             await append(one, "e-1")

@@ -15,8 +15,11 @@ __all__ = ["DatabaseClaim"]
 class DatabaseClaim:
     """A claim by the database's clock."""
 
-    def __init__(self, database: SessionDatabase, work: str, holder: str) -> None:
-        """Take the name of the work, and a name that no other claim has."""
+    def __init__(
+        self, database: SessionDatabase, work: str, holder: str, seconds: float = CLAIM_SECONDS
+    ) -> None:
+        """Take the name of the work, and a name that no claim has which this one must not extend."""
+        self._seconds = seconds
         self._database = database
         self._work = work
         self._holder = holder
@@ -27,7 +30,7 @@ class DatabaseClaim:
     def take(self) -> bool:
         """Take the claim, or extend the claim. Raises StorageError."""
         with self._turn:
-            return not self._ended and self._database.claim(self._work, self._holder, CLAIM_SECONDS)
+            return not self._ended and self._database.claim(self._work, self._holder, self._seconds)
 
     def end(self) -> None:
         """Let other daemons have the claim."""

@@ -22,6 +22,7 @@ from sessiond.catalog.rows import Known, ListedFile, Stored
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, StorageError
 from sessiond.limits import (
+    CLEAN_UP_SECONDS,
     DAEMON_SILENT_SECONDS,
     DATABASE_POLL_SECONDS,
     LEASE_EPOCHS_RESERVED,
@@ -173,6 +174,10 @@ class DatabaseStore:
         holder = f"{self._daemon} {next(self._claims)}"
         return DatabaseClaim(self._database, f"{work} in {log.head.number}", holder)
 
+    def routine(self, work: str, seconds: float) -> DatabaseClaim:
+        """Return the claim on work that one daemon does for all, once in so many seconds."""
+        return DatabaseClaim(self._database, work, self._daemon, seconds)
+
     def close(self) -> None:
         """Close the database and the files."""
         self._companies.close()
@@ -275,7 +280,14 @@ class DatabaseStore:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._files.run, wake, is_watched)
             tasks.start_soon(self._watches.run)
-            tasks.start_soon(to_thread.run_sync, self._trash.settle_drafts)
+            tasks.start_soon(self._keep_clean)
+
+    async def _keep_clean(self) -> None:
+        """Move abandoned drafts to the trash now and then, in turns with other daemons."""
+        while True:
+            claim = self.routine("drafts", CLEAN_UP_SECONDS)
+            await to_thread.run_sync(self._trash.settle_drafts, claim)
+            await anyio.sleep(CLEAN_UP_SECONDS)
 
     def promote(
         self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool

@@ -19,6 +19,7 @@ from sessiond.service.database.naming import naming_what_is_there
 from sessiond.service.database.rows import is_in_database
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.store.claims import Claim
 from sessiond.service.store.refusals import exists_again, still_there
 from sessiond.service.store.trash import TrashedSession, TrashResult
 
@@ -28,6 +29,8 @@ __all__ = ["DatabaseTrash"]
 _OF_FILES: Final = "files:"
 _SECOND_NS: Final = 1_000_000_000
 _TRIES: Final = 100
+_NO_DAEMON: Final = ""
+"""Name that no daemon has."""
 
 
 class DatabaseTrash:
@@ -61,16 +64,23 @@ class DatabaseTrash:
         head = self._database.find(session_id)
         if head is None:
             return self._files.discard_unused(session_id, opened, before_ns)
-        return self._discarded(head.number, before_ns)
+        return self._discarded(head.number, before_ns, self._daemon)
 
-    def settle_drafts(self) -> None:
-        """Move drafts to the trash that were abandoned, at this daemon or another one."""
+    def settle_drafts(self, claim: Claim) -> None:
+        """Move drafts to the trash that were abandoned at any daemon, if it is this daemon's turn."""
         with suppress(StorageError):
-            self._discarded(None, self._database.now_ns() - int(DRAFT_SECONDS * _SECOND_NS))
+            if not claim.take():
+                return
+            try:
+                before_ns = self._database.now_ns() - int(DRAFT_SECONDS * _SECOND_NS)
+                # Those that this daemon has open stay, too.
+                self._discarded(None, before_ns, _NO_DAEMON)
+            except StorageError:
+                claim.end()
 
-    def _discarded(self, number: int | None, before_ns: int) -> bool:
-        """Delete what is unused; return whether there was anything."""
-        numbers = self._database.delete_unused(number, before_ns, self._daemon)
+    def _discarded(self, number: int | None, before_ns: int, daemon: str) -> bool:
+        """Delete what is unused, also if `daemon` has it open; return whether there was anything."""
+        numbers = self._database.delete_unused(number, before_ns, daemon)
         for one in numbers:
             self._doorbell.ring(one)
         return bool(numbers)

@@ -133,6 +133,10 @@ class FileStore:
         """Return None: one daemon serves a profile."""
         del opened, work
 
+    def routine(self, work: str, seconds: float) -> None:
+        """Return None: one daemon serves a profile."""
+        del work, seconds
+
     def root_list(self, on_change: Callable[[ShownAt], Awaitable[None]]) -> FolderRoots:
         """Return the roots; `on_change` is awaited after a change."""
         return FolderRoots(self.profile, on_change)

@@ -16,7 +16,7 @@ class Claim(Protocol):
     def take(self) -> bool:
         """Take the claim, or extend the claim; False while another daemon has it.
 
-        A claim lasts CLAIM_SECONDS from here. Raises StorageError.
+        A claim lasts for its time from here: CLAIM_SECONDS, or the pause of a routine. Raises StorageError.
         """
         ...
 

@@ -78,6 +78,14 @@ class SessionStore(Sessions, Trash, Checks, Listed, Elsewhere, Protocol):
         """
         ...
 
+    def routine(self, work: str, seconds: float) -> Claim | None:
+        """Return the claim on work that one daemon does for all, once in so many seconds.
+
+        A daemon that has done the work keeps the claim. None if one daemon serves all sessions. Waits for
+        nothing.
+        """
+        ...
+
     @property
     def documents(self) -> Documents:
         """Documents of the state store."""

@@ -1,0 +1,201 @@
+"""Clean-ups of sessions that daemons share: each is done once, and spares what any daemon has open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, sleep, to_thread
+
+from sessiond.config.configuration import Sources
+from sessiond.daemon.reload import Tuning
+from sessiond.daemon.retention_timer import keep_retaining
+from sessiond.testing.daemon import Daemon
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
+from tests.kit.sessions import SESSION
+from tests.service.test_daemons_on_one_database import (
+    OUT_OF_REACH,
+    PATIENCE_SECONDS,
+    Site,
+    Wrapped,
+    clients_of,
+    entries,
+)
+from tests.service.test_lists_on_one_database import Asked, until
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+async def test_an_answer_brings_a_draft_to_its_place_in_the_step_that_stores_it(
+    site: Site,
+) -> None:
+    class Killed(Wrapped):
+        """A connection of a daemon that ends behind the append of an answer."""
+
+        def move(self, number: int, place: str) -> Any:
+            raise OUT_OF_REACH
+
+    async with (
+        site.daemon("one", Killed(site.connect())) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one)
+        await append(one, "e-1")
+        assert (await three.call("session/list"))["sessions"] == []
+        await call(three, "session/get")
+        await append(one, "e-2", role="assistant")
+        (shown,) = (await three.call("session/list"))["sessions"]
+        assert (shown["id"], shown["persisted"]) == (SESSION, True)
+        for wire in (one, three):
+            assert (await call(wire, "session/get"))["session"]["persisted"]
+        await append(three, "e-3")
+        assert len(await entries(one)) == 3
+
+
+async def test_a_draft_that_leaves_its_folder_with_a_change_takes_the_change_along(
+    site: Site,
+) -> None:
+    connection = Asked(site)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as one:
+        await create(one)
+        info = await call(one, "session/update", title="A title", persist="immediate")
+        assert (info["session"]["persisted"], info["session"]["title"]) == (True, "A title")
+        assert connection.calls["move"] == 0
+        await create(one, "session-b")
+        await one.call("session/update", session_id="session-b", persist="immediate")
+        assert connection.calls["move"] == 1
+        listed = (await one.call("session/list"))["sessions"]
+        assert {row["id"] for row in listed} == {SESSION, "session-b"}
+
+
+async def test_running_daemons_take_abandoned_drafts_and_no_open_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, DRAFT_SECONDS=1.0, CLEAN_UP_SECONDS=0.05)
+    async with clients_of(site, "three", "four") as (three, four):
+        async with site.daemon("one") as daemon, daemon.connect() as one:
+            await create(one, "a-draft-of-old")
+        # One is open at the daemon that cleans up, whichever that is.
+        for wire, name in ((three, "session-three"), (four, "session-four")):
+            await create(wire, name)
+            await append(wire, f"{name}-1", session_id=name)
+        trashed: list[Any] = []
+        while not trashed:
+            trashed = (await three.call("session/trash"))["sessions"]
+        await sleep(0.2)
+        assert [row["session_id"] for row in trashed] == ["a-draft-of-old"]
+        assert len((await three.call("session/trash"))["sessions"]) == 1
+        shown = (await four.call("session/list", drafts=True))["sessions"]
+        assert {row["id"] for row in shown} == {"session-three", "session-four"}
+
+
+async def test_the_clean_up_of_drafts_is_done_once_over_all_daemons(site: Site) -> None:
+    connections = [Asked(site) for _ in range(3)]
+    async with site.daemon("one", connections[0]):
+        with fail_after(PATIENCE_SECONDS):
+            await until(lambda: connections[0].calls["delete_unused"] > 0)
+        async with site.daemon("three", connections[1]), site.daemon("four", connections[2]):
+            with fail_after(PATIENCE_SECONDS):
+                for connection in connections:
+                    await until(partial(has_claimed, connection))
+    assert [connection.calls["delete_unused"] for connection in connections] == [1, 0, 0]
+
+
+class Failing(Asked):
+    """A connection that does not tell the time while a test says so."""
+
+    fails = False
+
+    def now_ns(self) -> int:
+        if self.fails:
+            raise OUT_OF_REACH
+        now_ns: int = self.inner.now_ns()
+        return now_ns
+
+
+async def tuned(preset: str) -> Tuning:
+    """Return the configuration of a daemon with this preset of retention."""
+    sources = Sources({**os.environ, "SESSIOND_RETENTION_PRESET": preset})
+    return await to_thread.run_sync(Tuning, sources, 4096)
+
+
+@asynccontextmanager
+async def two_daemons(
+    site: Site, *connections: Asked
+) -> AsyncGenerator[tuple[Daemon, Daemon, Wire]]:
+    """Yield two daemons, which have cleaned up drafts, and a client with an old session."""
+    async with (
+        site.daemon("one", connections[0]) as first,
+        site.daemon("three", connections[1]) as second,
+        first.connect() as wire,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            for connection in connections:
+                await until(partial(has_claimed, connection))
+            await old_session(site, wire, SESSION)
+            yield first, second, wire
+
+
+async def old_session(site: Site, wire: Wire, name: str) -> None:
+    """Make a session, and let two days pass."""
+    await create(wire, name, persist="immediate")
+    await wire.call("session/close", session_id=name)
+    site.passed_ns += 2 * DAY_NS
+
+
+def has_claimed(connection: Asked) -> bool:
+    """Return whether a daemon has asked for its turn at the clean-up of drafts."""
+    return connection.calls["claim"] > 0
+
+
+async def until_trashed(wire: Wire, *names: str) -> None:
+    """Wait until these sessions are in the trash."""
+    trashed: set[str] = set()
+    while trashed != set(names):
+        page = await wire.call("session/trash")
+        trashed = {row["session_id"] for row in page["sessions"]}
+
+
+async def test_retention_runs_once_an_hour_over_all_daemons(site: Site) -> None:
+    connections, tuning = [Asked(site), Asked(site)], await tuned("nova")
+    async with two_daemons(site, *connections) as (first, second, wire):
+        async with create_task_group() as tasks:
+            tasks.start_soon(keep_retaining, first.service, tuning)
+            await until_trashed(wire, SESSION)
+            # The hour has its retention.
+            connections[1].calls.clear()
+            tasks.start_soon(keep_retaining, second.service, tuning)
+            await until(lambda: connections[1].calls["claim"] > 0)
+            await sleep(0.1)
+            assert connections[1].calls == {"claim": 1}
+            tasks.cancel_scope.cancel()
+        await old_session(site, wire, "session-b")
+        async with create_task_group() as tasks:
+            tasks.start_soon(keep_retaining, second.service, tuning)
+            await until_trashed(wire, SESSION, "session-b")
+            tasks.cancel_scope.cancel()
+
+
+async def test_a_failed_retention_keeps_no_other_daemon_from_the_work(site: Site) -> None:
+    failing, tuning = Failing(site), await tuned("nova")
+    async with two_daemons(site, failing, Asked(site)) as (first, second, wire):
+        failing.fails = True
+        async with create_task_group() as tasks:
+            tasks.start_soon(keep_retaining, first.service, tuning)
+            await until(lambda: failing.calls["end_claim"] > 0)
+            tasks.start_soon(keep_retaining, second.service, tuning)
+            await until_trashed(wire, SESSION)
+            tasks.cancel_scope.cancel()
