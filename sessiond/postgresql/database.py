@@ -37,7 +37,7 @@ from sessiond.postgresql.connecting import (
     unusable,
 )
 from sessiond.postgresql.holding import HeldSession, begin_hold
-from sessiond.postgresql.making import make, make_instead
+from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, position
@@ -122,13 +122,19 @@ class PostgresqlDatabase(Asking):
     # -- rows ----------------------------------------------------------------------------
 
     def create(
-        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+        self,
+        session_id: str,
+        epoch: str,
+        chunks: Iterable[Sequence[bytes]],
+        place: Place,
+        leases: bytes = b"",
     ) -> Head | None:
         """Store a session, all lines or none; None if a session has the id."""
         with self._changing("create a session", "bulk") as connection:
             try:
                 with connection.transaction():
-                    return make(connection, session_id, epoch, chunks, place)
+                    made = NewSession(session_id, epoch, place, leases)
+                    return make(connection, made, chunks)
             except UniqueViolation:
                 return None
 

@@ -8,7 +8,7 @@ statement and the commit it does, and the server ends the transaction of a daemo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 from sessiond.limits import DATABASE_COMMIT_SECONDS
 from sessiond.postgresql.rows import AT, DELETED, HEAD, head_of, position
@@ -17,7 +17,17 @@ from sessiond.service.database.database import NO_LINES, Head, Place, chained
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["make", "make_instead"]
+__all__ = ["NewSession", "make", "make_instead"]
+
+
+class NewSession(NamedTuple):
+    """The row of a new session, beside its position."""
+
+    session_id: str
+    epoch: str
+    place: Place
+    leases: bytes = b""
+
 
 _INSERT_LINES: Final = (
     "INSERT INTO lines (number, seq, line) SELECT %(number)s, %(seq)s + given.at, given.line"
@@ -38,14 +48,10 @@ _SHOW_INSTEAD: Final = _SHOW.format(
 
 
 def make(
-    connection: Connection[Any],
-    session_id: str,
-    epoch: str,
-    chunks: Iterable[Sequence[bytes]],
-    place: Place,
+    connection: Connection[Any], session: NewSession, chunks: Iterable[Sequence[bytes]]
 ) -> Head:
     """Insert a session, in a transaction. Raises UniqueViolation if there is one of this id."""
-    made = _hidden(connection, session_id, epoch, chunks, place)
+    made = _hidden(connection, session, chunks)
     head = _shown(connection, _SHOW_NEW, made)
     assert head is not None, "the row was inserted above"
     return head
@@ -58,22 +64,18 @@ def make_instead(
 
     None if the session is elsewhere; then nothing may be committed.
     """
-    made = _hidden(connection, at.session_id, epoch, chunks, at.place)
+    made = _hidden(connection, NewSession(at.session_id, epoch, at.place), chunks)
     return _shown(connection, _SHOW_INSTEAD, made | position(at))
 
 
 def _hidden(
-    connection: Connection[Any],
-    session_id: str,
-    epoch: str,
-    chunks: Iterable[Sequence[bytes]],
-    place: Place,
+    connection: Connection[Any], session: NewSession, chunks: Iterable[Sequence[bytes]]
 ) -> dict[str, Any]:
     """Insert a row in no state that a daemon sees, and its lines; return what the row lacks."""
     row = connection.execute(
-        "INSERT INTO sessions (session_id, epoch, seq, digest, size, place, is_deleted, is_purged)"
-        " VALUES (%s, %s, -1, %s, 0, %s, true, true) RETURNING number",
-        [session_id.encode(), epoch, NO_LINES, place],
+        "INSERT INTO sessions (session_id, epoch, seq, digest, size, place, leases, is_deleted,"
+        " is_purged) VALUES (%s, %s, -1, %s, 0, %s, %s, true, true) RETURNING number",
+        [session.session_id.encode(), session.epoch, NO_LINES, session.place, session.leases],
     ).fetchone()
     assert row is not None, "an insert returns its row"
     number, seq, size, digest = row[0], -1, 0, NO_LINES

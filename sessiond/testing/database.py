@@ -174,16 +174,23 @@ class MemoryConnection:
     # -- rows ----------------------------------------------------------------------------
 
     def create(
-        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+        self,
+        session_id: str,
+        epoch: str,
+        chunks: Iterable[Sequence[bytes]],
+        place: Place,
+        leases: bytes = b"",
     ) -> Head | None:
         """Store a session, all lines or none; None if a session has the id."""
         lines = list(chain.from_iterable(chunks))
         with self._guard:
             if self._alive(session_id) is not None:
                 return None
-            return self._insert(session_id, epoch, lines, place)
+            return self._insert(session_id, epoch, lines, place, leases)
 
-    def _insert(self, session_id: str, epoch: str, lines: list[bytes], place: Place) -> Head:
+    def _insert(
+        self, session_id: str, epoch: str, lines: list[bytes], place: Place, leases: bytes = b""
+    ) -> Head:
         number = len(self._heads) + 1
         self._lines[number] = lines
         size = sum(map(len, lines)) + len(lines)
@@ -198,7 +205,7 @@ class MemoryConnection:
             is_deleted=False,
             written_ns=self._place.now_ns(),
             version=0,
-            leases=b"",
+            leases=leases,
             now_ns=0,
         )
         return self._place.put(head)

@@ -95,6 +95,7 @@ ATTACKERS: Final = (
             "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",
+            "tests/service/test_promotions_on_one_database.py",
             "tests/service/test_reads_while_away.py",
             "tests/service/test_states_on_one_database.py",
             "tests/service/test_whole_sessions_on_one_database.py",

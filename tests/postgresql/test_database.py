@@ -112,6 +112,16 @@ def test_an_append_brings_a_draft_to_its_place_in_one_step(database: PostgresqlD
     assert (after.place, after.version) == ("placed", answered.version)
 
 
+def test_a_session_is_made_with_its_leases(database: PostgresqlDatabase) -> None:
+    head = database.create("a-session", "epoch-1", [[HEADER]], "placed", b"[1]")
+    assert head is not None
+    assert head.leases == b"[1]"
+    assert [where(there) for there in database.heads([head.number])] == [where(head)]
+    replaced = database.replace(head, "epoch-2", [[HEADER]])
+    assert replaced is not None
+    assert replaced.leases == b""
+
+
 def test_a_session_comes_out_of_the_trash_once_and_without_leases(
     cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
 ) -> None:
@@ -450,7 +460,10 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         start = time.monotonic()
         assert append(two, second, b"third") is not None
         assert time.monotonic() - start >= DATABASE_HOLD_SECONDS / 2
-        assert stopped.append(stopped.head, [b"late"], chained(second.digest, [b"late"]), sync=True) is None
+        assert (
+            stopped.append(stopped.head, [b"late"], chained(second.digest, [b"late"]), sync=True)
+            is None
+        )
     assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
     # The row that was held at an end has no holder left.
     again = one.hold(at.number)

@@ -23,6 +23,7 @@ from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 

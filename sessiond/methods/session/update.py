@@ -28,6 +28,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.inbox import Command
 from sessiond.service.log.session_info import Persist
+from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import require_forward
 from sessiond.session.append_request import Expected
 from sessiond.session.draft import Draft
@@ -90,20 +91,23 @@ def handle(client: Client, params: UpdateParams, call: Call[Client]) -> Any:
         expected=params.expected,
     )
 
+    leases: Sequence[LeaseChange] = ()
     configures = any(getattr(params, name) is not UNSET for name in _SETTINGS)
 
     def stage(draft: Draft) -> None:
+        nonlocal leases
         if configures or params.lease_id is not None:
             actor.leases.require_settings(client, params.lease_id)
         if wanted is not None:
             require_forward(actor.opened.persist, wanted)
             if actor.in_memory and wanted != "never":
                 service.registry.eviction.make()
+            leases = actor.leases.outgoing()
         update(draft, request)
 
     def store(lines: Sequence[bytes], *, late: bool) -> None:
         assert wanted is not None, "without a new persist the lines are appended"
-        service.store.promote(actor.opened, wanted, lines, late=late)
+        service.store.promote(actor.opened, wanted, lines, late=late, leases=leases)
 
     command = Command(
         call,

@@ -10,7 +10,7 @@ Synchronous and without I/O. A restart ends all leases; epochs go on growing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, ClassVar
 
@@ -30,6 +30,7 @@ from sessiond.service.actor.lease import (
 )
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
+from sessiond.service.store.lease_table import LeaseChange
 from sessiond.session.leases import lease_lost, lease_of_another
 
 __all__ = ["Leases"]
@@ -61,6 +62,10 @@ class Leases:
 
     def refresh(self) -> None:
         """Take over the leases that other daemons gave, as the last look found them."""
+
+    def outgoing(self) -> Sequence[LeaseChange]:
+        """Return what puts the leases of a session in memory to where the session comes, if shared."""
+        return ()
 
     async def settle(self) -> None:
         """Bring what was asked to the store, if leases are kept there. Raises Replaced."""

@@ -7,7 +7,7 @@ only under these. A session that no other daemon can have is served as `Leases` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, ClassVar, Final
 
@@ -75,6 +75,8 @@ class SharedLeases(Leases):
         """Waiters that the store has answered once: their head was leased."""
         self._asking: set[Waiter] = set()
         self._retry_at = inf
+        self._outgoing: set[str] = set()
+        """The leases that came out of memory with the session."""
 
     # -- what is known ---------------------------------------------------------------
 
@@ -91,8 +93,8 @@ class SharedLeases(Leases):
         table = self._find_table()
         if table is None:
             return
-        if self._seen is None and self.held:
-            self._bring(table)
+        if self._seen is None:
+            self._bring()
         if table.seen() is not self._seen:
             self._take(table)
 
@@ -111,27 +113,22 @@ class SharedLeases(Leases):
             for one in seen
         }
 
-    def _bring(self, table: LeaseTable) -> None:
-        """Store the leases of a session that came out of memory."""
-        self._seen = table.seen()
+    def outgoing(self) -> Sequence[LeaseChange]:
+        """Return what puts the leases into the store, with a session that leaves the memory now."""
+        if self._find_table() is not None:
+            return ()
+        self._drop_ended()
+        self._outgoing = {held.lease.lease_id for held in self.held.values()}
         now = self._environment.monotonic()
-        for head, held in self.held.items():
-            client, lease, left = held.client, held.lease, max(0.0, held.ends - now)
-            self._mine[lease.lease_id] = client
+        return [_bringing(head, held, held.ends - now) for head, held in self.held.items()]
 
-            def put(
-                leasing: Leasing,
-                head: str = head,
-                lease: Lease = lease,
-                client: Any = client,
-                left: float = left,
-            ) -> None:
-                ends_ns = leasing.now_ns + int(left * 1000) * _MS_NS
-                leasing.by_head[head] = _leased(
-                    leasing, head, lease.lease_id, lease.epoch, ends_ns, client
-                )
-
-            self.asked.append(_Asked(put, _nothing, None))
+    def _bring(self) -> None:
+        """Take over the leases of a session that came out of memory: the store has them."""
+        self._mine = {held.lease.lease_id: held.client for held in self.held.values()}
+        # The connections of these ended while the session was stored.
+        for lease_id in self._outgoing - self._mine.keys():
+            self._end(lease_id)
+        self._outgoing = set()
 
     # -- requests ----------------------------------------------------------------------
 
@@ -194,6 +191,7 @@ class SharedLeases(Leases):
         if self._find_table() is None:
             super().leave(client)
             return
+        self.refresh()
         for waiter in list(self.waiting):
             if waiter.ticket.client is client:
                 del self.waiting[waiter]
@@ -339,6 +337,17 @@ class SharedLeases(Leases):
         """Return the seconds until `serve` must be called again."""
         now = self._environment.monotonic()
         return min(super().due_in(), max(0.0, self._retry_at - now))
+
+
+def _bringing(head: str, held: HeldLease, seconds: float) -> LeaseChange:
+    """Return the change that puts a lease from the memory into the store."""
+    lease, client = held.lease, held.client
+
+    def put(leasing: Leasing) -> None:
+        ends_ns = leasing.now_ns + int(seconds * 1000) * _MS_NS
+        leasing.by_head[head] = _leased(leasing, head, lease.lease_id, lease.epoch, ends_ns, client)
+
+    return put
 
 
 def _ending(lease_id: str) -> LeaseChange:

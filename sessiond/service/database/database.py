@@ -142,11 +142,16 @@ class SessionDatabase(Protocol):
         ...
 
     def create(
-        self, session_id: str, epoch: str, chunks: Iterable[Sequence[bytes]], place: Place
+        self,
+        session_id: str,
+        epoch: str,
+        chunks: Iterable[Sequence[bytes]],
+        place: Place,
+        leases: bytes = b"",
     ) -> Head | None:
         """Store a session, all lines or none; None if a session that is not deleted has the id.
 
-        Raises what `chunks` raises.
+        After an error the session may be stored nevertheless, now or later. Raises what `chunks` raises.
         """
         ...
 

@@ -19,7 +19,7 @@ from sessiond.journal.store import Replaced
 from sessiond.service.database.log import DatabaseLog, away
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
-__all__ = ["DatabaseLeases"]
+__all__ = ["DatabaseLeases", "leases_in"]
 
 _DECODER = msgspec.json.Decoder(tuple[Leased, ...])
 _NS = 1_000_000_000
@@ -87,7 +87,7 @@ class DatabaseLeases:
             }
             leasing = _Leasing(there.now_ns, self._daemon, kept, self._new_epoch)
             outcomes = [change(leasing) for change in changes]
-            leases = msgspec.json.encode(list(kept.values())) if kept else b""
+            leases = _encoded(leasing)
             if leases == there.leases:
                 self._log.stay(there)
                 return outcomes
@@ -102,6 +102,22 @@ class DatabaseLeases:
         if self._daemon in self.holders:
             with suppress(StorageError, Replaced):
                 self.change([_without_own])
+
+
+def leases_in(changes: Sequence[LeaseChange], now_ns: int, daemon: str) -> bytes:
+    """Return what the row of a new session has of the leases that these changes put there."""
+    leasing = _Leasing(now_ns, daemon, {}, _no_epoch)
+    for change in changes:
+        change(leasing)
+    return _encoded(leasing)
+
+
+def _encoded(leasing: _Leasing) -> bytes:
+    return msgspec.json.encode(list(leasing.by_head.values())) if leasing.by_head else b""
+
+
+def _no_epoch() -> int:
+    raise AssertionError("a lease that is brought has its epoch")
 
 
 def _without_own(leasing: Leasing) -> None:

@@ -127,6 +127,15 @@ class DatabaseLog(Undisturbed):
             visit(first, [line + b"\n" for line in lines])
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
 
+    def fill(self, lines: Sequence[bytes]) -> None:
+        """Copy lines that the database does not have yet, in place of `index`. Raises StorageError."""
+        self._copy(lines)
+
+    def begin(self, head: Head) -> None:
+        """Take the row that the database has now for the lines of `fill`."""
+        assert head.size == self.size_bytes, "the database has the lines that were copied"
+        self._see(head)
+
     @property
     def line_count(self) -> int:
         """Number of lines, the header included."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 from weakref import WeakKeyDictionary
 
+from sessiond.errors import SessionNotFound
 from sessiond.journal.disk.files import Files
 from sessiond.model.times import rfc3339
 from sessiond.service.database.company.companies import Companies
-from sessiond.service.database.database import Head, Place, SessionDatabase
+from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
-from sessiond.service.database.log import DatabaseLog, lines_are_missing
+from sessiond.service.database.log import DatabaseLog, away, lines_are_missing
 from sessiond.service.database.positions import Positions
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["DatabaseOpener"]
+
+_TRIES: Final = 100
 
 
 class DatabaseOpener:
@@ -54,26 +58,71 @@ class DatabaseOpener:
             found = self._leases[log] = self._lease(log)
         return found
 
-    def log_of(self, head: Head) -> DatabaseLog:
-        """Return the log of a session whose lines are indexed. Raises StorageError."""
-        log = DatabaseLog(
-            self._database, self._positions, head, self._files, self._folder, self._new_epoch
+    def log_with(self, session_id: str, epoch: str, lines: Sequence[bytes]) -> DatabaseLog:
+        """Return the log of a session that the database is to have, with its lines. Raises StorageError.
+
+        `begin` must be called once the database has the session.
+        """
+        head = Head(
+            number=0,
+            session_id=session_id,
+            epoch=epoch,
+            seq=-1,
+            digest=NO_LINES,
+            size=0,
+            place="draft",
+            is_deleted=False,
+            written_ns=0,
+            version=0,
+            leases=b"",
+            now_ns=0,
         )
-        log.index(lambda _first, _lines: None)
+        log = self._log(head, self._folder)
+        try:
+            log.fill(lines)
+        except BaseException:
+            log.close()
+            raise
         log.ring = self._ring
-        log.company = self._companies.opened(head)
         return log
 
-    def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
-        """Return the session of a row. Raises SessionCorrupt, StorageError."""
-        folder = None if is_read_once else self._folder
-        log = DatabaseLog(
+    def begin(self, log: DatabaseLog, head: Head) -> None:
+        """Serve a log with the row that the database has now for its lines."""
+        log.begin(head)
+        log.company = self._companies.opened(head)
+
+    def _log(self, head: Head, folder: Path | None) -> DatabaseLog:
+        return DatabaseLog(
             self._database, self._positions, head, self._files, folder, self._new_epoch
         )
+
+    def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
+        """Return the session of a row, as it is now if other daemons change the row.
+
+        Raises SessionNotFound, SessionCorrupt, StorageError.
+        """
+        folder = None if is_read_once else self._folder
+        for _ in range(_TRIES):
+            opened = self._opened(head, folder)
+            if opened is not None:
+                return opened
+            there = self._database.find(head.session_id)
+            if there is None:
+                raise SessionNotFound("no session of this id", session_id=head.session_id)
+            head = there
+        raise away("open", Path(head.session_id), "other daemons were faster each time", "EBUSY")
+
+    def _opened(self, head: Head, folder: Path | None) -> OpenSession | None:
+        """Return the session of a row; None if its lines are not those of the row, which has changed."""
+        log = self._log(head, folder)
         try:
             indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
             if not log.index(indexer.visit_lines):
-                log.head = self._as_found(head, log.head)
+                found = self._as_found(head, log.head)
+                if found is None:
+                    log.close()
+                    return None
+                log.head = found
             opened = OpenSession(
                 head.session_id,
                 indexer.session,
@@ -91,22 +140,26 @@ class DatabaseOpener:
             opened.endings.read(opened.session, log, opened.dialect)
             log.on_place = partial(_take_place, opened)
             log.ring = self._ring
-            log.company = None if is_read_once else self._companies.opened(head)
+            log.company = None if folder is None else self._companies.opened(head)
         except BaseException:
             log.close()
             raise
         return opened
 
-    def _as_found(self, counted: Head, found: Head) -> Head:
+    def _as_found(self, counted: Head, found: Head) -> Head | None:
         """Give lines that were changed by hand a new epoch; return the row then.
 
-        Raises SessionCorrupt if lines are missing.
+        Returns None if another daemon has changed the row meanwhile. Raises SessionCorrupt if lines are
+        missing.
         """
         if found.seq == counted.seq:
             renewed = self._database.renew(counted, self._new_epoch(), found.digest)
             if renewed is not None:
                 self._ring(renewed.number)
-                return renewed
+            return renewed
+        (there,) = self._database.heads([counted.number])
+        if (there.version, there.seq) != (counted.version, counted.seq):
+            return None
         raise lines_are_missing(counted, found.seq + 1)
 
 

@@ -6,38 +6,99 @@ Law: never back, and all or nothing, as with files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from sessiond.service.database.database import SessionDatabase
+from msgspec import Struct, structs
+
+from sessiond.errors import StorageError
+from sessiond.service.database.database import (
+    NO_LINES,
+    Head,
+    Place,
+    SessionDatabase,
+    chained,
+)
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.refusals import id_is_taken
 
-__all__ = ["give_place", "write_out"]
+__all__ = ["NewRow", "give_place", "write_out"]
+
+
+class NewRow(Struct, frozen=True):
+    """The row that a session out of memory is to have, and its lines."""
+
+    session_id: str
+    epoch: str
+    place: Place
+    leases: bytes
+    lines: Sequence[bytes]
 
 
 def write_out(
     database: SessionDatabase,
     opener: DatabaseOpener,
     opened: OpenSession,
-    wanted: Persist,
-    lines: Sequence[bytes],
+    wanted: NewRow,
 ) -> None:
     """Store a session that is in memory, with more lines. Raises SessionExists, StorageError."""
-    is_draft = wanted == "on_assistant" and not opened.is_lasting
-    stored = opened.journal.read(0, opened.session.seq)
-    head = database.create(
-        opened.session_id, opened.epoch, [stored, lines], "draft" if is_draft else "placed"
-    )
-    if head is None:
-        raise id_is_taken(opened.session_id)
-    log = opener.log_of(head)
+    # First the copy: once the database has the session, nothing may fail.
+    log = opener.log_with(wanted.session_id, wanted.epoch, wanted.lines)
+    try:
+        head = _stored(database, wanted)
+    except BaseException:
+        log.close()
+        raise
+    opener.begin(log, head)
     opened.journal.close()
     opened.journal = log
-    opened.place = Path(opened.session_id) if is_draft else None
+    opened.place = Path(opened.session_id) if wanted.place == "draft" else None
     log.ring(head.number)
+
+
+def _stored(database: SessionDatabase, wanted: NewRow) -> Head:
+    """Store a session, and return its row. Raises SessionExists, StorageError.
+
+    The answer of this try, or of an earlier one, may be lost: an epoch belongs to one session.
+    """
+    try:
+        head = database.create(
+            wanted.session_id, wanted.epoch, [wanted.lines], wanted.place, wanted.leases
+        )
+    except StorageError:
+        with suppress(StorageError):
+            head = _stored_before(database, wanted)
+            if head is not None:
+                return head
+        raise
+    head = head or _stored_before(database, wanted)
+    if head is None:
+        raise id_is_taken(wanted.session_id)
+    return head
+
+
+def _stored_before(database: SessionDatabase, wanted: NewRow) -> Head | None:
+    """Return the row that an earlier try has stored, with the lines and leases of this one.
+
+    Returns None without such a row, or if another daemon has appended to the session.
+    """
+    head = database.find(wanted.session_id)
+    if head is None or head.epoch != wanted.epoch:
+        return None
+    lines, rest = wanted.lines[: head.seq + 1], wanted.lines[head.seq + 1 :]
+    if chained(NO_LINES, lines) != head.digest:
+        return None
+    if head.leases != wanted.leases:
+        head = database.lease(head, wanted.leases)
+    if head is not None and rest:
+        at = structs.replace(head, place=wanted.place)
+        return database.append(at, rest, chained(head.digest, rest), sync=True)
+    if head is not None and head.place != wanted.place:
+        return database.move(head.number, wanted.place)
+    return head
 
 
 def give_place(

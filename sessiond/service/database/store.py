@@ -35,11 +35,11 @@ from sessiond.service.database.company.companies import Companies, DatabaseCompa
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.service.database.leases import DatabaseLeases
+from sessiond.service.database.leases import DatabaseLeases, leases_in
 from sessiond.service.database.log import DatabaseLog, away
 from sessiond.service.database.naming import naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
-from sessiond.service.database.promotion import give_place, write_out
+from sessiond.service.database.promotion import NewRow, give_place, write_out
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
 from sessiond.service.database.scanner import DatabaseScanner
 from sessiond.service.database.silence import Silence
@@ -52,6 +52,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.ports import Progress
 from sessiond.service.store.checks import Repair, Verification
+from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.listed import Snapshot, TextsChanged, Whereabouts, snapshot
 from sessiond.service.store.refusals import (
     id_is_taken,
@@ -233,9 +234,9 @@ class DatabaseStore:
     def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
         """Open a stored session. Raises SessionNotFound, SessionCorrupt, SessionLocked, StorageError."""
         head = self._database.find(session_id)
-        if head is not None:
-            return self._opener.opened(head)
         with naming_what_is_there(self._database):
+            if head is not None:
+                return self._opener.opened(head)
             return self._files.open(session_id, progress)
 
     def reopen(self, opened: OpenSession) -> OpenSession:
@@ -290,7 +291,13 @@ class DatabaseStore:
             await anyio.sleep(CLEAN_UP_SECONDS)
 
     def promote(
-        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+        self,
+        opened: OpenSession,
+        wanted: Persist,
+        lines: Sequence[bytes],
+        *,
+        late: bool,
+        leases: Sequence[LeaseChange] = (),
     ) -> None:
         """Bring a session to this level, with more lines; `late` as in `SessionLog.append`."""
         log = opened.journal
@@ -301,7 +308,15 @@ class DatabaseStore:
             return
         else:
             self._files.require_free(opened.session_id)
-            write_out(self._database, self._opener, opened, wanted, lines)
+            is_draft = wanted == "on_assistant" and not opened.is_lasting
+            row = NewRow(
+                opened.session_id,
+                opened.epoch,
+                "draft" if is_draft else "placed",
+                leases_in(leases, self._database.now_ns(), self._daemon) if leases else b"",
+                [*opened.journal.read(0, opened.session.seq), *lines],
+            )
+            write_out(self._database, self._opener, opened, row)
         opened.persist = wanted
 
     # -- found -----------------------------------------------------------------------

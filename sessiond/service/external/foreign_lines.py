@@ -39,7 +39,7 @@ _seq: Final = attrgetter("seq")
 class ForeignLines:
     """Foreign lines for the writer of one session; `in_thread` waits for the disk."""
 
-    def __init__(  # noqa: PLR0913 - a session, its subscribers, and the way to the disk
+    def __init__(
         self,
         opened: OpenSession,
         hub: Hub,

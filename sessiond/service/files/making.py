@@ -20,6 +20,7 @@ from sessiond.service.files.roots.places import header_line, note_of, place_in_r
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
+from sessiond.service.store.lease_table import LeaseChange
 from sessiond.service.store.refusals import id_is_taken, short_enough
 from sessiond.session.index import Session
 
@@ -143,12 +144,20 @@ class SessionMaker:
             raise id_is_taken(session_id)
 
     def promote(
-        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+        self,
+        opened: OpenSession,
+        wanted: Persist,
+        lines: Sequence[bytes],
+        *,
+        late: bool,
+        leases: Sequence[LeaseChange] = (),
     ) -> None:
         """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
 
-        Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
+        Leases stay with the daemon. Raises SessionExists, StorageError, Overtaken, Replaced; nothing has
+        changed then.
         """
+        del leases
         stamp = self._environment.file_stamp()
         promotion = Promotion(self._layout, self._files, self._records, stamp, late)
         promotion.promote(opened, wanted, lines)

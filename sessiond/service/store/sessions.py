@@ -14,6 +14,7 @@ from sessiond.service.external.watcher import Changed, Watch
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.ports import Progress
+from sessiond.service.store.lease_table import LeaseChange
 
 __all__ = ["Sessions"]
 
@@ -66,10 +67,17 @@ class Sessions(Protocol):
         ...
 
     def promote(
-        self, opened: OpenSession, wanted: Persist, lines: Sequence[bytes], *, late: bool
+        self,
+        opened: OpenSession,
+        wanted: Persist,
+        lines: Sequence[bytes],
+        *,
+        late: bool,
+        leases: Sequence[LeaseChange] = (),
     ) -> None:
         """Bring a session to this level, with more lines; `late` as in `SessionLog.append`.
 
+        `leases` put the leases on a session in memory to where the session comes, in the same step.
         Raises SessionExists, StorageError, Overtaken, Replaced; nothing has changed then.
         """
         ...

@@ -1,0 +1,275 @@
+"""Sessions that come out of memory into a database, and openings that meet changes by other daemons."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, to_thread
+
+from sessiond.journal.spool import Spool
+from sessiond.service.database.doorbell import Doorbell
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.sessions import SESSION
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    OUT_OF_REACH,
+    PATIENCE_SECONDS,
+    TTL_MS,
+    Site,
+    Wrapped,
+    acquire,
+    clients_of,
+    entries,
+    refused,
+    say,
+)
+from tests.service.test_lists_on_one_database import Asked, until
+from tests.service.test_whole_sessions_on_one_database import Together
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+async def promote(wire: Wire, **members: Any) -> Any:
+    return await call(wire, "session/update", persist="immediate", **members)
+
+
+async def in_memory(wire: Wire) -> None:
+    """Make a session in memory with an entry."""
+    await create(wire, persist="never")
+    await append(wire, "e-1")
+
+
+async def ids(wire: Wire) -> list[str]:
+    return [row["entry"].get("id") for row in await entries(wire)]
+
+
+async def test_a_session_that_leaves_the_memory_is_not_read_back(site: Site) -> None:
+    connection = Asked(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        await promote(one, title="A title")
+        assert connection.calls["lines"] == 0
+        await append(three, "e-2")
+        assert await ids(one) == await ids(three)
+        assert (await ids(one))[0] == "e-1"
+        assert (await call(three, "session/get"))["session"]["title"] == "A title"
+
+
+async def test_a_copy_that_fails_leaves_nothing_in_the_database(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await in_memory(one)
+
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "the disk is full")
+
+        with monkeypatch.context() as disk:
+            disk.setattr(Spool, "put", full)
+            assert await refused(one, "session/update", persist="immediate") == "storage_error"
+        assert await refused(three, "session/get") == "session_not_found"
+        assert (await three.call("session/trash"))["sessions"] == []
+        assert not (await call(one, "session/get"))["session"]["persisted"]
+        await append(one, "e-2")
+        await promote(one)
+        assert await ids(three) == ["e-1", "e-2"]
+        assert (await three.call("session/trash"))["sessions"] == []
+
+
+class Lost(Wrapped):
+    """A connection that ends behind the creation of a session, before the answer."""
+
+    loses = True
+    answers_again = True
+
+    def create(self, *args: Any, **options: Any) -> Any:
+        head = self.inner.create(*args, **options)
+        if self.loses:
+            self.loses = False
+            raise OUT_OF_REACH
+        return head
+
+    def find(self, session_id: str) -> Any:
+        if not (self.loses or self.answers_again):
+            raise OUT_OF_REACH
+        return self.inner.find(session_id)
+
+
+async def test_a_promotion_whose_answer_was_lost_is_found_again(site: Site) -> None:
+    connection = Lost(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        assert (await promote(one))["session"]["persisted"]
+        await append(one, "e-2")
+        assert await ids(three) == ["e-1", "e-2"]
+
+
+@pytest.mark.parametrize("is_used", [False, True], ids=["untouched", "used by another daemon"])
+async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_session(
+    site: Site, is_used: bool
+) -> None:
+    connection = Lost(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        await acquire(one, head="side")
+        connection.answers_again = False
+        assert await refused(one, "session/update", persist="immediate") == "storage_error"
+        connection.answers_again = True
+        # The session goes on in memory.
+        await append(one, "e-2")
+        lease = (await acquire(one))["lease_id"]
+        if is_used:
+            await append(three, "e-of-three")
+            assert await refused(one, "session/update", persist="immediate") == "session_exists"
+            assert await ids(one) == ["e-1", "e-2"]
+            assert await ids(three) == ["e-1", "e-of-three"]
+            return
+        await promote(one)
+        assert await ids(three) == ["e-1", "e-2"]
+        assert await refused(three, "append") == "lease_held"
+        await say(three, "under the lease", lease_id=lease)
+
+
+class HeldBehind(Wrapped):
+    """A connection whose creation of a session is answered once a test says so."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.is_stored = threading.Event()
+        self.may_go = threading.Event()
+
+    def create(self, *args: Any, **options: Any) -> Any:
+        head = self.inner.create(*args, **options)
+        self.is_stored.set()
+        assert self.may_go.wait(PATIENCE_SECONDS)
+        return head
+
+
+async def test_a_lease_comes_with_the_session_that_leaves_the_memory(site: Site) -> None:
+    connection = HeldBehind(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        lease = await acquire(one)
+        async with create_task_group() as tasks:
+            tasks.start_soon(promote, one)
+            await to_thread.run_sync(connection.is_stored.wait)
+            assert await refused(three, "append") == "lease_held"
+            connection.may_go.set()
+        assert await refused(three, "append") == "lease_held"
+        await say(one, "under the lease", lease_id=lease["lease_id"])
+        longer = await one.call(
+            "session/renew", session_id=SESSION, lease_id=lease["lease_id"], ttl_ms=TTL_MS
+        )
+        assert (longer["lease_id"], longer["epoch"]) == (lease["lease_id"], lease["epoch"])
+        await one.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+        await say(three, "free")
+        assert len(await entries(one)) == 3
+
+
+@pytest.mark.parametrize("moment", ["the session is stored", "the session has its log"])
+async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
+    site: Site, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    connection = HeldBehind(site)
+    reached = connection.is_stored
+    if moment == "the session has its log":
+        connection.may_go.set()
+        reached, may_ring = threading.Event(), threading.Event()
+
+        def ring(*_: Any) -> None:
+            reached.set()
+            assert may_ring.wait(PATIENCE_SECONDS)
+
+        monkeypatch.setattr(Doorbell, "ring", ring)
+    else:
+        may_ring = connection.may_go
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        async with create_task_group() as tasks:
+            async with daemon.connect() as holder:
+                await acquire(holder, ttl_ms=60 * TTL_MS)
+                tasks.start_soon(promote, one)
+                await to_thread.run_sync(reached.wait)
+            await until(lambda: len(daemon.clients) == 1)
+            may_ring.set()
+        await acquire(three, wait_ms=TTL_MS)
+
+
+async def test_two_daemons_open_changed_lines_at_once(site: Site) -> None:
+    both = threading.Barrier(2)
+    connections = [Together(site, "renew", both) for _ in range(2)]
+    async with (
+        site.daemon("three", connections[0], NEVER) as first,
+        site.daemon("four", connections[1], NEVER) as second,
+        first.connect() as three,
+        second.connect() as four,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            async with clients_of(site, "one") as (one,):
+                await create(one, persist="immediate")
+                epoch = (await append(one, "e-1")) and (await call(one, "session/get"))
+            await to_thread.run_sync(site.change_last_line)
+            for connection in connections:
+                connection.waits = True
+            infos: list[Any] = []
+
+            async def get(wire: Wire) -> None:
+                infos.append((await call(wire, "session/get"))["session"])
+
+            async with create_task_group() as tasks:
+                for wire in (three, four):
+                    tasks.start_soon(get, wire)
+            assert infos[0]["epoch"] == infos[1]["epoch"] != epoch["session"]["epoch"]
+            await append(three, "e-2")
+            assert await ids(four) == ["e-1", "e-2"]
+
+
+async def test_an_opening_that_meets_a_purge_finds_no_session(site: Site) -> None:
+    class Purging(Wrapped):
+        """A connection that reads lines only once another daemon has purged them."""
+
+        is_late = False
+
+        def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
+            if self.is_late:
+                self.is_late = False
+                self.inner.delete(number)
+                self.inner.purge(SESSION)
+            return self.inner.lines(number, first, last)
+
+    connection = Purging(site.connect())
+    async with site.daemon("three", connection, NEVER) as daemon, daemon.connect() as three:
+        async with clients_of(site, "one") as (one,):
+            await create(one, persist="immediate")
+            await append(one, "e-1")
+        connection.is_late = True
+        assert await refused(three, "session/get") == "session_not_found"
