@@ -49,11 +49,21 @@ def own(folder: Path) -> None:
 class Cluster:
     """One server with its data."""
 
-    def __init__(self, bin_folder: Path, primary: Cluster | None = None) -> None:
-        """Make the data of a server: new ones, or a standby's, copied from a running primary."""
+    def __init__(
+        self,
+        bin_folder: Path,
+        primary: Cluster | None = None,
+        *,
+        data: Path | None = None,
+        log: Path | None = None,
+    ) -> None:
+        """Make the data of a server: new ones, or a standby's, copied from a running primary.
+
+        `data` and `log` are places for the data and for the write-ahead log, on disks of their own.
+        """
         self._bin = bin_folder
         self.folder = Path(tempfile.mkdtemp(prefix="sd-pg-"))
-        self._data = self.folder / "data"
+        self._data = data or self.folder / "data"
         self._server: subprocess.Popen[bytes] | None = None
         self._holder: subprocess.Popen[str] | None = None
         own(self.folder)
@@ -72,6 +82,8 @@ class Cluster:
             "-E",
             "UTF8",
             "--locale=C",
+            # Small segments: one more is begun by few appends.
+            *(() if log is None else ("-X", str(log), "--wal-segsize=1")),
         )
 
     def _run(self, program: str, *words: str) -> None:
@@ -112,6 +124,10 @@ class Cluster:
                 cwd=self.folder,
                 **AS_USER,
             )
+
+    def said(self) -> str:
+        """Return what the server has written to its log."""
+        return (self.folder / "log").read_text()
 
     def standby(self) -> Cluster:
         """Return a standby of this server, not started yet."""
@@ -273,6 +289,14 @@ class Cluster:
         assert self._server is not None
         self._server.kill()
         self._server.wait()
+
+    def revive(self) -> None:
+        """Start the server again if the server has ended, and wait until it takes connections."""
+        assert self._server is not None
+        if self._server.poll() is None:
+            self._wait_for("SELECT 1")
+        else:
+            self.start()
 
     def end(self) -> None:
         """End the server and remove its data."""
