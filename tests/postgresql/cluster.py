@@ -248,7 +248,7 @@ class Cluster:
         """Wait until none of these processes serves a connection."""
         some = ", ".join(map(str, pids))
         there = f"SELECT FROM pg_stat_activity WHERE pid IN ({some})"
-        self._wait_for(f"SELECT 1 WHERE NOT EXISTS ({there})")
+        self.wait_for(f"SELECT 1 WHERE NOT EXISTS ({there})")
 
     def processes(self) -> list[int]:
         """Return all processes of the server, the one that takes connections included."""
@@ -294,7 +294,7 @@ class Cluster:
         """Start the server again if the server has ended, and wait until it takes connections."""
         assert self._server is not None
         if self._server.poll() is None:
-            self._wait_for("SELECT 1")
+            self.wait_for("SELECT 1")
         else:
             self.start()
 

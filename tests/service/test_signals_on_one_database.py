@@ -202,6 +202,42 @@ async def test_order_holds_where_several_daemons_append_at_once(site: Site) -> N
         assert [one for one in await told(three, 180) if "-a-" in one] == sent["a"]
 
 
+class Lost(Wrapped):
+    """A connection that loses the first row that it holds, as one of a stopped daemon does."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.begins, self.has_lost = threading.Event(), threading.Event()
+        self.may_begin, self.may_go = threading.Event(), threading.Event()
+
+    def hold(self, number: int) -> Any:
+        self.begins.set()
+        assert self.may_begin.wait(PATIENCE_SECONDS)
+        held = self.inner.hold(number)
+        if not self.has_lost.is_set():
+            assert held is not None
+            held.release()
+            self.has_lost.set()
+            assert self.may_go.wait(PATIENCE_SECONDS)
+        return held
+
+
+async def test_order_holds_where_the_database_has_ended_a_hold(site: Site) -> None:
+    connection = Lost(site.connect())
+    async with pair(site, None, connection) as (one, three):
+        await append(one, "e-1")
+        appended = await three.request("append", session_id=SESSION, entry=entry("e-three"))
+        await to_thread.run_sync(connection.begins.wait)
+        await append(one, "e-2")
+        connection.may_begin.set()
+        await to_thread.run_sync(connection.has_lost.wait)
+        await append(one, "e-3")
+        await signalled(one, "signal-1", end="e-4")
+        connection.may_go.set()
+        await three.answer(appended)
+        assert await told(three, 6) == ["e-1", "e-2", "e-3", "signal-1", "e-4", "e-three"]
+
+
 async def send_all(wire: Wire, names: list[str]) -> None:
     """Send signals and entries, a few at a time."""
     for begin in range(0, len(names), 5):

@@ -219,12 +219,8 @@ def test_everyone_gets_everything_once_and_in_order_whatever_the_timing(
             watched += [(bench.watch(after=min(a, before)), min(a, before)) for a in afters]
             for what, number in steps:
                 match what:
-                    case "publish":
-                        bench.publish(number)
-                    case "signal":
-                        bench.signal(number)
-                    case "look":
-                        bench.look(number)
+                    case "publish" | "signal" | "look":
+                        getattr(bench, what)(number)
                     case "turn":
                         for _ in range(number):
                             await checkpoint()

@@ -321,31 +321,34 @@ class DatabaseLog(Undisturbed):
                 lines += some
         if chained(mine.digest, lines) != there.digest:
             return False
+        seen = self._with_senders(there) if lines else there
+        if (seen.epoch, seen.seq) != (there.epoch, there.seq):
+            # The database has ended the hold of the row.
+            return False
         # Both or none: no line may be told before a signal that came before the line.
-        seen = self._with_senders(there, lines)
-        found = None if self.company is None or seen is None else self.company.read(seen)
+        company = None if seen.senders is None else self.company
+        found = None if company is None else company.read(seen)
         if lines:
             self._copy(lines)
-        if self.company is not None and found is not None:
-            self.company.hear(found)
+        if company is not None and found is not None:
+            company.hear(found)
         self._see(there)
         if there.place != mine.place:
             self.on_place(there.place)
         self._is_unsure = False
-        # A held row tells nothing of signals.
-        self._is_behind = self._is_behind and self.company is not None and found is None
+        # A held row tells nothing of signals, which the next look finds.
+        self._is_behind = self._is_behind and company is not self.company
         self._found += [Found(line, external=False) for line in lines]
         return True
 
-    def _with_senders(self, there: Head, lines: Sequence[bytes]) -> Head | None:
-        """Return a row with the senders of the session; None for a held row without new lines.
+    def _with_senders(self, there: Head) -> Head:
+        """Return a row with the senders of the session, which a held row does not show.
 
         Raises StorageError.
         """
-        if there.senders is None and lines:
-            # A held row does not move meanwhile.
-            return next(iter(self._database.heads([there.number])), None)
-        return None if there.senders is None else there
+        if self.company is None or there.senders is not None:
+            return there
+        return next(iter(self._database.heads([there.number])), there)
 
     def _part_from(self, there: Head) -> None:
         """Give the lines of the database an epoch of their own: they are not those of this log.
