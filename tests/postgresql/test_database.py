@@ -40,7 +40,7 @@ def made(database: PostgresqlDatabase, lines: list[bytes] | None = None) -> Head
 
 def where(head: Head | None) -> Any:
     """Return what a row says of the session, without the time when the row was read."""
-    return head and structs.replace(head, now_ns=0)
+    return head and structs.replace(head, now_ns=0, senders=None)
 
 
 def append(database: PostgresqlDatabase, at: Head, *lines: bytes, sync: bool = True) -> Head | None:
@@ -262,6 +262,7 @@ def test_a_schema_of_a_later_version_is_refused(
 
 
 UNDO = (
+    "DROP TABLE senders, signals",
     "ALTER TABLE daemons DROP COLUMN open, DROP COLUMN noted_at",
     "DROP TABLE claims",
     "DROP TABLE documents",
