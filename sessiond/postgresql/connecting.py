@@ -48,15 +48,36 @@ _FOR_GOOD: Final[tuple[tuple[type[psycopg.Error], str, str], ...]] = (
         "EACCES",
         "the role may not do that: it needs CREATE on the database, or the schema as its own",
     ),
-    (errors.UndefinedTable, "ENOENT", "a table of the schema is missing"),
-    (errors.UndefinedColumn, "EINVAL", "a table of the schema is of another version"),
+    (
+        errors.UndefinedTable,
+        "ENOENT",
+        "a table of the schema is missing: bring the schema back from a backup",
+    ),
+    (
+        errors.UndefinedColumn,
+        "EINVAL",
+        "a table of the schema is of another version: use the sessiond that made the schema",
+    ),
+    (
+        errors.UniqueViolation,
+        "EEXIST",
+        "there are lines behind the last one that the row of the session counts: delete these lines",
+    ),
 )
 _PASSING: Final[tuple[tuple[type[psycopg.Error], str, str], ...]] = (
-    (errors.DiskFull, "ENOSPC", "the server's disk is full"),
-    (errors.TooManyConnections, "EAGAIN", "the server has no connection left"),
-    (errors.QueryCanceled, "ETIMEDOUT", "the server took too long"),
-    (errors.LockNotAvailable, "ETIMEDOUT", "a lock was not to be had in time"),
-    (errors.ReadOnlySqlTransaction, "EROFS", "the server is a standby, or read-only"),
+    (errors.DiskFull, "ENOSPC", "the server's disk is full: make room there"),
+    (
+        errors.TooManyConnections,
+        "EAGAIN",
+        "the server has no connection left: raise its max_connections",
+    ),
+    (errors.QueryCanceled, "ETIMEDOUT", "the server took too long: try again"),
+    (errors.LockNotAvailable, "ETIMEDOUT", "a lock was not to be had in time: try again"),
+    (
+        errors.ReadOnlySqlTransaction,
+        "EROFS",
+        "the server is a standby, or read-only: name the primary in store, too",
+    ),
 )
 # The class of SQLSTATE "operator intervention" that ends connections.
 _ENDING_CLASS: Final = "57P"

@@ -83,16 +83,20 @@ class MemoryDatabase:
 
     def at(self, at: Head) -> Head | None:
         """Return the row if the session is still at a position."""
-        there = self.heads[at.number]
+        there = self.heads.get(at.number)
+        if there is None or there.is_deleted:
+            return None
         position = (there.epoch, there.seq, there.digest, there.version)
-        is_there = position == (at.epoch, at.seq, at.digest, at.version) and not there.is_deleted
-        return there if is_there else None
+        return there if position == (at.epoch, at.seq, at.digest, at.version) else None
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes) -> Head | None:
         """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         there = self.at(at)
         if there is None:
             return None
+        if len(self.lines[at.number]) > there.seq + 1:
+            text = "there are lines behind the last one that the row of the session counts"
+            raise StorageError(text, errno="EEXIST", path=at.session_id, retryable=False)
         self.lines[at.number] += lines
         return self.put(
             structs.replace(
@@ -271,8 +275,8 @@ class MemoryConnection:
     def lease(self, at: Head, leases: bytes) -> Head | None:
         """Replace the leases of a session; None if the session has another version, or is deleted."""
         with self._changing(at.number):
-            there = self._heads[at.number]
-            if there.is_deleted or there.version != at.version:
+            there = self._heads.get(at.number)
+            if there is None or there.is_deleted or there.version != at.version:
                 return None
             return self._change(there, leases=leases)
 
@@ -325,8 +329,8 @@ class MemoryConnection:
     def move(self, number: int, place: Place) -> Head | None:
         """Bring a session to a place; None if the session is deleted."""
         with self._changing(number):
-            head = self._heads[number]
-            if head.is_deleted:
+            head = self._heads.get(number)
+            if head is None or head.is_deleted:
                 return None
             if head.place == "archived" != place:
                 head = structs.replace(head, written_ns=self._place.now_ns())
@@ -335,9 +339,10 @@ class MemoryConnection:
     def delete(self, number: int, at: Head | None = None) -> Head | None:
         """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
         with self._changing(number):
-            head = self._heads[number]
-            is_elsewhere = at is not None and self._place.at(at) is None
-            return None if head.is_deleted or is_elsewhere else self._delete(head)
+            head = self._heads.get(number)
+            if head is None or head.is_deleted or (at is not None and self._place.at(at) is None):
+                return None
+            return self._delete(head)
 
     def _delete(self, head: Head) -> Head:
         return self._change(head, is_deleted=True, leases=b"")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_presence_on_one_database as presence
 from tests.service import test_reads_while_away as away
+from tests.service import test_rows_changed_by_hand as by_hand
 from tests.service import test_signals_on_one_database as signals
 from tests.service import test_states_on_one_database as states
 
@@ -31,11 +32,18 @@ _LAST = (
 globals().update(
     {
         name: test
-        for tests in (away, compactions, daemons, presence, signals, states)
+        for tests in (away, by_hand, compactions, daemons, presence, signals, states)
         for name, test in vars(tests).items()
         if name.startswith("test_")
     }
 )
+
+
+def _literal(value: Any) -> str:
+    """Return a value as SQL spells it."""
+    if isinstance(value, bytes):
+        return rf"'\x{value.hex()}'::bytea"
+    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 class PostgresqlSite(daemons.Site):
@@ -81,6 +89,32 @@ class PostgresqlSite(daemons.Site):
     def lose_signals(self) -> None:
         """Remove all signals, as their time does."""
         self._cluster.sql(f"SET search_path TO {self._schema}; TRUNCATE signals")
+
+    def change_row(self, **values: Any) -> None:
+        """Change columns of the row of the first session, as a person could."""
+        changes = ", ".join(f"{name} = {_literal(value)}" for name, value in values.items())
+        self._cluster.sql(f"UPDATE {self._schema}.sessions SET {changes} WHERE number = 1")
+
+    def remove_row(self) -> None:
+        """Remove the row of the first session, as a person could."""
+        self._cluster.sql(f"DELETE FROM {self._schema}.sessions WHERE number = 1")
+
+    def line(self, seq: int) -> bytes:
+        """Return a line of the first session."""
+        ((line,),) = self._cluster.sql(
+            f"SELECT encode(line, 'hex') FROM {self._schema}.lines WHERE number = 1 AND seq = {seq}"
+        )
+        return bytes.fromhex(line)
+
+    def put_line(self, seq: int, line: bytes) -> None:
+        """Put another line in the place of one of the first session, as a person could."""
+        self._cluster.sql(
+            f"UPDATE {self._schema}.lines SET line = {_literal(line)} WHERE number = 1 AND seq = {seq}"
+        )
+
+    def remove_line(self, seq: int) -> None:
+        """Remove a line of the first session, as a person could."""
+        self._cluster.sql(f"DELETE FROM {self._schema}.lines WHERE number = 1 AND seq = {seq}")
 
     def drop_last_line(self) -> None:
         """Remove a line of the first session, as a person could."""

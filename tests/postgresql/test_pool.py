@@ -30,8 +30,9 @@ pytestmark = pytest.mark.slow
 
 BUSY = 64
 OTHER = "another-session"
-# Of the connections that answer requests: the one that hears rings waits in a LISTEN.
-IDLE = "state = 'idle' AND query NOT LIKE 'LISTEN%'"
+LISTENING = "query LIKE 'LISTEN%'"
+# Of the connections that answer requests.
+IDLE = f"state = 'idle' AND NOT {LISTENING}"
 WAITING = "wait_event_type = 'Lock'"
 
 
@@ -90,6 +91,8 @@ async def test_an_append_that_a_stopped_backend_has_is_refused_and_not_stored_la
     async with clients(site, 2) as (one, two):
         await create(one, persist="immediate")
         await create(two, OTHER, persist="immediate")
+        # Until it listens, the connection that hears rings looks like one that answers requests.
+        await to_thread.run_sync(cluster.wait_for_backends, LISTENING)
         idle = await to_thread.run_sync(cluster.wait_for_backends, IDLE)
         with cluster.stopped(idle):
             refusal = await one.refusal("append", session_id=SESSION, entry=SAID)

@@ -94,6 +94,26 @@ class Site:
         """Change the last line of a session to one that does not parse, as a person could."""
         self._place.lines[number][-1] = b'{"type":"message","id":'
 
+    def change_row(self, **values: Any) -> None:
+        """Change columns of the row of the first session, as a person could."""
+        self._place.heads[1] = structs.replace(self._place.heads[1], **values)
+
+    def remove_row(self) -> None:
+        """Remove the row of the first session, as a person could."""
+        del self._place.heads[1], self._place.changes[1]
+
+    def line(self, seq: int) -> bytes:
+        """Return a line of the first session."""
+        return self._place.lines[1][seq]
+
+    def put_line(self, seq: int, line: bytes) -> None:
+        """Put another line in the place of one of the first session, as a person could."""
+        self._place.lines[1][seq] = line
+
+    def remove_line(self, seq: int) -> None:
+        """Remove a line of the first session, as a person could."""
+        del self._place.lines[1][seq]
+
     def remember(self) -> None:
         """Keep the state of the database."""
         place = self._place

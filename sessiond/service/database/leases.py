@@ -44,12 +44,14 @@ class DatabaseLeases:
         daemon: str,
         new_epoch: Callable[[], int],
         is_silent: Callable[[str], bool],
+        report: Callable[[str], None],
     ) -> None:
-        """Take this daemon's name, and what tells that another daemon has ended."""
+        """Take this daemon's name, and what tells that another daemon has ended; `report` tells people."""
         self._log = log
         self._daemon = daemon
         self._new_epoch = new_epoch
         self._is_silent = is_silent
+        self._report = report
         self._known = b""
         self._seen: tuple[Leased, ...] = ()
 
@@ -57,8 +59,17 @@ class DatabaseLeases:
         """Return the leases as they were seen last: an equal object means equal leases."""
         known = self._log.head.leases
         if known != self._known:
-            self._known, self._seen = known, _decoded(known)
+            self._known, self._seen = known, self._decoded(known)
         return self._seen
+
+    def _decoded(self, leases: bytes) -> tuple[Leased, ...]:
+        """Return leases as they are stored; none if a person has changed them into what is none."""
+        try:
+            return _DECODER.decode(leases) if leases else ()
+        except msgspec.MsgspecError:
+            name = self._log.name
+            self._report(f"the leases in the row of {name} cannot be read, and count as none")
+            return ()
 
     def seconds_left(self, lease: Leased) -> float:
         """Return how long a lease lasts by the database's clock."""
@@ -82,7 +93,7 @@ class DatabaseLeases:
             there = self._log.there()
             kept = {
                 one.head: one
-                for one in _decoded(there.leases)
+                for one in self._decoded(there.leases)
                 if one.ends_ns > there.now_ns and not self._is_silent(one.daemon)
             }
             leasing = _Leasing(there.now_ns, self._daemon, kept, self._new_epoch)
@@ -124,7 +135,3 @@ def _without_own(leasing: Leasing) -> None:
     for head, one in list(leasing.by_head.items()):
         if one.daemon == leasing.daemon:
             del leasing.by_head[head]
-
-
-def _decoded(leases: bytes) -> tuple[Leased, ...]:
-    return _DECODER.decode(leases) if leases else ()

@@ -319,7 +319,7 @@ class DatabaseLog(Undisturbed):
         if there.seq > mine.seq:
             for some in self._database.lines(mine.number, mine.seq + 1, there.seq):
                 lines += some
-        if chained(mine.digest, lines) != there.digest:
+        if len(lines) != there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
             return False
         seen = self._with_senders(there) if lines else there
         if (seen.epoch, seen.seq) != (there.epoch, there.seq):
@@ -458,5 +458,8 @@ def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
 
 def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
     """Return the refusal of a session of which the database has only so many lines."""
-    text = f"{head.session_id}: the database has {there} of {head.seq + 1} lines"
+    text = (
+        f"{head.session_id}: the database has {there} of {head.seq + 1} lines: bring the other lines"
+        " back from a backup"
+    )
     return SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)

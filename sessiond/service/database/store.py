@@ -145,6 +145,7 @@ class DatabaseStore:
             self._daemon,
             partial(self._lease_epochs, 1),
             self._silence.ended.__contains__,
+            self._environment.report_trouble,
         )
 
     @property
