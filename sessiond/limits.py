@@ -166,6 +166,8 @@ DATABASE_LOOK_SECONDS: Final = 5.0
 DATABASE_ANSWER_SECONDS: Final = 5.0
 # postgresql: how long a call waits for a connection while the database is known to be away.
 DATABASE_AWAY_SECONDS: Final = 0.5
+# service: how long a daemon believes the database's clock that it has read last to run as its own does.
+DATABASE_CLOCK_SECONDS: Final = 60.0
 # postgresql: how long a daemon that starts waits for a database that does not answer.
 DATABASE_START_SECONDS: Final = 5.0
 # postgresql: how long a ring of a daemon takes at most to come back to the daemon; else rings do not come

@@ -86,13 +86,17 @@ class Documents:
 
     def moment(self, now: str, namespace: str | None = None) -> Moment:  # noqa: ARG002
         """Return the moment of a draft that is made at this time (RFC 3339, UTC)."""
-        return Moment(now, unix_ms(now) or 0, self.next_revision)
+        return Moment(now, self.ms_at(now), self.next_revision)
+
+    def ms_at(self, now: str) -> int:
+        """Return the milliseconds since 1970 by which values expire, when the daemon's clock shows `now`."""
+        return unix_ms(now) or 0
 
     # -- a place that daemons share ------------------------------------------------------
 
-    is_shared = False
     stale_since: str | None = None
-    """Time from which on a shared store has not answered."""
+    """Time from which on a shared place has not answered."""
+    is_shared = False
     """True if other daemons write to the place, too: then every call begins with a look."""
 
     def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:  # noqa: ARG002

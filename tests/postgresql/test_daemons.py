@@ -10,6 +10,8 @@ import pytest
 
 from sessiond.service.database.database import SessionDatabase
 from tests.postgresql.cluster import Cluster
+from tests.service import test_awkward_content_on_one_database as content
+from tests.service import test_clocks_on_one_database as clocks
 from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_presence_on_one_database as presence
@@ -32,7 +34,17 @@ _LAST = (
 globals().update(
     {
         name: test
-        for tests in (away, by_hand, compactions, daemons, presence, signals, states)
+        for tests in (
+            away,
+            by_hand,
+            clocks,
+            compactions,
+            content,
+            daemons,
+            presence,
+            signals,
+            states,
+        )
         for name, test in vars(tests).items()
         if name.startswith("test_")
     }

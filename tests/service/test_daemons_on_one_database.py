@@ -149,15 +149,18 @@ class Site:
         connection: SessionDatabase | Wrapped | None = None,
         poll_seconds: float = POLL_SECONDS,
         silent_seconds: float = 1e6,
-        report: Callable[[str], None] = lambda _text: None,
+        **environment: Any,
     ) -> AsyncGenerator[Daemon]:
-        """Run a daemon; a second one of the same name is the first one's successor."""
+        """Run a daemon; a second one of the same name is the first one's successor.
+
+        `environment` has what the daemon's environment has in place of the usual.
+        """
         database: Any = connection or self.connect()
         if poll_seconds == NEVER:
             database = Mute(database)
         async with running_daemon(
             self.home / name,
-            environment=structs.replace(environment_of(name), report_trouble=report),
+            environment=structs.replace(environment_of(name), **environment),
             keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
         ) as daemon:
             yield daemon
@@ -562,7 +565,7 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
         notifications = True
 
     connection, reports = Deaf(site.connect()), list[str]()
-    async with site.daemon("one", connection, report=reports.append) as daemon:
+    async with site.daemon("one", connection, report_trouble=reports.append) as daemon:
         async with daemon.connect() as wire:
             await create(wire, persist="immediate")
             await subscribe(wire)

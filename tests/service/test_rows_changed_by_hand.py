@@ -74,7 +74,7 @@ async def test_a_daemon_that_opens_a_changed_session_says_what_is_wrong(
             epoch = await epoch_of(wire)
         await to_thread.run_sync(change, site)
         async with (
-            site.daemon("two", report=reports.append) as daemon,
+            site.daemon("two", report_trouble=reports.append) as daemon,
             daemon.connect() as wire,
         ):
             if expected in {"session_corrupt", "session_not_found"}:

@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from time import monotonic
 from typing import Final
 
 from sessiond.errors import StorageError
-from sessiond.limits import STATE_REVISIONS_RESERVED
+from sessiond.limits import DATABASE_CLOCK_SECONDS, STATE_REVISIONS_RESERVED
 from sessiond.model.times import unix_ms
 from sessiond.service.database.database import (
     NO_TOKEN,
@@ -94,6 +95,10 @@ class DocumentRows:
             self._seen[namespace] = token
         return is_stored
 
+    def now_ms(self) -> int:
+        """Return the milliseconds since 1970 by the database's clock. Raises StorageError."""
+        return self._database.now_ns() // 1_000_000
+
     def reserve(self, least: int) -> int:
         """Reserve revisions from `least` on or behind; return the first. Raises StorageError."""
         return self._database.reserve(_REVISIONS, least, STATE_REVISIONS_RESERVED)
@@ -137,6 +142,7 @@ class SharedDocuments(Documents):
         self._reserved: dict[str, int] = {}
         # If rows are lost, the clock still exceeds their revisions.
         first_revision = unix_ms(environment.now()) or 0
+        self._set_clock()
         super().__init__(rows, first_revision, environment.report_trouble, encode)
 
     def moment(self, now: str, namespace: str | None = None) -> Moment:
@@ -144,11 +150,21 @@ class SharedDocuments(Documents):
         first = None if namespace is None else self._reserved.pop(namespace, None)
         if first is None:
             return super().moment(now)
-        return Moment(now, unix_ms(now) or 0, partial(next, count(first)))
+        return Moment(now, self.ms_at(now), partial(next, count(first)))
+
+    def ms_at(self, now: str) -> int:
+        """Return the time by the database's clock, which all daemons have, wherever their own clocks are."""
+        del now
+        return self._clock_ms + int((monotonic() - self._clock_at) * 1000)
+
+    def _set_clock(self) -> None:
+        self._clock_ms, self._clock_at = self._rows.now_ms(), monotonic()
 
     def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:
         """Take over what other daemons have written; reserve revisions if a draft changes anything."""
         try:
+            if monotonic() - self._clock_at > DATABASE_CLOCK_SECONDS:
+                self._set_clock()
             is_other, document = self._rows.look(namespace)
         except StorageError:
             self.stale_since = self.stale_since or now
@@ -160,7 +176,7 @@ class SharedDocuments(Documents):
             found = _changes(before, document or Document(namespace, before.revision))
             self._take(namespace, document)
         known = self.by_namespace.get(namespace)
-        if changes or (known is not None and known.is_due(unix_ms(now) or 0)):
+        if changes or (known is not None and known.is_due(self.ms_at(now))):
             self._reserved[namespace] = self._rows.reserve(self.revision + 1)
         return found
 

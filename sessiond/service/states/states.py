@@ -22,7 +22,6 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.limits import STATE_LOOK_SECONDS
 from sessiond.model.deferred import DEFERRED
-from sessiond.model.times import unix_ms
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Listener, Ticket
@@ -141,7 +140,7 @@ class States:
     @property
     def now_ms(self) -> int:
         """The time in milliseconds since 1970."""
-        return unix_ms(self._environment.now()) or 0
+        return self.documents.ms_at(self._environment.now())
 
     def statistics(self) -> StateStatistics:
         """Return the counters."""

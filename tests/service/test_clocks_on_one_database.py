@@ -1,0 +1,122 @@
+"""Daemons whose clocks are days apart: what ends by time ends by the database's clock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from anyio import fail_after, sleep
+
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
+from tests.service.test_daemons_on_one_database import (
+    PATIENCE_SECONDS,
+    POLL_SECONDS,
+    TTL_MS,
+    Site,
+    acquire,
+    entries,
+    refused,
+    renew,
+    say,
+    site,
+)
+
+__all__ = ["site"]
+
+NOTES: dict[str, Any] = {"namespace": "notes", "key": "at"}
+
+
+def clock(days: int) -> Callable[[], str]:
+    """Return a clock that is so many days ahead."""
+
+    def now() -> str:
+        then = datetime.now(UTC) + timedelta(days=days)
+        return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    return now
+
+
+@asynccontextmanager
+async def apart(site: Site) -> AsyncGenerator[tuple[Wire, Wire]]:
+    """Yield clients of a daemon a day ahead and of one a day behind."""
+    async with (
+        site.daemon("ahead", now=clock(1)) as first,
+        site.daemon("behind", now=clock(-1)) as second,
+        first.connect() as ahead,
+        second.connect() as behind,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            yield ahead, behind
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["by the one ahead", "by the one behind"])
+async def test_a_lease_lasts_as_long_at_each_daemon(site: Site, turned: bool) -> None:
+    async with apart(site) as both:
+        one, other = reversed(both) if turned else both
+        await create(one, persist="immediate")
+        lease = await acquire(one)
+        ends = datetime.fromisoformat(lease["expires_at"])
+        left = ends - datetime.now(UTC)
+        assert timedelta(0) < left < timedelta(milliseconds=2 * TTL_MS)
+        assert await refused(other, "append") == "lease_held"
+        await say(one, "under the lease", lease_id=lease["lease_id"])
+        await renew(other, lease["lease_id"])
+        await other.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+        await acquire(other, ttl_ms=200)
+        await acquire(one, wait_ms=TTL_MS)
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["set ahead", "set behind"])
+async def test_a_value_lasts_as_long_at_each_daemon(site: Site, turned: bool) -> None:
+    async with apart(site) as both:
+        one, other = reversed(both) if turned else both
+        await one.call("state/set", **NOTES, value=1, ttl_ms=TTL_MS)
+        for wire in (one, other):
+            assert (await wire.call("state/get", **NOTES))["value"] == 1
+        await one.call("state/set", **NOTES, value=2, ttl_ms=300)
+        await sleep(0.5)
+        for wire in (one, other):
+            assert (await wire.call("state/get", **NOTES))["value"] is None
+
+
+async def test_retention_counts_by_the_database(site: Site) -> None:
+    async with apart(site) as (ahead, behind):
+        await create(behind, persist="immediate")
+        await append(behind, "e-1", role="assistant")
+        await behind.call("session/close", session_id=SESSION)
+        for wire in (ahead, behind):
+            answer = await wire.call("retention/run", max_age_hours=1, dry_run=False)
+            assert answer["sessions"] == []
+        assert len(await entries(ahead)) == 1
+
+
+async def test_a_draft_is_abandoned_by_the_database(site: Site) -> None:
+    async with site.daemon("behind", now=clock(-3)) as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "e-1")
+    async with site.daemon("ahead", now=clock(3)) as daemon, daemon.connect() as wire:
+        # The clean-up is done at a start, and with the first polls.
+        await sleep(10 * POLL_SECONDS)
+        assert (await wire.call("session/trash"))["sessions"] == []
+        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
+
+
+async def test_order_and_events_know_no_clock(site: Site) -> None:
+    async with apart(site) as (ahead, behind):
+        await create(ahead, persist="immediate")
+        for wire in (ahead, behind):
+            await subscribe(wire)
+        for number, wire in enumerate((ahead, behind, ahead, behind)):
+            await append(wire, f"e-{number}")
+        for wire in (ahead, behind):
+            rows = await entries(wire)
+            assert [(row["seq"], row["entry"]["id"]) for row in rows] == [
+                (number + 1, f"e-{number}") for number in range(4)
+            ]
+            assert (await call(wire, "session/get"))["session"]["seq"] == 4
