@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sessiond.errors import StorageError
-from sessiond.service.database.ahead import ahead
+from sessiond.service.log.ahead import ahead
 
 PATIENCE_SECONDS = 60.0
 

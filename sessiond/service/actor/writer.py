@@ -66,16 +66,22 @@ class SessionWriter:
         self._leases = leases
         self._environment = environment
         self._files, self._shared = threads
+        self.threads = self._files
+        """The threads that wait for the store of the session."""
+        self._journal = opened.journal
+        self._meet_store()
         self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread, environment.now)
         self._batches = self._entries = self._batch_entries_max = self._failures = 0
 
-    @property
-    def threads(self) -> StoreThreads:
-        """The threads that wait for the store of the session, which may come out of memory."""
-        return self._shared if self._opened.journal.is_shared else self._files
+    def _meet_store(self) -> None:
+        """Take the threads of the store that has the session, which may come out of memory."""
+        self._journal = self._opened.journal
+        self.threads = self._shared if self._journal.is_shared else self._files
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:
         """Return the batch of these commands; None if the store has to be read for that first."""
+        if self._opened.journal is not self._journal:
+            self._meet_store()
         if self._looked_at(commands) or self._opened.journal.is_contended:
             return None
         batch = stage(commands, self._opened, self._environment, {}, self._leases)
@@ -96,6 +102,8 @@ class SessionWriter:
         Raises Replaced, and then nothing is stored or settled.
         """
         self.writing = True
+        if self._opened.journal is not self._journal:
+            self._meet_store()
         try:
             batch, error = await self._store(commands, overtaken=int(overtaken))
         except StorageError as unread:
@@ -160,6 +168,8 @@ class SessionWriter:
 
         No call waits for the look: the session may be released meanwhile, and ends behind it.
         """
+        if self._opened.journal is not self._journal:
+            self._meet_store()
         return await self.foreign_lines.look()
 
     def write_in_memory(self, commands: Sequence[Command]) -> bool:

@@ -8,7 +8,6 @@ for worker threads.
 
     database.py  the port of a database: rows and lines, no meaning
     log.py       the lines of one session, copied into a file without a name
-    ahead.py     pieces of a long session, fetched while the piece before is worked on
     positions.py where open sessions are now: one query for many reads
     leases.py    leases in the row of a session
     company/     signals and presence of several daemons

@@ -25,7 +25,6 @@ from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
 from sessiond.limits import CONTENDED_SECONDS
-from sessiond.service.database.ahead import ahead
 from sessiond.service.database.company.companies import DatabaseCompany
 from sessiond.service.database.database import (
     NO_LINES,
@@ -37,6 +36,7 @@ from sessiond.service.database.database import (
     chained,
 )
 from sessiond.service.database.positions import Positions
+from sessiond.service.log.ahead import ahead
 
 __all__ = ["DatabaseLog", "away", "lines_are_missing"]
 
