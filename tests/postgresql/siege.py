@@ -3,8 +3,8 @@
     python -m tests.postgresql.siege --daemons 4 --minutes 10 --seed 7
 
 Writers append at whichever daemon answers, and try an unanswered append again with its id, at another
-daemon if need be. Watchers leave a daemon and resume at another one. Holders take a lease by turns. What is
-proved: `Verdict`.
+daemon if need be. Watchers leave a daemon and resume at another one. Holders take a lease by turns. Senders
+send signals, which subscribers hear. What is proved: `Verdict`, and `Signalling` of signals.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import msgspec
 from tests.kit.link import Link, Refused
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
+from tests.postgresql.siege_signals import Signalling
 from tests.torture import proxy
 from tests.torture.records import Log
 
@@ -41,6 +42,9 @@ TTL_MS: Final = 60_000
 # What a daemon or a database that was killed a moment ago may answer, and what passes with another try.
 PASSING: Final = frozenset({"storage_error", "draining", "overloaded", "lease_held", "cancelled"})
 
+
+# Threads that go on once the writers have ended.
+_TO_THE_END: Final = 6
 
 # Notices that tell of no entry.
 _TOLD_TOO: Final = frozenset({"session/synced", "session/closed", "session/compaction"})
@@ -68,6 +72,7 @@ class Siege:
         self._is_over = threading.Event()
         self._guard = threading.Lock()
         self._quiet = threading.Event()
+        self._signals = Signalling(SHARED, self.daemons, self.count, self.acknowledged[SHARED])
 
     # -- what clients do -----------------------------------------------------------------
 
@@ -87,6 +92,7 @@ class Siege:
             with suppress(ProcessLookupError):
                 if daemon.has_ended:
                     self.count("daemons started again")
+                    self._signals.has_ended(daemon)
                     daemon.start()
 
     def once_answered(self, chance: random.Random, ask: Callable[[Link], Any]) -> Any:
@@ -160,7 +166,7 @@ class Siege:
 
         def follow(link: _Keeping) -> bool:
             after = {"seq": seen[-1][0], "entry_id": seen[-1][1]} if seen else {"seq": 0}
-            link.ask_kept("subscribe", session_id=SHARED, after=after)
+            link.ask_kept("subscribe", session_id=SHARED, after=after, signals=False)
             for _ in range(chance.randint(1, 400)):
                 if self._quiet.is_set() and not link.has_more():
                     last = link.ask_kept("session/get", session_id=SHARED)["session"]["seq"]
@@ -177,6 +183,14 @@ class Siege:
 
         while not self.once_answered(chance, lambda link: follow(_Keeping(link))):
             self.count("resumed subscriptions")
+
+    def send(self, name: str, chance: random.Random) -> None:
+        """Send signals until the end."""
+        self._signals.send(name, chance, self._is_over)
+
+    def hear(self, name: str, chance: random.Random) -> None:
+        """Hear signals to the end."""
+        self._signals.hear(name, chance, self._quiet)
 
     def _take(self, name: str, seen: list[tuple[int, str]], kept: list[dict[str, Any]]) -> None:
         """Note the events that have come."""
@@ -198,6 +212,7 @@ class Siege:
         self.count(f"struck: {what}")
         if what == "daemon":
             daemon.discard()
+            self._signals.has_ended(daemon)
             daemon.start()
         elif what == "pause":
             daemon.signal_and_look(signal.SIGSTOP)
@@ -231,7 +246,7 @@ class Siege:
                 self.keep_running()
                 self.strike()
             self._rest(threads)
-            self.faults += Verdict(self).faults()
+            self.faults += Verdict(self).faults() + self._signals.faults()
         finally:
             for daemon in self.daemons:
                 daemon.discard()
@@ -250,7 +265,9 @@ class Siege:
         roles: list[tuple[Callable[[str, random.Random], None], str]] = [
             *((self.write, f"w{number}") for number in range(8)),
             *((self.hold, f"h{number}") for number in range(3)),
-            *((self.watch, f"s{number}") for number in range(4)),
+            *((self.send, f"g{number}") for number in range(2)),
+            *((self.watch, f"s{number}") for number in range(_TO_THE_END - 2)),
+            *((self.hear, f"l{number}") for number in range(2)),
         ]
         threads: list[threading.Thread] = []
         for act, name in roles:
@@ -270,7 +287,7 @@ class Siege:
         """End the writers, then let the watchers see all."""
         self._is_over.set()
         for at, thread in enumerate(threads):
-            if at == len(threads) - 4:
+            if at == len(threads) - _TO_THE_END:
                 self._quiet.set()
             thread.join(TRIES_SECONDS + 60)
             if thread.is_alive():
