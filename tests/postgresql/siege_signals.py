@@ -28,7 +28,7 @@ _SILENCE_SECONDS: Final = 15.0
 
 
 class Heard:
-    """What a subscriber has heard during one stay."""
+    """Notices that one subscriber has heard during one stay."""
 
     def __init__(self, name: str) -> None:
         self.name = name
