@@ -15,6 +15,8 @@ from sessiond.errors import StorageError
 from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_HOLDS_MAX, DATABASE_PIECE_BYTES
 from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, chained
 from tests.postgresql.cluster import Cluster, programs
+from tests.postgresql.flushing import is_flushed
+from tests.postgresql.flushing import lazy as lazy
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -177,40 +179,26 @@ def test_the_encoding_of_the_database_does_not_matter(cluster: Cluster, encoding
         database.close()
 
 
-def flushed(cluster: Cluster) -> tuple[str, str]:
-    ((written, on_disk),) = cluster.sql(
-        "SELECT pg_current_wal_insert_lsn(), pg_current_wal_flush_lsn()"
-    )
-    return written, on_disk
-
-
-@pytest.fixture
-def lazy(cluster: Cluster) -> Iterator[None]:
-    """Let the server's background write its log only every ten seconds."""
-    cluster.configure(wal_writer_delay="10000", wal_writer_flush_after="12800")
-    yield
-    cluster.configure(wal_writer_delay=None, wal_writer_flush_after=None)
-
-
-def is_on_disk(cluster: Cluster, upto: str) -> bool:
-    ((answer,),) = cluster.sql(f"SELECT pg_current_wal_flush_lsn() >= '{upto}'::pg_lsn")
-    return answer == "t"
-
-
 @pytest.mark.usefixtures("lazy")
 def test_a_durable_append_is_flushed_and_another_one_is_not(
     cluster: Cluster, database: PostgresqlDatabase
 ) -> None:
     at: Head | None = made(database)
-    for sync in (True, False, True):
+
+    def one(sync: bool) -> None:
+        nonlocal at
         assert at is not None
         at = append(database, at, b"a line", sync=sync)
-        assert is_on_disk(cluster, flushed(cluster)[0]) is sync
-    assert at is not None
-    append(database, at, b"a line", sync=False)
-    upto, _ = flushed(cluster)
-    database.sync()
-    assert is_on_disk(cluster, upto)
+
+    assert is_flushed(cluster, lambda: one(sync=True))
+    assert not is_flushed(cluster, lambda: one(sync=False))
+    assert is_flushed(cluster, lambda: one(sync=True))
+
+    def one_and_a_sync() -> None:
+        one(sync=False)
+        database.sync()
+
+    assert is_flushed(cluster, one_and_a_sync)
 
 
 def test_a_server_that_does_not_keep_commits_is_refused_for_the_disk(
