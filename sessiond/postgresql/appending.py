@@ -5,28 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
+from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
 from sessiond.postgresql.prepared import (
     BYTEA,
     BYTEAS,
     INT8,
     INT8S,
     TEXT,
+    Call,
     Prepared,
     byteas,
     int8,
     int8s,
     number,
+    run_together,
 )
-from sessiond.postgresql.rows import HEAD, SEEN, heads_in
+from sessiond.postgresql.rows import SEEN, heads_in
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg.pq.abc import PGresult
 
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["Appended", "append_at", "heads_of", "lock_row", "piece_of", "prepare_statements"]
+__all__ = [
+    "Appended",
+    "Piece",
+    "append_and_commit",
+    "append_at",
+    "heads_of",
+    "hold_row",
+    "piece_of",
+    "prepare_statements",
+]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
 _APPEND: Final = """
@@ -56,8 +68,15 @@ _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS, TEXT)
 _SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)
 _NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LATER), _TYPES)
-_HOLD: Final = Prepared(
-    b"sessiond_hold", f"SELECT {HEAD} FROM sessions WHERE number = $1 FOR NO KEY UPDATE", (INT8,)
+_BEGIN: Final = Prepared(b"sessiond_begin", "BEGIN", ())
+_COMMIT: Final = Prepared(b"sessiond_commit", "COMMIT", ())
+# What comes behind this statement sees what other writers stored during its wait.
+_LOCK: Final = Prepared(
+    b"sessiond_lock",
+    "SELECT set_config('idle_in_transaction_session_timeout',"
+    f" '{DATABASE_HOLD_SECONDS * 1000}', true)"
+    " FROM sessions WHERE number = $1 FOR NO KEY UPDATE",
+    (INT8,),
 )
 _LINES: Final = Prepared(
     b"sessiond_lines",
@@ -69,6 +88,8 @@ _LINES: Final = Prepared(
     """,
     (INT8, INT8, INT8, INT8),
 )
+# The server keeps the plan for one number. It plans anew each time for a list, whose length differs.
+_HEAD: Final = Prepared(b"sessiond_head", f"SELECT {SEEN} FROM sessions WHERE number = $1", (INT8,))
 _HEADS: Final = Prepared(
     b"sessiond_heads", f"SELECT {SEEN} FROM sessions WHERE number = ANY($1)", (INT8S,)
 )
@@ -93,26 +114,50 @@ class Piece(NamedTuple):
 
 def prepare_statements(connection: Connection[Any]) -> None:
     """Let a new connection know the statements of this module. Raises psycopg.Error."""
-    for one in (_SYNC, _NO_SYNC, _HOLD, _LINES, _HEADS):
+    for one in (_SYNC, _NO_SYNC, _BEGIN, _COMMIT, _LOCK, _LINES, _HEAD, _HEADS):
         one.prepare(connection)
 
 
 def heads_of(connection: PatientConnection, numbers: Sequence[int]) -> list[Head]:
     """Return the rows of sessions, deleted or not, with their senders. Raises psycopg.Error."""
+    if len(numbers) == 1:
+        return heads_in(_HEAD.run(connection, [int8(numbers[0])]))
     return heads_in(_HEADS.run(connection, [int8s(numbers)]))
 
 
-def lock_row(connection: PatientConnection, number: int) -> Head | None:
-    """Return the row of a session, locked up to the end of the transaction. Raises psycopg.Error."""
-    found = heads_in(_HOLD.run(connection, [int8(number)]))
-    return found[0] if found else None
+def hold_row(connection: PatientConnection, at: Head) -> tuple[Head, Piece] | None:
+    """Wait for the row of a session, and return the row and the first lines behind a position.
+
+    The row is locked up to the end of the transaction that this begins. None for an unknown number.
+    Raises psycopg.Error.
+    """
+    number = int8(at.number)
+    _, _, found, rows = run_together(
+        connection,
+        (_BEGIN, ()),
+        (_LOCK, [number]),
+        _lines(at.number, at.seq + 1, at.seq + DATABASE_PIECE_LINES),
+        # Last: no line may be known before the signals that came before the line.
+        (_HEAD, [number]),
+    )
+    heads = heads_in(rows)
+    return (heads[0], _piece(found, at.seq)) if heads else None
 
 
 def piece_of(connection: PatientConnection, session: int, first: int, last: int) -> Piece:
     """Return the first lines of a range, at least one if there is any. Raises psycopg.Error."""
     # A plan for a table without statistics sorts what is in range.
     last = min(last, first + DATABASE_PIECE_LINES - 1)
-    found = _LINES.run(connection, [*map(int8, (session, first, last, DATABASE_PIECE_BYTES))])
+    one, values = _lines(session, first, last)
+    return _piece(one.run(connection, values), last)
+
+
+def _lines(session: int, first: int, last: int) -> Call:
+    return _LINES, [*map(int8, (session, first, last, DATABASE_PIECE_BYTES))]
+
+
+def _piece(found: PGresult, last: int) -> Piece:
+    """Return the lines that were found; `last` is the number if there are none."""
     lines = [found.get_value(row, 0) or b"" for row in range(found.ntuples)]
     return Piece(lines, number(found.get_value(len(lines) - 1, 1)) if lines else last)
 
@@ -121,11 +166,23 @@ def append_at(
     connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
 ) -> Appended:
     """Store lines behind a position, in the place of `at`. Raises psycopg.Error."""
-    count, size = len(lines), sum(map(len, lines)) + len(lines)
-    values = [
-        int8(count),
+    one, values = _append(at, lines, digest, sync=sync)
+    return _appended(one.run(connection, values), at, lines, digest)
+
+
+def append_and_commit(
+    connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
+) -> Appended:
+    """Store lines as `append_at` does, and end the transaction. Raises psycopg.Error."""
+    stored, _ = run_together(connection, _append(at, lines, digest, sync=sync), (_COMMIT, ()))
+    return _appended(stored, at, lines, digest)
+
+
+def _append(at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Call:
+    return (_SYNC if sync else _NO_SYNC), [
+        int8(len(lines)),
         digest,
-        int8(size),
+        int8(_size(lines)),
         int8(at.number),
         at.epoch.encode(),
         int8(at.seq),
@@ -134,7 +191,9 @@ def append_at(
         byteas(lines),
         at.place.encode(),
     ]
-    result = (_SYNC if sync else _NO_SYNC).run(connection, values)
+
+
+def _appended(result: PGresult, at: Head, lines: Sequence[bytes], digest: bytes) -> Appended:
     written_us = result.get_value(0, 1)
     if written_us is None:
         return Appended(result.get_value(0, 0) == b"\x01", None)
@@ -144,9 +203,9 @@ def append_at(
         at.number,
         at.session_id,
         at.epoch,
-        at.seq + count,
+        at.seq + len(lines),
         digest,
-        at.size + size,
+        at.size + _size(lines),
         at.place,
         is_deleted=False,
         written_ns=written_ns,
@@ -155,3 +214,7 @@ def append_at(
         now_ns=written_ns,
     )
     return Appended(keeps=True, head=head)
+
+
+def _size(lines: Sequence[bytes]) -> int:
+    return sum(map(len, lines)) + len(lines)

@@ -21,7 +21,14 @@ from sessiond.limits import (
     DATABASE_STATEMENT_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
-from sessiond.postgresql.appending import Appended, Piece, append_at, heads_of, piece_of
+from sessiond.postgresql.appending import (
+    Appended,
+    Piece,
+    append_at,
+    heads_of,
+    hold_row,
+    piece_of,
+)
 from sessiond.postgresql.asking import Asking, Kind
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
@@ -36,7 +43,7 @@ from sessiond.postgresql.connecting import (
     refusal,
     unusable,
 )
-from sessiond.postgresql.holding import HeldSession, begin_hold
+from sessiond.postgresql.holding import HeldSession
 from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
@@ -170,7 +177,7 @@ class PostgresqlDatabase(Asking):
             stored = append_at(connection, at, lines, digest, sync=sync)
         return self._kept(stored)
 
-    def hold(self, number: int) -> HeldSession | None:
+    def hold(self, at: Head) -> HeldSession | None:
         """Wait in turn for the row of a session, and hold the row; None if that is not possible now."""
         with ExitStack() as stack:
             # Each hold may keep a thread waiting, which the appends of held rows need, too.
@@ -178,10 +185,11 @@ class PostgresqlDatabase(Asking):
                 return None
             stack.callback(self._holds.release)
             connection = stack.enter_context(self._changing(_APPENDING, "append"))
-            head = begin_hold(connection, number)
-            if head is None:
+            held = hold_row(connection, at)
+            if held is None:
                 return None
-            return HeldSession(head, connection, stack.pop_all(), self._kept)
+            head, piece = held
+            return HeldSession(head, piece.lines, connection, stack.pop_all(), self._kept)
 
     def _kept(self, stored: Appended) -> Head | None:
         """Return the row behind an append; None if the session was elsewhere. Raises StorageError."""

@@ -8,30 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import psycopg
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_HOLD_SECONDS
-from sessiond.postgresql.appending import Appended, append_at, lock_row
-from sessiond.postgresql.prepared import command
+from sessiond.postgresql.appending import Appended, append_and_commit
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
     from sessiond.postgresql.patience import PatientConnection
 
-__all__ = ["HeldSession", "begin_hold"]
-
-_BEGIN: Final = (
-    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {DATABASE_HOLD_SECONDS * 1000}"
-).encode()
-
-
-def begin_hold(connection: PatientConnection, number: int) -> Head | None:
-    """Wait in turn for the row of a session, in a transaction that stays open. Raises psycopg.Error."""
-    command(connection, _BEGIN)
-    return lock_row(connection, number)
+__all__ = ["HeldSession"]
 
 
 class HeldSession:
@@ -40,12 +28,14 @@ class HeldSession:
     def __init__(
         self,
         head: Head,
+        lines: Sequence[bytes],
         connection: PatientConnection,
         ends: ExitStack,
         kept: Callable[[Appended], Head | None],
     ) -> None:
         """Take what ends the use of the connection, and what judges the outcome of an append."""
         self.head = head
+        self.lines = lines
         self._connection = connection
         self._ends = ends
         self._kept = kept
@@ -54,12 +44,11 @@ class HeldSession:
         """Store lines behind a position, and release the row. Raises StorageError."""
         with self._ends:
             try:
-                stored = append_at(self._connection, at, lines, digest, sync=sync)
+                stored = append_and_commit(self._connection, at, lines, digest, sync=sync)
             except psycopg.OperationalError:
                 if not self._connection.closed:
                     raise
                 return None
-            command(self._connection, b"COMMIT")
         return self._kept(stored)
 
     def release(self) -> None:

@@ -48,26 +48,46 @@ class PatientConnection(Connection[Any]):
             raise
 
     def answer(self) -> PGresult:
-        """Return the result of the last statement that libpq was told to send.
+        """Return the result of the statement that libpq was told to send.
 
         The calls of libpq that send and wait would wait for ever. Raises Unanswered, OperationalError.
         """
+        self._send()
+        return self._result()
+
+    def answers(self, count: int) -> list[PGresult]:
+        """Return the results of so many statements that libpq was told to send, up to their sync.
+
+        Raises Unanswered, OperationalError.
+        """
+        self._send()
+        results = [self._result() for _ in range(count)]
+        self._next()
+        return results
+
+    def _send(self) -> None:
+        """Send what libpq has not sent yet."""
         pgconn = self.pgconn
         while pgconn.flush():
             # The server may want to be heard before it takes more.
             self._await(POLLIN | POLLOUT)
             pgconn.consume_input()
+
+    def _result(self) -> PGresult:
+        """Return the result of the next statement."""
         last = None
-        while True:
-            while pgconn.is_busy():
-                self._await(POLLIN)
-                pgconn.consume_input()
-            result = pgconn.get_result()
-            if result is None:
-                break
+        while (result := self._next()) is not None:
             last = result
         assert last is not None, "what was sent has a result"
         return last
+
+    def _next(self) -> PGresult | None:
+        """Return what libpq has next; None behind the results of a statement."""
+        pgconn = self.pgconn
+        while pgconn.is_busy():
+            self._await(POLLIN)
+            pgconn.consume_input()
+        return pgconn.get_result()
 
     def _await(self, events: int) -> None:
         """Wait until the socket is ready. Raises Unanswered."""

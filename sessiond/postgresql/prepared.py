@@ -28,12 +28,13 @@ __all__ = [
     "INT8",
     "INT8S",
     "TEXT",
+    "Call",
     "Prepared",
     "byteas",
-    "command",
     "int8",
     "int8s",
     "number",
+    "run_together",
 ]
 
 # Object identifiers of types, which are the same in every PostgreSQL (pg_type.dat).
@@ -69,15 +70,32 @@ class Prepared(Struct, frozen=True):
 
     def run(self, connection: PatientConnection, values: Sequence[bytes]) -> PGresult:
         """Return the rows that the statement gives with these values. Raises psycopg.Error."""
-        formats = (_BINARY,) * len(values)
-        connection.pgconn.send_query_prepared(self.name, values, formats, _BINARY)
+        self.send(connection, values)
         return _checked(connection, connection.answer())
 
+    def send(self, connection: PatientConnection, values: Sequence[bytes]) -> None:
+        """Let libpq send the statement with these values. Raises psycopg.Error."""
+        formats = (_BINARY,) * len(values)
+        connection.pgconn.send_query_prepared(self.name, values, formats, _BINARY)
 
-def command(connection: PatientConnection, text: bytes) -> None:
-    """Run statements without values and rows. Raises psycopg.Error."""
-    connection.pgconn.send_query(text)
-    _checked(connection, connection.answer())
+
+Call = tuple[Prepared, Sequence[bytes]]
+"""A statement with the values of one run."""
+
+
+def run_together(connection: PatientConnection, *calls: Call) -> list[PGresult]:
+    """Run statements in one round trip, and return the rows of each. Raises psycopg.Error.
+
+    Behind a statement that fails none is run.
+    """
+    pgconn = connection.pgconn
+    pgconn.enter_pipeline_mode()
+    for one, values in calls:
+        one.send(connection, values)
+    pgconn.pipeline_sync()
+    results = connection.answers(len(calls))
+    pgconn.exit_pipeline_mode()
+    return [_checked(connection, result) for result in results]
 
 
 def _checked(connection: Connection[Any], result: PGresult) -> PGresult:

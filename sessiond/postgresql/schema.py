@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from psycopg import Connection, sql
+from psycopg import Connection, IsolationLevel, sql
 
 from sessiond.errors import StorageError
 from sessiond.limits import (
@@ -112,6 +112,8 @@ def prepare(connection: Connection[Any], schema: str) -> None:
     Raises StorageError for the tables of a later sessiond, psycopg.Error.
     """
     name = sql.Identifier(schema)
+    # What another daemon has made meanwhile is seen behind the wait for its lock.
+    connection.isolation_level = IsolationLevel.READ_COMMITTED
     with connection.transaction():
         # A daemon that is stopped here must not keep other daemons from their start.
         for setting, seconds in _LIMITS.items():

@@ -114,8 +114,9 @@ class MemoryDatabase:
 class MemoryHold:
     """A held row of a `MemoryDatabase`: the port `HeldRow`."""
 
-    def __init__(self, place: MemoryDatabase, head: Head) -> None:
+    def __init__(self, place: MemoryDatabase, head: Head, lines: Sequence[bytes]) -> None:
         self.head = head
+        self.lines = lines
         self._place = place
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
@@ -256,14 +257,15 @@ class MemoryConnection:
         with self._changing(at.number):
             return self._place.append(at, lines, digest)
 
-    def hold(self, number: int) -> MemoryHold | None:
+    def hold(self, at: Head) -> MemoryHold | None:
         """Wait in turn for the row of a session, and hold the row; None for an unknown number."""
-        with self._changing(number):
-            head = self._heads.get(number)
+        with self._changing(at.number):
+            head = self._heads.get(at.number)
             if head is None:
                 return None
-            held = MemoryHold(self._place, structs.replace(head, now_ns=self._place.now_ns()))
-            self._place.holders[number] = held
+            lines = self._lines[at.number][at.seq + 1 : head.seq + 1]
+            held = MemoryHold(self._place, self._seen(head), lines)
+            self._place.holders[at.number] = held
             return held
 
     def fence(self, number: int) -> Head | None:

@@ -114,6 +114,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "database-statements",
+        "statements of a real server, with rivals that wait for a row",
+        ("tests/postgresql/test_database.py",),
+    ),
+    Attacker(
         "database-server",
         "a real server, or a daemon on it, is stopped, rows are locked, poolers stand in between",
         (

@@ -6,13 +6,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from msgspec import structs
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_HOLDS_MAX, DATABASE_PIECE_BYTES
+from sessiond.limits import (
+    DATABASE_HOLD_SECONDS,
+    DATABASE_HOLDS_MAX,
+    DATABASE_PIECE_BYTES,
+    DATABASE_PIECE_LINES,
+)
 from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, chained
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.flushing import is_flushed
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
 
 pytestmark = pytest.mark.slow
+
+T = TypeVar("T")
 
 HEADER = b'{"type":"session"}'
 AWKWARD = [
@@ -278,6 +285,30 @@ def test_a_schema_of_an_earlier_version_gets_what_it_lacks(
     assert again[3].delete_unused(1, time.time_ns() + 10**12, "one") == [1]
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_what_a_role_has_set_for_transactions_does_not_matter(
+    cluster: Cluster, connect: Callable[[], PostgresqlDatabase], level: str
+) -> None:
+    cluster.sql(f"ALTER ROLE tests SET default_transaction_isolation = '{level}'")
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            one, two, *_ = list(threads.map(lambda _: connect(), range(8)))
+            at = made(one)
+            held = one.hold(at)
+            assert held is not None
+            rival = threads.submit(append, two, at, b"rival")
+            waits = threads.submit(two.hold, at)
+            cluster.wait_for_waiters(2)
+            held.append(at, [b"first"], chained(at.digest, [b"first"]), sync=True)
+            assert rival.result() is None
+            late = waits.result()
+            assert late is not None
+            assert list(late.lines) == [b"first"]
+            late.release()
+    finally:
+        cluster.sql("ALTER ROLE tests RESET default_transaction_isolation")
+
+
 def test_two_daemons_that_start_at_once_make_one_schema(
     connect: Callable[[], PostgresqlDatabase],
 ) -> None:
@@ -308,7 +339,7 @@ def test_a_cut_connection_costs_one_change_at_most_and_no_read(
             at = after
 
 
-def once_it_answers(ask: Callable[[], list[Head]]) -> list[Head]:
+def once_it_answers(ask: Callable[[], T]) -> T:
     """Return the answer to a question, asked again while the database is away."""
     until = time.monotonic() + 60
     while True:
@@ -429,22 +460,23 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
     one, two = connect(), connect()
     at = made(one)
     with ThreadPoolExecutor(1) as threads:
-        held = one.hold(at.number)
+        held = one.hold(at)
         assert held is not None
-        assert held.head == structs.replace(at, now_ns=held.head.now_ns)
+        assert held.head == structs.replace(at, now_ns=held.head.now_ns, senders=())
         rival = threads.submit(append, two, at, b"rival")
         first = held.append(at, [b"first"], chained(at.digest, [b"first"]), sync=True)
         assert first is not None
         assert rival.result() is None
         # A release without an append lets the others have the row, too.
-        released = one.hold(at.number)
+        released = one.hold(at)
         assert released is not None
+        assert list(released.lines) == [b"first"]
         rival = threads.submit(append, two, first, b"second")
         released.release()
         second = rival.result()
         assert second is not None
         # A daemon that is stopped keeps the row for a second, and has lost the race then.
-        stopped = one.hold(at.number)
+        stopped = one.hold(at)
         assert stopped is not None
         start = time.monotonic()
         assert append(two, second, b"third") is not None
@@ -455,9 +487,36 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         )
     assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
     # The row that was held at an end has no holder left.
-    again = one.hold(at.number)
+    again = one.hold(at)
     assert again is not None
     again.release()
+
+
+def test_a_row_that_is_waited_for_is_shown_as_it_is_behind_the_wait(
+    cluster: Cluster, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    one, two = connect(), connect()
+    at = made(one)
+    with ThreadPoolExecutor(1) as threads:
+        first = one.hold(at)
+        assert first is not None
+        waits = threads.submit(two.hold, at)
+        cluster.wait_for_waiters(1)
+        first.append(at, [b"first", b""], chained(at.digest, [b"first", b""]), sync=True)
+        second = waits.result()
+    assert second is not None
+    assert second.head.seq == at.seq + 2
+    assert list(second.lines) == [b"first", b""]
+    end = second.append(second.head, [b"2"], chained(second.head.digest, [b"2"]), sync=True)
+    assert end is not None
+    long = [b"%d" % number for number in range(DATABASE_PIECE_LINES + 1)]
+    assert append(one, end, *long) is not None
+    third = one.hold(at)
+    assert third is not None
+    # What does not fit is read piece by piece.
+    assert list(third.lines) == [b"first", b"", b"2", *long][:DATABASE_PIECE_LINES]
+    assert third.head.seq == at.seq + 3 + len(long)
+    third.release()
 
 
 def test_a_daemon_holds_few_rows_at_once(database: PostgresqlDatabase) -> None:
@@ -465,13 +524,13 @@ def test_a_daemon_holds_few_rows_at_once(database: PostgresqlDatabase) -> None:
         database.create(f"session-{number}", "epoch-1", [[HEADER]], "placed")
         for number in range(DATABASE_HOLDS_MAX + 1)
     ]
-    held = [database.hold(head.number) for head in heads if head is not None]
+    held = [database.hold(head) for head in heads if head is not None]
     assert [one is None for one in held] == [False] * DATABASE_HOLDS_MAX + [True]
     for one in held:
         if one is not None:
             one.release()
     assert heads[-1] is not None
-    last = database.hold(heads[-1].number)
+    last = database.hold(heads[-1])
     assert last is not None
     last.release()
 

@@ -14,7 +14,7 @@ from anyio import create_task_group, fail_after, sleep, to_thread
 
 from sessiond.limits import SENDER_KEPT_SECONDS
 from sessiond.service.database.company_rows import CompanyRows
-from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
@@ -210,10 +210,10 @@ class Lost(Wrapped):
         self.begins, self.has_lost = threading.Event(), threading.Event()
         self.may_begin, self.may_go = threading.Event(), threading.Event()
 
-    def hold(self, number: int) -> Any:
+    def hold(self, at: Head) -> Any:
         self.begins.set()
         assert self.may_begin.wait(PATIENCE_SECONDS)
-        held = self.inner.hold(number)
+        held = self.inner.hold(at)
         if not self.has_lost.is_set():
             assert held is not None
             held.release()

@@ -69,7 +69,7 @@ class Head(Struct, frozen=True):
     now_ns: int
     """Time by the database's clock when the row was read."""
     senders: tuple[Sender, ...] | None = None
-    """Senders of signals, in one snapshot with the position; only `find` and `heads` read them."""
+    """Senders of signals, in one snapshot with the position; only `find`, `heads` and `hold` read them."""
 
 
 class Trashed(Struct, frozen=True):
@@ -106,7 +106,12 @@ class HeldRow(Protocol):
 
     @property
     def head(self) -> Head:
-        """The row as it is held."""
+        """The row as it is held, with the senders of the session."""
+        ...
+
+    @property
+    def lines(self) -> Sequence[bytes]:
+        """The first lines behind the position that `hold` was told."""
         ...
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
@@ -177,7 +182,7 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def hold(self, number: int) -> HeldRow | None:
+    def hold(self, at: Head) -> HeldRow | None:
         """Wait in turn for the row of a session, and hold the row; None if that is not possible now.
 
         Other writers of the row wait, also those of this daemon.

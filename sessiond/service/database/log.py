@@ -215,12 +215,12 @@ class DatabaseLog(Undisturbed):
         if self.company is not None:
             # Those that come while other writers wait are few.
             self.company.write_before_lines()
-        held = self._database.hold(self.head.number)
+        held = self._database.hold(self.head)
         if held is None:
             return False
         try:
             seq = self.head.seq
-            fits = self._fits(held.head) and self._take(held.head)
+            fits = self._fits(held.head) and self._take(held.head, held.lines)
         except BaseException:
             held.release()
             raise
@@ -309,46 +309,30 @@ class DatabaseLog(Undisturbed):
         is_known = there.epoch == mine.epoch and not there.is_deleted
         return is_known and there.seq >= mine.seq and not self._is_disproved
 
-    def _take(self, there: Head) -> bool:
+    def _take(self, there: Head, first: Sequence[bytes] = ()) -> bool:
         """Take in the lines up to a row; return False, and take none, if they are not this log's.
 
-        Raises StorageError.
+        `first` are those that were read together with the row. Raises StorageError.
         """
         mine = self.head
-        lines: list[bytes] = []
-        if there.seq > mine.seq:
-            for some in self._database.lines(mine.number, mine.seq + 1, there.seq):
+        lines = [*first]
+        if there.seq > mine.seq + len(lines):
+            for some in self._database.lines(mine.number, mine.seq + 1 + len(lines), there.seq):
                 lines += some
         if len(lines) != there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
             return False
-        seen = self._with_senders(there) if lines else there
-        if (seen.epoch, seen.seq) != (there.epoch, there.seq):
-            # The database has ended the hold of the row.
-            return False
         # Both or none: no line may be told before a signal that came before the line.
-        company = None if seen.senders is None else self.company
-        found = None if company is None else company.read(seen)
+        found = None if self.company is None else self.company.read(there)
         if lines:
             self._copy(lines)
-        if company is not None and found is not None:
-            company.hear(found)
+        if self.company is not None and found is not None:
+            self.company.hear(found)
         self._see(there)
         if there.place != mine.place:
             self.on_place(there.place)
-        self._is_unsure = False
-        # A held row tells nothing of signals, which the next look finds.
-        self._is_behind = self._is_behind and company is not self.company
+        self._is_unsure = self._is_behind = False
         self._found += [Found(line, external=False) for line in lines]
         return True
-
-    def _with_senders(self, there: Head) -> Head:
-        """Return a row with the senders of the session, which a held row does not show.
-
-        Raises StorageError.
-        """
-        if self.company is None or there.senders is not None:
-            return there
-        return next(iter(self._database.heads([there.number])), there)
 
     def _part_from(self, there: Head) -> None:
         """Give the lines of the database an epoch of their own: they are not those of this log.
