@@ -51,11 +51,17 @@ def server() -> Iterator[Cluster]:
         made.end()
 
 
-def on_database(bench: Bench, cluster: Cluster) -> AbstractContextManager[Daemon]:
-    """Run a daemon whose sessions are in the database of a server."""
+def on_database(
+    bench: Bench, cluster: Cluster, *, is_one_of_several: bool = False
+) -> AbstractContextManager[Daemon]:
+    """Run a daemon whose sessions are in the database of a server.
+
+    Daemons of several machines share no core, so the kernel places one of several.
+    """
+    core = None if is_one_of_several else bench.cores.server
     address = f"postgresql:///postgres?host={cluster.folder}&user=tests"
     command = ("env", f"SESSIOND_STORE={address}", *COMMAND)
-    return daemon(bench.folder, bench.cores.server, command=command)
+    return daemon(bench.folder, core, command=command)
 
 
 def bare_inserts(cluster: Cluster, lines: Sequence[bytes], at_once: int) -> Sample:

@@ -92,13 +92,17 @@ def measure(bench: Bench, result: RowResult) -> None:
         except Missing as missing:
             result.missing.append(str(missing))
             return
-        ours = [stack.enter_context(on_database(bench, cluster)) for _ in range(DAEMONS)]
+        alone = stack.enter_context(on_database(bench, cluster))
+        several = [
+            stack.enter_context(on_database(bench, cluster, is_one_of_several=True))
+            for _ in range(DAEMONS)
+        ]
         files = stack.enter_context(daemon(bench.folder, bench.cores.server))
-        rivals = _Rivals(ours[0], cluster, files)
+        rivals = _Rivals(alone, cluster, files)
         for mix in bench.mixes:
             _one_daemon(bench, result, rivals, mix)
-        _several_daemons(bench, result, ours)
-        _events(bench, result, ours)
+        _several_daemons(bench, result, several)
+        _events(bench, result, several)
         cluster.configure(commit_delay="2000", commit_siblings="0")
         _one_daemon(bench, result, rivals, bench.mixes[0], "commit_delay 2 ms, ")
 
