@@ -397,6 +397,10 @@ FIRST_MESSAGE_CHARS: Final = 200
 LOCKED_SECONDS: Final = 0.5
 # service/files: entries from which on a session's index is kept when the session is closed.
 KEPT_INDEX_ENTRIES: Final = 10_000
+# service/database: lines from which on a copy of a session's lines is kept when the session is closed, and
+# bytes of all copies.
+KEPT_COPY_LINES: Final = 2_000
+KEPT_COPIES_BYTES_MAX: Final = 2**31
 # service/files: bytes of a kept index; a larger file is no index.
 KEPT_INDEX_BYTES_MAX: Final = 2**30
 # service/files: lines that are read to see whether a kept index fits its file.

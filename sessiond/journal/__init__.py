@@ -21,7 +21,8 @@ only thing that a function here waits for.
     memory.py        a session log without a file
     source.py        lines of a file that is only read, as they come
     undisturbed.py   the answers about foreign writers of a log that has none
-    spool.py         lines in a file without a name
+    spool.py         lines in a file that one log reads, as a rule without a name
+    kept_copies.py   such files that stay for the next opening
     mirror.py        a session log of such lines, kept in a file without a name
     store.py         the port that both kinds of session log implement
 """

@@ -54,7 +54,7 @@ class Mirror(Alone, WholeLines):
         """Disk of the other program's file."""
         self._source = source
         self._translate = translate
-        self._spool = Spool(files, folder, source.path)
+        self._spool = Spool.nameless(files, folder, source.path)
         self._reader = self._spool.reader
         # Translated lines that the spool has not taken yet, for example because the disk was full.
         self._waiting: list[bytes] = [header]

@@ -1,4 +1,6 @@
-"""Lines in a file without a name, which the system removes with the last descriptor.
+"""Lines in a file that is read by one log, as a rule one without a name.
+
+The system removes a file without a name with its last descriptor.
 
 Law: `take` follows `put` and cannot fail: what a caller made durable elsewhere is never lost here.
 """
@@ -6,7 +8,7 @@ Law: `take` follows `put` and cannot fail: what a caller made durable elsewhere 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,16 +26,29 @@ _NO_DESCRIPTOR: Final = -1
 class Spool:
     """A growing file of lines for one process. One thread writes; any thread reads."""
 
-    def __init__(self, files: Files, folder: Path | None, path: Path) -> None:
-        """Make an empty spool. `path` is the name in errors. Raises OSError.
+    def __init__(self, files: Files, fd: int, path: Path) -> None:
+        """Take a file, none of whose lines is taken yet. `path` is the name in errors."""
+        self.files = files
+        """Disk of the spool."""
+        self.reader = LineReader(files, fd, path)
+        """Reader of the lines that were taken."""
+
+    @classmethod
+    def nameless(cls, files: Files, folder: Path | None, path: Path) -> Spool:
+        """Return a spool on a new file without a name. Raises OSError.
 
         A start removes what an earlier daemon left in `folder`. Without a folder the lines are in
         memory, for a log that is read once.
         """
-        self.files = _InMemory() if folder is None else files
-        """Disk of the spool."""
-        self.reader = LineReader(self.files, _descriptor(self.files, folder), path)
-        """Reader of the lines that were taken."""
+        disk = _InMemory() if folder is None else files
+        return cls(disk, _descriptor(disk, folder), path)
+
+    def found(self) -> Iterator[list[bytes]]:
+        """Yield the whole lines that the file had before, none of them taken yet. Raises OSError."""
+        yield from ()
+
+    def doubt(self) -> None:
+        """Leave no line of the file to a later spool."""
 
     def put(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the last one; they are no lines of the spool yet. Raises OSError."""
@@ -52,8 +67,8 @@ class Spool:
         reader.checksums.add(b"\n".join([*lines, b""]))
 
     def close(self) -> None:
-        """Drop the file, once no read runs."""
-        # The file ends with its descriptor, and a failed close closes too.
+        """Leave the file, once no read runs."""
+        # The file of a spool without a name ends with its descriptor, and a failed close closes too.
         with suppress(OSError):
             self.reader.close()
 

@@ -114,6 +114,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "database-copies",
+        "kept copies of lines are spoilt, cut or out of date, and sessions are purged elsewhere",
+        ("tests/service/test_kept_copies_on_one_database.py", *_ONCE),
+    ),
+    Attacker(
         "database-statements",
         "statements of a real server, with rivals that wait for a row",
         ("tests/postgresql/test_database.py",),

@@ -565,17 +565,24 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
         notifications = True
 
     connection, reports = Deaf(site.connect()), list[str]()
-    async with site.daemon("one", connection, report_trouble=reports.append) as daemon:
-        async with daemon.connect() as wire:
-            await create(wire, persist="immediate")
-            await subscribe(wire)
-            for hears in (True, False, True):
-                connection.notifications = hears
-                stats = await wire.call("server/stats")
-                assert stats["database"]["notifications"] is hears
-                await sleep(10 * POLL_SECONDS)
-                assert len(reports) == (0 if hears and not reports else 1)
-        assert "notifications" in reports[0]
+
+    def report(trouble: str) -> None:
+        # A machine may also have no watch of folders left.
+        if "notifications" in trouble:
+            reports.append(trouble)
+
+    async with (
+        site.daemon("one", connection, report_trouble=report) as daemon,
+        daemon.connect() as wire,
+    ):
+        await create(wire, persist="immediate")
+        await subscribe(wire)
+        for hears in (True, False, True):
+            connection.notifications = hears
+            stats = await wire.call("server/stats")
+            assert stats["database"]["notifications"] is hears
+            await sleep(10 * POLL_SECONDS)
+            assert len(reports) == (0 if hears and not reports else 1)
 
 
 async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:

@@ -14,6 +14,7 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.memory import MemoryJournal
+from sessiond.journal.spool import Spool
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.positions import Positions
@@ -70,7 +71,8 @@ def in_a_database(folder: Path) -> MakeLog:
     def make(header: bytes) -> DatabaseLog:
         head = database.create(f"log-{next(numbers)}", "epoch", [header.split(b"\n")], "placed")
         assert head is not None
-        log = DatabaseLog(database, Positions(database), head, Files(), folder, lambda: "next")
+        spool = Spool.nameless(Files(), folder, Path("log"))
+        log = DatabaseLog(database, Positions(database), head, spool, lambda: "next")
         assert log.index(lambda _first, _lines: None)
         return log
 

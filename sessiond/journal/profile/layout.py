@@ -15,6 +15,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         roots.json                        the folders that clients added as roots
         state/<namespace>.json            the state store; made by its first write
         indexes/<session id>.index        indexes of large sessions; may be thrown away
+        copies/<number>.lines             lines of large sessions of a database; may be thrown away
         secrets/<namespace>.json          secrets, encrypted; made by the first one
         daemon.lock                       the lock of the profile's one daemon
 """
@@ -80,6 +81,7 @@ class Layout:
         self.pending = self.root / "pending"
         self.trash = self.root / "trash"
         self.indexes = self.root / "indexes"
+        self.copies = self.root / "copies"
         self.state = self.root / "state"
         self.secrets = self.root / "secrets"
         self.folders = (self.sessions, self.archive, self.pending)

@@ -69,7 +69,7 @@ class DatabaseChecks:
 
     @contextmanager
     def _copied(self, head: Head) -> Generator[Spool]:
-        spool = Spool(self._files, self._folder, Path(head.session_id))
+        spool = Spool.nameless(self._files, self._folder, Path(head.session_id))
         try:
             for lines in self._database.lines(head.number, 0, head.seq):
                 spool.put(lines)

@@ -1,7 +1,7 @@
 """The log of a session that a database keeps.
 
-Appends go to the database, and reads come from a spool: a copy of the lines in a file of this machine
-without a name. So a read costs no round trip, and goes on while the database is away.
+Appends go to the database, and reads come from a spool: a copy of the lines in a file of this machine.
+So a read costs no round trip, and goes on while the database is away.
 
 Law: a line is in the spool only if the database has the line, at its position. Another writer's lines
 are no foreign lines: they come from a daemon that keeps the promises of this one.
@@ -20,7 +20,6 @@ from msgspec import structs
 
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import telling
-from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
@@ -52,19 +51,15 @@ class DatabaseLog(Undisturbed):
     blocking: ClassVar[bool] = True
     is_shared: ClassVar[bool] = True
 
-    def __init__(  # noqa: PLR0913 - a database, a copy, and what a log begins with
+    def __init__(
         self,
         database: SessionDatabase,
         positions: Positions,
         head: Head,
-        files: Files,
-        folder: Path | None,
+        spool: Spool,
         new_epoch: Callable[[], str],
     ) -> None:
-        """Make the log of a session, without its lines: `index` brings them. Raises StorageError.
-
-        `folder` is where the spool is made; None keeps the lines in memory, for a log that is read once.
-        """
+        """Make the log of a session, without its lines: `index` brings them into the spool."""
         self.head = structs.replace(head, seq=-1, digest=NO_LINES, size=0)
         """The row of the session at the position of this log."""
         self.read_at = monotonic()
@@ -79,10 +74,8 @@ class DatabaseLog(Undisturbed):
         self._positions = positions
         self._new_epoch = new_epoch
         self._upto = head
-        name = Path(head.session_id)
-        with telling("copy the lines of", name):
-            self._spool = Spool(files, folder, name)
-        self.name = name
+        self._spool = spool
+        self.name = Path(head.session_id)
         self._found: list[Found] = []
         self._is_behind = False
         """True if another writer is known to have changed the session."""
@@ -96,6 +89,8 @@ class DatabaseLog(Undisturbed):
         """Place to which the next append brings the session."""
         self._is_disproved = False
         """True if a client knows other lines under this epoch."""
+        self.has_kept_lines = False
+        """True if lines come from a kept copy, which is not believed before `index` ends."""
         self._writes = self._written_bytes = self._failures = 0
         reader = self._spool.reader
         self.read = reader.read
@@ -108,24 +103,35 @@ class DatabaseLog(Undisturbed):
     # -- what is there -------------------------------------------------------------------
 
     def index(self, visit: Callable[[int, list[bytes]], None]) -> bool:
-        """Copy the lines up to the row; return whether they are those that the row counts.
+        """Bring the lines up to the row into the spool; return whether the row counts just these.
 
+        The lines come from a kept copy as far as the spool is one, and from the database behind that.
         `visit` gets the lines as `Splitter.feed` returns lines. Raises StorageError, and what `visit`
         raises.
         """
         upto = self._upto
-        pieces = self._database.lines(upto.number, 0, upto.seq)
-        for lines in ahead(pieces) if upto.seq > _LONG_LINES else pieces:
-            first = self.line_count
+        # What cannot be read of the copy is fetched.
+        with suppress(OSError):
+            for lines in self._spool.found():
+                self.has_kept_lines = True
+                self._spool.take(lines)
+                self._learn(lines, visit)
+        pieces = self._database.lines(upto.number, self.line_count, upto.seq)
+        for lines in ahead(pieces) if upto.seq - self.line_count > _LONG_LINES else pieces:
             self._copy(lines)
-            self.head = structs.replace(
-                self.head,
-                seq=self.line_count - 1,
-                digest=chained(self.head.digest, lines),
-                size=self.size_bytes,
-            )
-            visit(first, [line + b"\n" for line in lines])
+            self._learn(lines, visit)
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
+
+    def _learn(self, lines: list[bytes], visit: Callable[[int, list[bytes]], None]) -> None:
+        """Index lines that were taken by the spool."""
+        first = self.line_count - len(lines)
+        self.head = structs.replace(
+            self.head,
+            seq=self.line_count - 1,
+            digest=chained(self.head.digest, lines),
+            size=self.size_bytes,
+        )
+        visit(first, [line + b"\n" for line in lines])
 
     def fill(self, lines: Sequence[bytes]) -> None:
         """Copy lines that the database does not have yet, in place of `index`. Raises StorageError."""
@@ -300,6 +306,7 @@ class DatabaseLog(Undisturbed):
         there = self.there()
         if not self._fits(there) or not self._take(there):
             is_shorter = there.seq < self.head.seq and not self._is_disproved
+            self.doubt_copy()
             self._part_from(there)
             raise Replaced("truncated" if is_shorter else "epoch")
 
@@ -351,6 +358,7 @@ class DatabaseLog(Undisturbed):
         there = self._positions.head(self.head.number)
         if there is None or there.is_deleted or there.epoch != self.head.epoch:
             # The opening that follows finds the other session, or none.
+            self.doubt_copy()
             raise Replaced("epoch")
         return there
 
@@ -420,8 +428,12 @@ class DatabaseLog(Undisturbed):
             failures=self._failures,
         )
 
+    def doubt_copy(self) -> None:
+        """Leave no copy of the lines to the next opening."""
+        self._spool.doubt()
+
     def close(self) -> None:
-        """Drop the copy of the lines, once no read runs."""
+        """Leave the copy of the lines, once no read runs."""
         self.release()
         self._spool.close()
 

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from sessiond.errors import SessionNotFound
+from sessiond.errors import SessiondError, SessionNotFound, StorageError
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
+from sessiond.journal.kept_copies import KeptCopies
+from sessiond.journal.spool import Spool
+from sessiond.limits import KEPT_COPY_LINES
 from sessiond.model.times import rfc3339
 from sessiond.service.database.company.companies import Companies
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase
@@ -32,12 +36,13 @@ class DatabaseOpener:
         database: SessionDatabase,
         files: Files,
         folder: Path,
+        copies: KeptCopies,
         new_epoch: Callable[[], str],
         lease: Callable[[DatabaseLog], DatabaseLeases],
         companies: Companies,
         ring: Callable[[int], None],
     ) -> None:
-        """Take the disk and the folder for copies of lines.
+        """Take the disk, the folder for copies of lines, and the copies that stay behind a close.
 
         `lease` makes the leases of a session; `ring` tells other daemons of a change.
         """
@@ -46,6 +51,7 @@ class DatabaseOpener:
         self._positions = Positions(database)
         self._files = files
         self._folder = folder
+        self._copies = copies
         self._new_epoch = new_epoch
         self._lease = lease
         self._ring = ring
@@ -92,9 +98,18 @@ class DatabaseOpener:
         log.company = self._companies.opened(head)
 
     def _log(self, head: Head, folder: Path | None) -> DatabaseLog:
-        return DatabaseLog(
-            self._database, self._positions, head, self._files, folder, self._new_epoch
-        )
+        """Return the log of a row; without a folder the log has its lines in memory. Raises StorageError.
+
+        Either log takes the lines of a kept copy, and only a log with a folder makes one.
+        """
+        name = Path(head.session_id)
+        spool: Spool | None = None
+        if head.seq >= KEPT_COPY_LINES:
+            spool = self._copies.copy(str(head.number), name, makes=folder is not None)
+        if spool is None:
+            with telling("copy the lines of", name):
+                spool = Spool.nameless(self._files, folder, name)
+        return DatabaseLog(self._database, self._positions, head, spool, self._new_epoch)
 
     def opened(self, head: Head, *, is_read_once: bool = False) -> OpenSession:
         """Return the session of a row, as it is now if other daemons change the row.
@@ -117,7 +132,11 @@ class DatabaseOpener:
         log = self._log(head, folder)
         try:
             indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
-            if not log.index(indexer.visit_lines):
+            if not self._is_indexed(log, indexer):
+                log.doubt_copy()
+                if log.has_kept_lines:
+                    log.close()
+                    return None
                 found = self._as_found(head, log.head)
                 if found is None:
                     log.close()
@@ -145,6 +164,17 @@ class DatabaseOpener:
             log.close()
             raise
         return opened
+
+    @staticmethod
+    def _is_indexed(log: DatabaseLog, indexer: Indexer) -> bool:
+        """Return whether the lines of the log are those of the row. Raises SessionCorrupt, StorageError."""
+        try:
+            return log.index(indexer.visit_lines)
+        except SessiondError as error:
+            if isinstance(error, StorageError) or not log.has_kept_lines:
+                raise
+            # The lines of the database may be no worse than the row says.
+            return False
 
     def _as_found(self, counted: Head, found: Head) -> Head | None:
         """Give lines that were changed by hand a new epoch; return the row then.

@@ -21,10 +21,12 @@ from sessiond.catalog.query import Query
 from sessiond.catalog.rows import Known, ListedFile, Stored
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.kept_copies import KeptCopies
 from sessiond.limits import (
     CLEAN_UP_SECONDS,
     DAEMON_SILENT_SECONDS,
     DATABASE_POLL_SECONDS,
+    KEPT_COPIES_BYTES_MAX,
     LEASE_EPOCHS_RESERVED,
 )
 from sessiond.model.entries import Header
@@ -99,10 +101,12 @@ class DatabaseStore:
             self._doorbell.ring,
             self._silence.ended.__contains__,
         )
+        copies = KeptCopies(profile.files, profile.layout.copies, KEPT_COPIES_BYTES_MAX)
         self._opener = DatabaseOpener(
             database,
             profile.files,
             folder,
+            copies,
             self._environment.new_epoch,
             self._new_leases,
             self._companies,
@@ -119,7 +123,7 @@ class DatabaseStore:
         self.require_there, self.with_activity = files.require_there, files.with_activity
         self.root_list, self.folder_of = files.root_list, files.folder_of
         self.identify, self.write_new = files.identify, files.write_new
-        self._trash = trash = DatabaseTrash(database, files, self._doorbell, self._daemon)
+        self._trash = trash = DatabaseTrash(database, files, copies, self._doorbell, self._daemon)
         self.discard, self.discard_unused = trash.discard, trash.discard_unused
         self.restore, self.trashed = trash.restore, trash.page
         self.purge, self.erase, self.purged = trash.purge, trash.erase, files.purged
@@ -285,10 +289,15 @@ class DatabaseStore:
             tasks.start_soon(self._keep_clean)
 
     async def _keep_clean(self) -> None:
-        """Move abandoned drafts to the trash now and then, in turns with other daemons."""
+        """Move abandoned drafts to the trash now and then, and remove copies of deleted sessions.
+
+        The drafts are those of all daemons, which do this work in turns.
+        """
         while True:
             claim = self.routine("drafts", CLEAN_UP_SECONDS)
             await to_thread.run_sync(self._trash.settle_drafts, claim)
+            with suppress(StorageError):
+                await to_thread.run_sync(self._trash.forget_copies)
             await anyio.sleep(CLEAN_UP_SECONDS)
 
     def promote(

@@ -10,6 +10,7 @@ from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader
 from sessiond.errors import SessionNotFound, StorageError
+from sessiond.journal.kept_copies import KeptCopies
 from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
@@ -37,9 +38,15 @@ class DatabaseTrash:
     """The trash of one database, and that of a profile's files."""
 
     def __init__(
-        self, database: SessionDatabase, files: FileStore, doorbell: Doorbell, daemon: str
+        self,
+        database: SessionDatabase,
+        files: FileStore,
+        copies: KeptCopies,
+        doorbell: Doorbell,
+        daemon: str,
     ) -> None:
         """Take the name of this daemon, whose own notes of open sessions spare nothing."""
+        self._copies = copies
         self._database = database
         self._files = files
         self._doorbell = doorbell
@@ -54,6 +61,7 @@ class DatabaseTrash:
         head = self._database.find(session_id)
         if head is not None:
             self._database.delete(head.number)
+            self._copies.forget(str(head.number))
             self._doorbell.ring(head.number)
         elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
             with naming_what_is_there(self._database):
@@ -84,6 +92,15 @@ class DatabaseTrash:
         for one in numbers:
             self._doorbell.ring(one)
         return bool(numbers)
+
+    def forget_copies(self) -> None:
+        """Remove this daemon's copies of sessions that any daemon has deleted. Raises StorageError."""
+        numbers = [int(name) for name in self._copies.names() if name.isdecimal()]
+        rows = self._database.heads(numbers) if numbers else []
+        there = {head.number for head in rows if not head.is_deleted}
+        for number in numbers:
+            if number not in there:
+                self._copies.forget(str(number))
 
     def restore(self, session_id: str) -> None:
         """Bring a deleted session back. Raises SessionExists, SessionNotFound, StorageError."""
@@ -147,6 +164,8 @@ class DatabaseTrash:
             # Another daemon may purge or restore the session meanwhile.
             if self._database.purge(session_id):
                 self._doorbell.ring(head.number)
+                with suppress(StorageError):
+                    self.forget_copies()
                 with suppress(SessionNotFound):
                     return self._files.purge(session_id)
                 return self._catalog.known(session_id)
@@ -160,6 +179,7 @@ class DatabaseTrash:
         known = self._catalog.known(session_id)
         if known is not None and is_in_database(known.path):
             self._texts.purge(session_id)
+            self.forget_copies()
             self.erase(session_id, known)
 
     def erase(self, session_id: str, purged: Known | None) -> None:

@@ -1,0 +1,189 @@
+"""Kept copies of sessions of a database: what an opening fetches, and which copies are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import fail_after
+
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.daemon import Daemon
+from tests.kit.calls import append, create
+from tests.kit.limits import set_limits
+from tests.kit.sessions import SESSION
+from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, Wrapped, entries
+from tests.service.test_daemons_on_one_database import site as site
+
+ENTRIES = 12
+
+
+class Counted(Wrapped):
+    """A connection that counts the lines which are fetched."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.fetched = 0
+
+    def lines(self, number: int, first: int, last: int) -> Any:
+        """Yield lines, and count them."""
+        for piece in self.inner.lines(number, first, last):
+            self.fetched += len(piece)
+            yield piece
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, KEPT_COPY_LINES=10)
+
+
+def counted(site: Site, name: str = "one") -> tuple[Counted, AbstractAsyncContextManager[Daemon]]:
+    connection = Counted(site.connect())
+    return connection, site.daemon(name, connection)
+
+
+def copy_of(site: Site, name: str = "one") -> Path:
+    return site.home / name / "profiles" / "default" / "copies" / "1.lines"
+
+
+async def made(site: Site) -> list[Any]:
+    """Make a long session, and let a daemon read and close the session."""
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        for number in range(ENTRIES):
+            await append(wire, f"e-{number}")
+        await opened(site)
+        return await entries(wire)
+
+
+async def epoch_of(site: Site) -> str:
+    """Return the epoch of the session at a daemon that reads no copy."""
+    async with site.daemon("four") as daemon, daemon.connect() as wire:
+        opened = await wire.call("session/open", session_id=SESSION)
+        epoch: str = opened["session"]["epoch"]
+        return epoch
+
+
+async def opened(site: Site, name: str = "one") -> tuple[list[Any], int]:
+    """Return the entries that a new daemon reads, and how many lines the daemon fetched."""
+    connection, running = counted(site, name)
+    with fail_after(PATIENCE_SECONDS):
+        async with running as daemon, daemon.connect() as wire:
+            return await entries(wire), connection.fetched
+
+
+async def test_an_opening_fetches_what_the_copy_lacks(site: Site) -> None:
+    expected = await made(site)
+    assert copy_of(site).is_file()
+    assert await opened(site) == (expected, 0)
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        await append(wire, "e-later")
+        expected = await entries(wire)
+    assert await opened(site) == (expected, 1)
+    assert await opened(site) == (expected, 0)
+
+
+async def test_an_append_behind_a_copy_is_stored_and_kept(site: Site) -> None:
+    await made(site)
+    connection, running = counted(site)
+    async with running as daemon, daemon.connect() as wire:
+        await append(wire, "e-own")
+        expected = await entries(wire)
+    assert connection.fetched == 0
+    assert await opened(site) == (expected, 0)
+    assert (await opened(site, "three"))[0] == expected
+
+
+def _changed(data: bytes) -> bytes:
+    return data.replace(b"e-5", b"e-6", 1)
+
+
+SPOILT: dict[str, Callable[[bytes], bytes]] = {
+    "another-byte": _changed,
+    "a-line-less": lambda data: data.replace(b"\n", b"\n\n", 1),
+    "a-line-more": lambda data: data + data.splitlines(keepends=True)[-1],
+    "no-session": lambda data: b"x" * len(data) + b"\n" + data,
+    "zeros": lambda data: bytes(len(data)),
+    "zero-lines": lambda data: bytes(20) + b"\n" + data,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+async def test_a_spoilt_copy_is_fetched_anew(site: Site, spoil: Callable[[bytes], bytes]) -> None:
+    expected = await made(site)
+    epoch = await epoch_of(site)
+    place = copy_of(site)
+    place.write_bytes(spoil(place.read_bytes()))
+    found, fetched = await opened(site)
+    assert found == expected
+    assert fetched >= ENTRIES
+    assert (await opened(site))[0] == expected
+    # The lines of the database are what they were, so cursors stay.
+    assert await epoch_of(site) == epoch
+
+
+@pytest.mark.parametrize("size", [0, 10, 200, 1000])
+async def test_a_copy_that_was_cut_is_completed(site: Site, size: int) -> None:
+    expected = await made(site)
+    place = copy_of(site)
+    place.write_bytes(place.read_bytes()[:size])
+    found, fetched = await opened(site)
+    assert found == expected
+    assert fetched == ENTRIES + 1 - place.read_bytes()[:size].count(b"\n")
+    assert await opened(site) == (expected, 0)
+
+
+async def test_a_database_that_was_brought_back_drops_the_copy(site: Site) -> None:
+    await made(site)
+    site.remember()
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await append(wire, "e-lost")
+    site.bring_back()
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        await append(wire, "e-other")
+        expected = await entries(wire)
+    found, fetched = await opened(site)
+    assert found == expected
+    assert fetched >= ENTRIES
+    assert await opened(site) == (expected, 0)
+
+
+async def test_a_deleted_session_leaves_no_copy(site: Site) -> None:
+    await made(site)
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await entries(wire)
+        assert copy_of(site).is_file()
+        await wire.call("session/delete", session_id=SESSION)
+    assert not copy_of(site).exists()
+
+
+async def test_a_session_that_was_deleted_elsewhere_leaves_no_copy(site: Site) -> None:
+    await made(site)
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        await wire.call("session/delete", session_id=SESSION)
+    assert copy_of(site).is_file()
+    # The clean-up of a start finds the session deleted.
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await wire.call("session/list")
+        with fail_after(PATIENCE_SECONDS):
+            while copy_of(site).exists():
+                await wire.call("server/ping")
+
+
+async def test_a_purge_elsewhere_erases_the_copy_of_an_open_session(site: Site) -> None:
+    await made(site)
+    async with (
+        site.daemon("one") as here,
+        site.daemon("two") as there,
+        here.connect() as one,
+        there.connect() as two,
+    ):
+        await entries(one)
+        await two.call("session/delete", session_id=SESSION)
+        await two.call("session/purge", session_id=SESSION)
+        with fail_after(PATIENCE_SECONDS):
+            while copy_of(site).exists():
+                await one.call("session/list")
