@@ -1,8 +1,8 @@
 """Copies of the lines of long logs, kept as files so that a later opening need not fetch the lines.
 
-Law: nobody believes a copy. The log that takes lines from a copy compares their digest with the digest of
-its store, and drops the copy if the two differ. So a copy is never synced, and a crash costs one copy at
-most. No failure of a copy is an error of its session.
+Law: no module believes a copy. The log that takes lines from a copy compares their digest with the digest of
+its store, and drops the copy if the two differ. So a crash costs one copy at most, and `settle` is for an
+index that spares the reading of the lines. No failure of a copy is an error of its session.
 
 Blocking, for worker threads.
 """
@@ -24,6 +24,8 @@ from sessiond.journal.spool import Spool
 __all__ = ["KeptCopies", "KeptCopy"]
 
 _SUFFIX: Final = ".lines"
+_INDEX: Final = ".index"
+"""Suffix of what is known of the lines of a copy, which another module writes beside the copy."""
 
 
 class KeptCopy(Spool):
@@ -43,6 +45,11 @@ class KeptCopy(Spool):
         self._remove = remove
         self._release = release
 
+    @property
+    def stays(self) -> bool:
+        """True unless the lines are doubted."""
+        return not self._is_doubted
+
     def doubt(self) -> None:
         """Remove the file at the close."""
         self._is_doubted = True
@@ -58,11 +65,22 @@ class KeptCopy(Spool):
                 yield [b"".join(begun), *lines]
                 begun = [last]
 
+    def settle(self) -> None:
+        """Leave no more than the lines that were taken in the file, durably. Raises OSError."""
+        self._cut()
+        self.files.fdatasync(self.reader.fd)
+
+    def _cut(self) -> None:
+        fd, end = self.reader.fd, self.reader.ends[-1]
+        # A cut to the same size would change the times.
+        if self.files.fstat(fd).st_size != end:
+            self.files.truncate(fd, end)
+
     def close(self) -> None:
         """Leave the file to the next opening, with the lines that were taken, or remove the file."""
-        if not self._is_doubted:
+        if self.stays:
             try:
-                self.files.truncate(self.reader.fd, self.reader.ends[-1])
+                self._cut()
             except OSError:
                 self.doubt()
         super().close()
@@ -93,7 +111,7 @@ class KeptCopies:
                 return None
             self._used.add(name)
         try:
-            fd = self._opened(self._place(name), makes=makes)
+            fd = self._opened(self._folder / f"{name}{_SUFFIX}", makes=makes)
         except OSError:
             self._used.discard(name)
             return None
@@ -111,21 +129,17 @@ class KeptCopies:
             self._files.make_folder(self._folder)
             return self._files.create(place)
 
-    def _place(self, name: str) -> Path:
-        return self._folder / f"{name}{_SUFFIX}"
-
     def _release(self, name: str) -> None:
         """Let the next opening have a copy."""
-        with suppress(OSError):
-            self._files.touch(self._place(name))
         with self._guard:
             self._used.discard(name)
         self._make_room()
 
     def forget(self, name: str) -> None:
-        """Remove a copy; the file of one in use ends with its log."""
-        with suppress(OSError):
-            self._files.unlink(self._place(name))
+        """Remove a copy and its index; the file of one in use ends with its log."""
+        for suffix in (_SUFFIX, _INDEX):
+            with suppress(OSError):
+                self._files.unlink(self._folder / f"{name}{suffix}")
 
     def names(self) -> list[str]:
         """Return the names of all copies."""
@@ -136,7 +150,7 @@ class KeptCopies:
         return [name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)]
 
     def _make_room(self) -> None:
-        """Remove the copies that were closed least recently until the rest is within the bound."""
+        """Remove the copies that were written to least recently until the rest is within the bound."""
         with suppress(OSError):
             stats = self._files.stats(self._folder)
             copies = {name: found for name, found in stats.items() if name.endswith(_SUFFIX)}

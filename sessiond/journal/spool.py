@@ -47,6 +47,14 @@ class Spool:
         """Yield the whole lines that the file had before, none of them taken yet. Raises OSError."""
         yield from ()
 
+    @property
+    def stays(self) -> bool:
+        """True if the file stays for a later spool."""
+        return False
+
+    def settle(self) -> None:
+        """Make the lines that were taken durable for a later spool. Raises OSError."""
+
     def doubt(self) -> None:
         """Leave no line of the file to a later spool."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
+from sessiond.journal.kept_copies import KeptCopy
 from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.daemon import Daemon
 from tests.kit.calls import append, create
@@ -35,9 +36,10 @@ class Counted(Wrapped):
             yield piece
 
 
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, KEPT_COPY_LINES=10)
+@pytest.fixture(autouse=True, params=["lines", "lines-and-index"])
+def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_index = request.param == "lines-and-index"
+    set_limits(monkeypatch, KEPT_COPY_LINES=10, KEPT_INDEX_ENTRIES=10 if has_index else 1_000_000)
 
 
 def counted(site: Site, name: str = "one") -> tuple[Counted, AbstractAsyncContextManager[Daemon]]:
@@ -83,6 +85,20 @@ async def test_an_opening_fetches_what_the_copy_lacks(site: Site) -> None:
         await append(wire, "e-later")
         expected = await entries(wire)
     assert await opened(site) == (expected, 1)
+    assert await opened(site) == (expected, 0)
+
+
+@pytest.mark.parametrize("_short", ["lines-and-index"], indirect=True)
+async def test_an_opening_with_an_index_reads_no_line_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = await made(site)
+    assert copy_of(site).with_suffix(".index").is_file()
+
+    def refuse(_copy: KeptCopy) -> Any:
+        raise AssertionError("the index has the lines")
+
+    monkeypatch.setattr(KeptCopy, "found", refuse)
     assert await opened(site) == (expected, 0)
 
 
@@ -157,7 +173,7 @@ async def test_a_deleted_session_leaves_no_copy(site: Site) -> None:
         await entries(wire)
         assert copy_of(site).is_file()
         await wire.call("session/delete", session_id=SESSION)
-    assert not copy_of(site).exists()
+    assert list(copy_of(site).parent.iterdir()) == []
 
 
 async def test_a_session_that_was_deleted_elsewhere_leaves_no_copy(site: Site) -> None:

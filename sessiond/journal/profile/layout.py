@@ -16,6 +16,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         state/<namespace>.json            the state store; made by its first write
         indexes/<session id>.index        indexes of large sessions; may be thrown away
         copies/<number>.lines             lines of large sessions of a database; may be thrown away
+        copies/<number>.index             indexes of these lines
         secrets/<namespace>.json          secrets, encrypted; made by the first one
         daemon.lock                       the lock of the profile's one daemon
 """
@@ -161,6 +162,10 @@ class Layout:
         assert is_session_id(session_id), "ids are checked at the edge"
         return self.indexes / f"{session_id}{_INDEX}"
 
+    def copied_index_path(self, number: str) -> Path:
+        """Return the path of the kept index of a session of a database."""
+        return self.copies / f"{number}{_INDEX}"
+
     def indexed_ids(self, files: Files) -> list[str]:
         """Return the ids of all sessions with a kept index. Raises StorageError."""
         names = _names_ending(files, self.indexes, _INDEX)
@@ -250,7 +255,14 @@ class Layout:
 
     def half_made(self, files: Files) -> Iterator[Path]:
         """Yield every unfinished new file that an earlier daemon left. Raises StorageError."""
-        for folder in (*self.folders, self.trash, self.indexes, self.state, self.secrets):
+        for folder in (
+            *self.folders,
+            self.trash,
+            self.indexes,
+            self.copies,
+            self.state,
+            self.secrets,
+        ):
             for name in _names(files, folder):
                 if is_unfinished(name) and is_regular(files, folder / name):
                     yield folder / name

@@ -9,6 +9,7 @@ are no foreign lines: they come from a daemon that keeps the promises of this on
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -19,7 +20,10 @@ from typing import ClassVar, Final
 from msgspec import structs
 
 from sessiond.errors import SessionCorrupt, StorageError
+from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import telling
+from sessiond.journal.disk.files import FileStat
+from sessiond.journal.reader import LineReader
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
 from sessiond.journal.undisturbed import Undisturbed
@@ -112,7 +116,7 @@ class DatabaseLog(Undisturbed):
         upto = self._upto
         # What cannot be read of the copy is fetched.
         with suppress(OSError):
-            for lines in self._spool.found():
+            for lines in () if self.has_kept_lines else self._spool.found():
                 self.has_kept_lines = True
                 self._spool.take(lines)
                 self._learn(lines, visit)
@@ -427,6 +431,42 @@ class DatabaseLog(Undisturbed):
             syncs=self._writes,
             failures=self._failures,
         )
+
+    # -- what is kept of the lines ------------------------------------------------------------
+
+    @property
+    def reader(self) -> LineReader:
+        """Reader of the copy of the lines."""
+        return self._spool.reader
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the copy of the lines stays for the next opening."""
+        return self._spool.stays
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if the copy has the lines up to the position of this log, and all were handed over."""
+        return not (self._is_unsure or self._found) and self.head.seq + 1 == self.line_count
+
+    def stat(self) -> FileStat:
+        """Return the state of the copy. Raises OSError."""
+        return self._spool.files.fstat(self._spool.reader.fd)
+
+    def known_lines(self) -> tuple[array[int], Checksums]:
+        """Return the ends of all lines and the checksums of the copy up to them."""
+        return self._spool.reader.ends, self._spool.reader.checksums
+
+    def believe(self, digest: bytes) -> None:
+        """Take the lines that the reader was told, with their digest, before `index`."""
+        self.has_kept_lines = True
+        self.head = structs.replace(
+            self.head, seq=self.line_count - 1, digest=digest, size=self.size_bytes
+        )
+
+    def settle_copy(self) -> None:
+        """Make the copy of the lines durable for the next opening. Raises OSError."""
+        self._spool.settle()
 
     def doubt_copy(self) -> None:
         """Leave no copy of the lines to the next opening."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,13 +14,14 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.kept_copies import KeptCopies
 from sessiond.journal.spool import Spool
-from sessiond.limits import KEPT_COPY_LINES
+from sessiond.limits import KEPT_COPY_LINES, KEPT_INDEX_ENTRIES
 from sessiond.model.times import rfc3339
 from sessiond.service.database.company.companies import Companies
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog, away, lines_are_missing
 from sessiond.service.database.positions import Positions
+from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 
@@ -37,12 +39,13 @@ class DatabaseOpener:
         files: Files,
         folder: Path,
         copies: KeptCopies,
+        indexes: KeptIndexes,
         new_epoch: Callable[[], str],
         lease: Callable[[DatabaseLog], DatabaseLeases],
         companies: Companies,
         ring: Callable[[int], None],
     ) -> None:
-        """Take the disk, the folder for copies of lines, and the copies that stay behind a close.
+        """Take the disk, the folder for copies of lines, and what stays of lines behind a close.
 
         `lease` makes the leases of a session; `ring` tells other daemons of a change.
         """
@@ -52,6 +55,7 @@ class DatabaseOpener:
         self._files = files
         self._folder = folder
         self._copies = copies
+        self._indexes = indexes
         self._new_epoch = new_epoch
         self._lease = lease
         self._ring = ring
@@ -132,6 +136,7 @@ class DatabaseOpener:
         log = self._log(head, folder)
         try:
             indexer = Indexer(Path(head.session_id), in_place=True, session_id=head.session_id)
+            self._recall(log, indexer)
             if not self._is_indexed(log, indexer):
                 log.doubt_copy()
                 if log.has_kept_lines:
@@ -164,6 +169,20 @@ class DatabaseOpener:
             log.close()
             raise
         return opened
+
+    def _recall(self, log: DatabaseLog, indexer: Indexer) -> None:
+        """Tell log and indexer the lines of a kept copy from the kept index."""
+        if log.is_kept:
+            digest = self._indexes.recall(str(log.head.number), indexer, log.reader)
+            if digest is not None:
+                log.believe(digest)
+
+    def keep(self, opened: OpenSession, log: DatabaseLog) -> None:
+        """Keep the index of a long session that is about to be closed, beside the copy of its lines."""
+        if log.is_kept and opened.session.seq >= KEPT_INDEX_ENTRIES:
+            with suppress(OSError):
+                log.settle_copy()
+                self._indexes.keep(str(log.head.number), opened, log, log.head.digest)
 
     @staticmethod
     def _is_indexed(log: DatabaseLog, indexer: Indexer) -> bool:

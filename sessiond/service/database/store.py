@@ -48,6 +48,7 @@ from sessiond.service.database.silence import Silence
 from sessiond.service.database.trash import DatabaseTrash
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.external.watcher import Changed, Watch
+from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.files.line_texts import read_texts
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
@@ -107,6 +108,7 @@ class DatabaseStore:
             profile.files,
             folder,
             copies,
+            KeptIndexes(profile.files, profile.layout.copied_index_path),
             self._environment.new_epoch,
             self._new_leases,
             self._companies,
@@ -272,6 +274,7 @@ class DatabaseStore:
         if opened.dirty:
             with suppress(StorageError):
                 opened.journal.sync()
+        self._opener.keep(opened, opened.journal)
 
     def watch(self, opened: OpenSession, changed: Changed) -> Watch:
         """Call `changed` for each change of an open session by another writer."""

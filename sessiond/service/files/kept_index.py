@@ -1,4 +1,4 @@
-"""Kept indexes: the index of a large session, stored beside the catalog when the session is closed.
+"""Kept indexes: the index of a large session, stored in the profile when the session is closed.
 
 Law: a kept index is believed only where the file is provably the one that was indexed: its size,
 times, inode and last line are those of the closing, a sample of its lines has the indexed ids, and
@@ -13,8 +13,10 @@ from __future__ import annotations
 import errno
 import sys
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 from zlib import crc32
 
 import msgspec
@@ -28,8 +30,6 @@ from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.disk.settled import is_settled
-from sessiond.journal.journal import Journal
-from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import remove_own, write_unfinished
 from sessiond.journal.reader import LineReader
 from sessiond.journal.scanning import chunks_of
@@ -68,6 +68,27 @@ class _Identity(Struct, frozen=True):
         return is_settled(self.mtime_ns, now) and is_settled(self.ctime_ns, now)
 
 
+class IndexedLog(Protocol):
+    """A session log whose lines are those of one file."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if the file is durable, ends with its last line, and holds only what was indexed."""
+        ...
+
+    def stat(self) -> FileStat:
+        """Return the state of the file. Raises OSError."""
+        ...
+
+    def known_lines(self) -> tuple[array[int], Checksums]:
+        """Return the ends of all lines and the checksums of the file up to them."""
+        ...
+
+    def read(self, first: int, last: int) -> list[bytes]:
+        """Return the lines `first` to `last`, both included. Raises StorageError."""
+        ...
+
+
 class _Kept(Struct):
     """The content of a kept index."""
 
@@ -79,6 +100,8 @@ class _Kept(Struct):
     sums: SavedSums
     dialect: str
     columns: Columns
+    position: bytes = b""
+    """The position of the log, as its store told `keep`."""
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -86,76 +109,80 @@ _decoder: Final = msgspec.msgpack.Decoder(_Kept)
 
 
 class KeptIndexes:
-    """The kept indexes of one profile."""
+    """The kept indexes of one store of a profile, by keys such as the ids of sessions."""
 
-    def __init__(self, layout: Layout, files: Files) -> None:
-        self._layout = layout
+    def __init__(self, files: Files, path_of: Callable[[str], Path]) -> None:
+        """Take the function that gives the path of a kept index for a key."""
         self._files = files
+        self._path_of = path_of
         # The state of each session's file for which there is a kept index.
         self._current: dict[str, _Identity] = {}
 
-    def keep(self, opened: OpenSession) -> None:
+    def keep(self, key: str, opened: OpenSession, log: IndexedLog, position: bytes = b"") -> None:
         """Keep the index of a session that is about to be closed, if the session is large."""
-        journal = opened.journal
-        if opened.session.seq < KEPT_INDEX_ENTRIES or not isinstance(journal, Journal):
+        if opened.session.seq < KEPT_INDEX_ENTRIES:
             return
         if opened.unwritable is not None:
             # The index has the lines of another version than the file.
             return
         with suppress(OSError, StorageError, MemoryError):
-            identity = self._settled(journal)
-            if identity == self._current.get(opened.session_id):
+            identity = self._settled(log)
+            if identity == self._current.get(key):
                 return
-            if opened.intake.is_at_rest and journal.is_at_rest:
-                self._put(opened.session_id, _kept(identity, opened, journal))
-                self._current[opened.session_id] = identity
+            if opened.intake.is_at_rest and log.is_at_rest:
+                self._put(key, _kept(identity, opened, log, position))
+                self._current[key] = identity
 
-    def _settled(self, journal: Journal) -> _Identity:
+    def _settled(self, log: IndexedLog) -> _Identity:
         """Return the state of the file once a later change would show in it."""
-        identity = _identity(journal.stat())
+        identity = _identity(log.stat())
         if not identity.is_settled(self._files.now()):
             self._files.pause(2 * SAME_TIME_SECONDS)
-            if not _identity(journal.stat()).is_settled(self._files.now()):
+            if not _identity(log.stat()).is_settled(self._files.now()):
                 raise OSError(errno.EAGAIN, "it has just been changed")
-        return _identity(journal.stat())
+        return _identity(log.stat())
 
-    def _put(self, session_id: str, kept: _Kept) -> None:
+    def _put(self, key: str, kept: _Kept) -> None:
         """Replace the kept index. Raises OSError."""
         data = _encoder.encode(kept)
-        self._files.make_folder(self._layout.indexes)
+        path = self._path_of(key)
+        self._files.make_folder(path.parent)
         pieces = [_MAGIC, crc32(data).to_bytes(_SUM_BYTES), data]
-        fd, unfinished = write_unfinished(self._files, self._layout.indexes, pieces)
+        fd, unfinished = write_unfinished(self._files, path.parent, pieces)
         try:
-            self._files.rename(unfinished, self._layout.index_path(session_id))
+            self._files.rename(unfinished, path)
         except OSError:
             remove_own(self._files, unfinished, fd)
             raise
         finally:
             close_quietly(self._files, fd)
 
-    def recall(self, session_id: str, indexer: Indexer, reader: LineReader) -> bool:
-        """Tell indexer and reader all lines of a file from its kept index; False if that is in doubt."""
+    def recall(self, key: str, indexer: Indexer, reader: LineReader) -> bytes | None:
+        """Tell indexer and reader all lines of a file from its kept index; None if that is in doubt.
+
+        Returns the position that `keep` was told.
+        """
         try:
-            kept = self._get(session_id)
+            kept = self._get(key)
             if kept is None:
-                return False
+                return None
             identity = _identity(self._files.fstat(reader.fd))
             _tell(kept, identity, indexer, reader)
         except (OSError, SessiondError, BadLine, ValueError, msgspec.DecodeError, MemoryError):
             reader.forget()
             indexer.begin_again()
-            self.forget(session_id)
-            return False
-        self._current[session_id] = identity
-        return True
+            self.forget(key)
+            return None
+        self._current[key] = identity
+        return kept.position
 
-    def _get(self, session_id: str) -> _Kept | None:
+    def _get(self, key: str) -> _Kept | None:
         """Return the kept index as it was stored; None without one.
 
         Raises OSError, ValueError, DecodeError.
         """
         try:
-            fd = open_regular(self._files, self._layout.index_path(session_id))
+            fd = open_regular(self._files, self._path_of(key))
         except FileNotFoundError:
             return None
         try:
@@ -170,12 +197,12 @@ class KeptIndexes:
             raise ValueError("the index is damaged")
         return _decoder.decode(content)
 
-    def forget(self, session_id: str) -> None:
+    def forget(self, key: str) -> None:
         """Remove the kept index of a session, if there is one."""
-        self._current.pop(session_id, None)
-        if is_session_id(session_id):
+        self._current.pop(key, None)
+        if is_session_id(key):
             with suppress(OSError):
-                self._files.unlink(self._layout.index_path(session_id))
+                self._files.unlink(self._path_of(key))
 
 
 def _identity(found: FileStat) -> _Identity:
@@ -184,17 +211,18 @@ def _identity(found: FileStat) -> _Identity:
     )
 
 
-def _kept(identity: _Identity, opened: OpenSession, journal: Journal) -> _Kept:
+def _kept(identity: _Identity, opened: OpenSession, log: IndexedLog, position: bytes) -> _Kept:
     """Return the index of an open session. Raises StorageError."""
-    ends, checksums = journal.known_lines()
+    ends, checksums = log.known_lines()
     return _Kept(
         _MADE_BY,
         identity,
-        _beginning(journal.read(opened.session.seq, opened.session.seq)),
+        _beginning(log.read(opened.session.seq, opened.session.seq)),
         ends.tobytes(),
         checksums.saved(),
         opened.dialect.name,
         columns_of(opened.session),
+        position,
     )
 
 

@@ -12,6 +12,7 @@ from sessiond.catalog.rows import ListedFile
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.journal import Journal
+from sessiond.journal.reader import LineReader
 from sessiond.model.ids import is_session_id
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.in_place import AgentFile
@@ -98,7 +99,7 @@ class SessionOpener:
             indexer,
             locks=self._layout.locks,
             stamp=self._environment.file_stamp,
-            recall=partial(self._profile.indexes.recall, session_id, indexer),
+            recall=partial(self._recall, session_id, indexer),
         )
         try:
             known = self._records.known(session_id)
@@ -114,6 +115,9 @@ class SessionOpener:
             journal.close()
             raise
         return opened
+
+    def _recall(self, session_id: str, indexer: Indexer, reader: LineReader) -> bool:
+        return self._profile.indexes.recall(session_id, indexer, reader) is not None
 
     def _open_in_place(
         self, found: AgentFile, session_id: str, progress: Progress | None
@@ -172,7 +176,8 @@ class SessionOpener:
         if opened.appears != "answered" and not opened.pending:
             self._records.note(opened)
             self.remove_notes([opened.session_id])
-        self._profile.indexes.keep(opened)
+        if isinstance(opened.journal, Journal):
+            self._profile.indexes.keep(opened.session_id, opened, opened.journal)
 
     def remove_notes(self, session_ids: Collection[str]) -> None:
         """Remove the notes of sessions that came to their roots, once their records are durable.

@@ -31,7 +31,7 @@ class Profile:
         self.texts = TextIndex(layout.search, environment.report_trouble)
         self.paths = Paths(files)
         self.records = CatalogRecords(self.catalog, self.paths, environment.new_epoch)
-        self.indexes = KeptIndexes(layout, files)
+        self.indexes = KeptIndexes(files, layout.index_path)
         self.roots = Roots(layout, files, environment.report_trouble)
         self.agents = AgentFiles(files, layout.pending)
         self.session_files = SessionFiles(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
+from pathlib import Path
 from typing import Final
 
 from tests.bench.harness.bench import Bench
@@ -52,7 +53,11 @@ def server() -> Iterator[Cluster]:
 
 
 def on_database(
-    bench: Bench, cluster: Cluster, *, is_one_of_several: bool = False
+    bench: Bench,
+    cluster: Cluster,
+    home: Path | None = None,
+    *,
+    is_one_of_several: bool = False,
 ) -> AbstractContextManager[Daemon]:
     """Run a daemon whose sessions are in the database of a server.
 
@@ -61,7 +66,7 @@ def on_database(
     core = None if is_one_of_several else bench.cores.server
     address = f"postgresql:///postgres?host={cluster.folder}&user=tests"
     command = ("env", f"SESSIOND_STORE={address}", *COMMAND)
-    return daemon(bench.folder, core, command=command)
+    return daemon(bench.folder, core, home, command=command)
 
 
 def bare_inserts(cluster: Cluster, lines: Sequence[bytes], at_once: int) -> Sample:

@@ -58,9 +58,13 @@ def fill(cluster: Cluster, source: Path, session_id: str) -> None:
         database.close()
 
 
-def opens(bench: Bench, cluster: Cluster) -> Sample:
+def opens(bench: Bench, cluster: Cluster, *, closed_before: bool) -> Sample:
     """Measure what `ours_opens` measures, with a daemon that was just started on the database."""
-    with on_database(bench, cluster) as ours:
+    home = new_home(bench.folder)
+    if closed_before:
+        with on_database(bench, cluster, home) as earlier, earlier.connect() as link:
+            earlier.open(link, SESSION_ID)
+    with on_database(bench, cluster, home) as ours:
         sample, _ = opened_by(ours)
     return sample
 
@@ -105,16 +109,13 @@ def measure(bench: Bench, result: RowResult) -> None:
         bench.tell(f"a session of {entries:,} entries")
         source = compacted_native(bench.cache, new_home(bench.folder), entries)
         fill(cluster, source, SESSION_ID)
-        measured = bench.contest(
-            "open",
-            [
-                Entrant("database", partial(opens, bench, cluster)),
-                Entrant("files", partial(ours_opens, bench, entries)),
-            ],
-        )
-        case = f"open {entries:,} entries"
-        pair = Pair("database", "files", FILES)
-        result.figures.append(figure(measured, pair, "ms", case=case, goal=at_most(2)))
+        for closed_before in (False, True):
+            case = f"open {entries:,} entries{' again' if closed_before else ''}"
+            ours = partial(opens, bench, cluster, closed_before=closed_before)
+            files = partial(ours_opens, bench, entries, closed_before=closed_before)
+            measured = bench.contest(case, [Entrant("database", ours), Entrant("files", files)])
+            pair = Pair("database", "files", FILES)
+            result.figures.append(figure(measured, pair, "ms", case=case, goal=at_most(2)))
         _growth(bench, result, stack.enter_context(on_database(bench, cluster)), entries)
         _lists(bench, result, cluster)
 
