@@ -5,6 +5,8 @@ making.py     sessions that come with their lines
 appending.py  the way of an append, in prepared statements
 holding.py    a row that waits for the append of one writer
 prepared.py   statements that a connection knows, with binary values
+documents.py  values of the state store, and secrets
+daemons.py    numbers, claims, beats and the clock that daemons agree on
 rows.py       columns of a session's row
 asking.py     calls: their connections, and the share of the connections that a kind of call has
 connecting.py connections: their settings, and their errors as the errors of a store

@@ -29,7 +29,7 @@ from sessiond.postgresql.appending import (
     hold_row,
     piece_of,
 )
-from sessiond.postgresql.asking import Asking, Kind
+from sessiond.postgresql.asking import Kind
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
@@ -43,6 +43,8 @@ from sessiond.postgresql.connecting import (
     refusal,
     unusable,
 )
+from sessiond.postgresql.daemons import DaemonTables
+from sessiond.postgresql.documents import DocumentTable
 from sessiond.postgresql.holding import HeldSession
 from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
@@ -51,11 +53,9 @@ from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, 
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
     NO_LINES,
-    NO_TOKEN,
     ChangedHeads,
     Head,
     Place,
-    StoredDocument,
     Trashed,
 )
 
@@ -65,7 +65,7 @@ _TRY_AGAIN_SECONDS: Final = 0.2
 _APPENDING: Final = "append to a session"
 
 
-class PostgresqlDatabase(Asking):
+class PostgresqlDatabase(DocumentTable, DaemonTables):
     """The sessions of one schema: the port `SessionDatabase`. Safe in any thread."""
 
     def __init__(self, dsn: str, schema: str, password: Callable[[], str] | None = None) -> None:
@@ -385,105 +385,7 @@ class PostgresqlDatabase(Asking):
         )
         yield from (row[0].decode() for row in rows)
 
-    # -- documents -----------------------------------------------------------------------
-
-    def document_tokens(self, kind: str) -> dict[str, bytes]:
-        """Return the tokens of all documents of a kind, by namespace."""
-        rows = self._asked(
-            "list documents",
-            lambda each: each.execute(
-                "SELECT namespace, token FROM documents WHERE kind = %s", [kind]
-            ).fetchall(),
-        )
-        return {bytes(namespace).decode(): bytes(token) for namespace, token in rows}
-
-    def document(self, kind: str, namespace: str, unless: bytes) -> StoredDocument | None:
-        """Return a document; None if the document has the token `unless`."""
-        row = self._asked(
-            "read a document",
-            lambda each: each.execute(
-                "SELECT token, CASE WHEN token <> %s THEN data ELSE '' END FROM documents"
-                " WHERE kind = %s AND namespace = %s",
-                [unless, kind, namespace.encode()],
-                binary=True,
-            ).fetchone(),
-        )
-        token, data = (NO_TOKEN, b"") if row is None else row
-        return None if token == unless else StoredDocument(bytes(token), bytes(data))
-
-    def put_document(self, kind: str, namespace: str, at: bytes, token: bytes, data: bytes) -> bool:
-        """Replace a document that has the token `at`; return whether the document had it."""
-        values = {
-            "kind": kind,
-            "namespace": namespace.encode(),
-            "at": at,
-            "token": token,
-            "data": data,
-        }
-        statement = (
-            "INSERT INTO documents VALUES (%(kind)s, %(namespace)s, %(token)s, %(data)s)"
-            " ON CONFLICT DO NOTHING RETURNING true"
-            if at == NO_TOKEN
-            else "UPDATE documents SET token = %(token)s, data = %(data)s WHERE kind = %(kind)s"
-            " AND namespace = %(namespace)s AND token = %(at)s RETURNING true"
-        )
-        with self._changing("write a document") as connection:
-            return connection.execute(statement, values).fetchone() is not None
-
-    def fence_document(self, kind: str, namespace: str, token: bytes) -> bytes:
-        """Give a document another token, and return its data."""
-        with self._changing("settle a document") as connection:
-            row = connection.execute(
-                "INSERT INTO documents VALUES (%s, %s, %s, '') ON CONFLICT (kind, namespace)"
-                " DO UPDATE SET token = excluded.token RETURNING data",
-                [kind, namespace.encode(), token],
-            ).fetchone()
-        assert row is not None, "an insert or update returns its row"
-        return bytes(row[0])
-
-    # -- numbers, rings and beats --------------------------------------------------------
-
-    def reserve(self, name: str, least: int, count: int) -> int:
-        """Reserve `count` numbers under a name, from `least` on or behind; return the first."""
-        values = {"name": name, "least": least, "count": count}
-        # Numbers that are reserved twice are left out, which does no harm.
-        row = self._asked(
-            "reserve numbers",
-            lambda each: each.execute(
-                "INSERT INTO numbers AS known VALUES (%(name)s, %(least)s + %(count)s)"
-                " ON CONFLICT (name) DO UPDATE SET next = greatest(known.next, %(least)s) + %(count)s"
-                " RETURNING next - %(count)s",
-                values,
-            ).fetchone(),
-            "change",
-        )
-        assert row is not None, "an insert or update returns its row"
-        return int(row[0])
-
-    def claim(self, work: str, holder: str, seconds: float) -> bool:
-        """Let a holder have a piece of work, unless another holder has the work."""
-        values = {"work": work.encode(), "holder": holder, "seconds": seconds}
-        # A claim that is taken twice is extended.
-        row = self._asked(
-            "claim work",
-            lambda each: each.execute(
-                "INSERT INTO claims AS known"
-                " VALUES (%(work)s, %(holder)s, clock_timestamp() + make_interval(secs => %(seconds)s))"
-                " ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at"
-                " WHERE known.holder = excluded.holder OR known.ends_at <= clock_timestamp()"
-                " RETURNING true",
-                values,
-            ).fetchone(),
-            "change",
-        )
-        return row is not None
-
-    def end_claim(self, work: str, holder: str) -> None:
-        """End the claim of a holder."""
-        with self._changing("end a claim") as connection:
-            connection.execute(
-                "DELETE FROM claims WHERE work = %s AND holder = %s", [work.encode(), holder]
-            )
+    # -- rings ---------------------------------------------------------------------------
 
     def ring(self, numbers: Collection[int]) -> None:
         """Tell other daemons that these sessions have changed."""
@@ -508,42 +410,6 @@ class PostgresqlDatabase(Asking):
             return self._bell.wait(seconds)
         except FAILURES as failure:
             raise self._failed("listen", failure) from None
-
-    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
-        """Count the beats of a daemon up, and note which sessions the daemon has open."""
-        with self._changing("tell that this daemon is there", "look") as connection:
-            connection.execute(
-                "INSERT INTO daemons AS known (daemon, beats, open) VALUES (%(daemon)s, 1, %(open)s)"
-                " ON CONFLICT (daemon) DO UPDATE SET beats = known.beats + 1, open = excluded.open,"
-                " noted_at = clock_timestamp()",
-                {"daemon": daemon, "open": list(open_numbers)},
-            )
-
-    def beats(self) -> dict[str, int]:
-        """Return the number of beats of each daemon."""
-        rows = self._asked(
-            "ask which daemons are there",
-            lambda each: each.execute("SELECT daemon, beats FROM daemons").fetchall(),
-            "look",
-        )
-        return dict(rows)
-
-    def forget_daemons(self, daemons: Sequence[str]) -> None:
-        """Remove the beats of daemons that have ended."""
-        with self._changing("forget daemons", "look") as connection:
-            connection.execute("DELETE FROM daemons WHERE daemon = ANY(%s)", [list(daemons)])
-
-    def now_ns(self) -> int:
-        """Return the time by the database's clock, in nanoseconds since 1970."""
-        row = self._asked(
-            "ask for the time",
-            lambda each: each.execute(
-                "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-            ).fetchone(),
-            "look",
-        )
-        assert row is not None, "a query without a table returns one row"
-        return int(row[0]) * 1000
 
 
 def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece]:
