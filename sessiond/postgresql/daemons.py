@@ -1,4 +1,4 @@
-"""What the daemons of one schema agree on: reserved numbers, claims on work, beats, and a clock."""
+"""Numbers, claims, beats and a clock, which the daemons of one schema agree on."""
 
 from __future__ import annotations
 
