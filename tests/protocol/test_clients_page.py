@@ -1,0 +1,79 @@
+"""docs/clients.md: what the page tells authors of clients to send and to expect."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.errors import ERRORS
+from sessiond.methods import METHODS
+from sessiond.testing.daemon import Daemon, running_daemon
+from sessiond.testing.wire import Wire
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs" / "clients.md").read_text("utf-8")
+NAMES = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL))
+REQUESTS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)]
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncGenerator[Daemon]:
+    async with running_daemon(tmp_path) as daemon:
+        yield daemon
+
+
+def test_each_method_on_the_page_is_there() -> None:
+    named = [name for name in NAMES if re.fullmatch(r"(session|catalog|server)/\w+", name)]
+    told = {"session/event", "session/synced", "session/replaced", "session/lagged"}
+    told |= {"session/closed", "server/draining"}
+    assert set(named) - told <= {method.name for method in METHODS}
+    assert len(named) > len(told)
+
+
+def test_each_case_of_the_kit_on_the_page_is_there() -> None:
+    cases = {path.stem for path in (REPOSITORY / "tests" / "conformance" / "cases").glob("*.json")}
+    (proof,) = re.findall(r"^## 7\..*?^## 8\.", PAGE, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", proof)
+    assert len(named) > 5
+    assert set(named) <= cases
+
+
+def test_what_the_table_says_of_errors_is_true() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("|")]
+    (retried,) = [row for row in rows if row.startswith("| an error with `retryable: true`")]
+    (decided,) = [row for row in rows if row.startswith("| `precondition_failed`")]
+    by_kind = {error.kind: error for error in ERRORS}
+    for row, is_retryable in ((retried, True), (decided, False)):
+        kinds = [kind for kind in re.findall(r"`(\w+)`", row.split("|")[1]) if kind in by_kind]
+        assert len(kinds) > 2
+        for kind in kinds:
+            assert by_kind[kind].retryable is is_retryable, kind
+
+
+async def test_the_requests_on_the_page_do_what_it_says(daemon: Daemon) -> None:
+    async with daemon.connect() as wire:
+        created = await wire.call("session/create", cwd="/my/project", persist="immediate")
+        session_id = created["session"]["id"]
+        append, subscribe = REQUESTS
+        answers = [await sent(wire, append, session_id) for _ in range(2)]
+        assert [one["duplicate"] for one in answers] == [False, True]
+        assert answers[0]["durability"] == "disk"
+        assert answers[0]["entries"] == answers[1]["entries"]
+        await sent(wire, subscribe, session_id)
+        told = [await wire.next_notification() for _ in range(2)]
+        assert [one["method"] for one in told] == ["session/event", "session/synced"]
+
+
+async def sent(wire: Wire, request: Any, session_id: str) -> Any:
+    """Send a request of the page, with the parts that a reader fills in."""
+    params = json.loads(
+        json.dumps(request["params"], ensure_ascii=False)
+        .replace("…", session_id)
+        .replace("<32 hex digits>", "a" * 32)
+    )
+    return await wire.call(request["method"], **params)
