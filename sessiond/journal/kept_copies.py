@@ -113,7 +113,8 @@ class KeptCopies:
         try:
             fd = self._opened(self._folder / f"{name}{_SUFFIX}", makes=makes)
         except OSError:
-            self._used.discard(name)
+            with self._guard:
+                self._used.discard(name)
             return None
         return KeptCopy(
             self._files, fd, path, partial(self.forget, name), partial(self._release, name)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from sessiond.errors import StorageError
 from sessiond.postgresql.appending import Appended, append_and_commit
+from sessiond.postgresql.prepared import Forsaken
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
@@ -45,9 +44,8 @@ class HeldSession:
         with self._ends:
             try:
                 stored = append_and_commit(self._connection, at, lines, digest, sync=sync)
-            except psycopg.OperationalError:
-                if not self._connection.closed:
-                    raise
+            except Forsaken:
+                # Any other end of the connection leaves the outcome unknown.
                 return None
         return self._kept(stored)
 

@@ -58,11 +58,18 @@ class PatientConnection(Connection[Any]):
     def answers(self, count: int) -> list[PGresult]:
         """Return the results of so many statements that libpq was told to send, up to their sync.
 
-        Raises Unanswered, OperationalError.
+        There are fewer results if the connection ends between. Raises Unanswered, OperationalError.
         """
         self._send()
-        results = [self._result() for _ in range(count)]
-        self._next()
+        results: list[PGresult] = []
+        try:
+            while len(results) < count:
+                results.append(self._result())
+            self._next()
+        except psycopg.OperationalError:
+            # What the server said first says more than the end of the connection.
+            if not results:
+                raise
         return results
 
     def _send(self) -> None:

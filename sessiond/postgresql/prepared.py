@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from msgspec import Struct
-from psycopg.errors import error_from_result
+from psycopg.errors import IdleInTransactionSessionTimeout, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "INT8S",
     "TEXT",
     "Call",
+    "Forsaken",
     "Prepared",
     "byteas",
     "int8",
@@ -79,6 +80,9 @@ class Prepared(Struct, frozen=True):
         connection.pgconn.send_query_prepared(self.name, values, formats, _BINARY)
 
 
+Forsaken = IdleInTransactionSessionTimeout
+"""The server has ended a transaction because its connection said nothing for too long."""
+
 Call = tuple[Prepared, Sequence[bytes]]
 """A statement with the values of one run."""
 
@@ -94,16 +98,21 @@ def run_together(connection: PatientConnection, *calls: Call) -> list[PGresult]:
         one.send(connection, values)
     pgconn.pipeline_sync()
     results = connection.answers(len(calls))
-    pgconn.exit_pipeline_mode()
-    return [_checked(connection, result) for result in results]
+    if pgconn.status != _IS_BAD:
+        pgconn.exit_pipeline_mode()
+    checked = [_checked(connection, result) for result in results]
+    if len(checked) < len(calls):
+        raise psycopg.OperationalError("the connection ended")
+    return checked
 
 
 def _checked(connection: Connection[Any], result: PGresult) -> PGresult:
     if result.status in _DONE:
         return result
-    if connection.pgconn.status == _IS_BAD:
+    error = error_from_result(result)
+    if connection.pgconn.status == _IS_BAD and not isinstance(error, Forsaken):
         raise psycopg.OperationalError("the connection ended")
-    raise error_from_result(result)
+    raise error
 
 
 def number(value: bytes | None) -> int:

@@ -492,6 +492,32 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
     again.release()
 
 
+def test_an_append_in_turn_whose_answer_is_lost_is_no_lost_race(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from psycopg import OperationalError
+
+    from sessiond.postgresql.patience import PatientConnection
+
+    at = made(database)
+    held = database.hold(at)
+    assert held is not None
+    answers = PatientConnection.answers
+
+    def lose(connection: PatientConnection, count: int) -> Any:
+        answers(connection, count)
+        connection.close()
+        raise OperationalError("cut")
+
+    monkeypatch.setattr(PatientConnection, "answers", lose)
+    with pytest.raises(StorageError) as refused:
+        held.append(at, [b"stored"], chained(at.digest, [b"stored"]), sync=True)
+    assert refused.value.data()["retryable"]
+    monkeypatch.undo()
+    (there,) = database.heads([at.number])
+    assert stored(database, there) == [HEADER, b"stored"]
+
+
 def test_a_row_that_is_waited_for_is_shown_as_it_is_behind_the_wait(
     cluster: Cluster, connect: Callable[[], PostgresqlDatabase]
 ) -> None:

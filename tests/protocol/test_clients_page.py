@@ -18,7 +18,10 @@ from sessiond.testing.wire import Wire
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text("utf-8")
 NAMES = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL))
-REQUESTS = [json.loads(block) for block in re.findall(r"^```json\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)]
+REQUESTS = [
+    json.loads(block)
+    for block in re.findall(r"^```json\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
+]
 
 
 @pytest.fixture
