@@ -18,6 +18,9 @@ endif
 RUN := .venv/ready-run
 ALL := .venv/ready-all
 
+# Tests are rewritten by pytest and compiled: once, and not in each process of each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-agents test pythons elsewhere luck check lint mypy pyright check-slow torture siege fuzz mutants bench schema fix lock bare-root clean
 

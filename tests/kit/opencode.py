@@ -6,7 +6,9 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.kit.agents import SAMPLES
@@ -20,11 +22,22 @@ BEGAN = 1_793_880_000_000
 
 def database(path: Path, name: str = "v1", sql: Sequence[tuple[str, Sequence[Any]]] = ()) -> Path:
     """Make the database of a sample, changed by statements with their values."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript((OPENCODE / f"{name}-sqlite.sql").read_text("utf-8"))
-        for statement, values in sql:
-            connection.execute(statement, values)
+    path.write_bytes(_sample(name))
+    if sql:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for statement, values in sql:
+                connection.execute(statement, values)
     return path
+
+
+@cache
+def _sample(name: str) -> bytes:
+    """Return the database of a sample, which is made once for all tests of a process."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.db"
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.executescript((OPENCODE / f"{name}-sqlite.sql").read_text("utf-8"))
+        return path.read_bytes()
 
 
 def with_session(session_id: str, **columns: Any) -> tuple[str, Sequence[Any]]:
