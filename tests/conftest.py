@@ -84,10 +84,17 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave trio's turn of tests about files to check-slow."""
+    """Leave trio's turn of tests with the mark `one_loop` to check-slow.
+
+    They show what files or a database hold, in which the event loop has little part.
+    """
     for item in items:
         call = getattr(item, "callspec", None)
-        if item.get_closest_marker("files") and call and call.params.get("anyio_backend") == "trio":
+        if (
+            item.get_closest_marker("one_loop")
+            and call
+            and call.params.get("anyio_backend") == "trio"
+        ):
             item.add_marker(pytest.mark.slow)
 
 

@@ -22,7 +22,7 @@ from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
 from tests.kit.house import House
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 NS = "settings"
 

@@ -27,7 +27,7 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.roots import add_root
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 PATIENCE_SECONDS = 120.0
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")

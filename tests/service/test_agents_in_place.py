@@ -37,7 +37,7 @@ from tests.kit.roots import add_root, ids
 from tests.kit.sessions import SESSION
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 # Title or first words, folder, program, and tokens: in, out, read from the cache, written to it.
 LISTED: dict[str, tuple[str, str, str, tuple[int, int, int, int]]] = {

@@ -30,6 +30,8 @@ from tests.service.test_daemons_on_one_database import (
 )
 from tests.service.test_lists_on_one_database import Asked, until
 
+pytestmark = pytest.mark.one_loop
+
 DAY_NS = 24 * 3600 * 10**9
 
 

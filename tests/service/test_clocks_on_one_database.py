@@ -27,6 +27,8 @@ from tests.service.test_daemons_on_one_database import (
     site,
 )
 
+pytestmark = pytest.mark.one_loop
+
 __all__ = ["site"]
 
 NOTES: dict[str, Any] = {"namespace": "notes", "key": "at"}

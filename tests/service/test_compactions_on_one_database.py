@@ -21,6 +21,8 @@ from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID, kinds
 from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, Wrapped
 
+pytestmark = pytest.mark.one_loop
+
 SMALL: dict[str, Any] = {"auto": True, "context_window": 8, "reserve_tokens": 0}
 LONG = "a-long-message-that-fills-the-window"
 

@@ -27,6 +27,8 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 
+pytestmark = pytest.mark.one_loop
+
 POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 60.0
 

@@ -20,7 +20,7 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 PAGE = Path(__file__).parents[2] / "protocol.md"
 # Only verify looks for these.

@@ -18,7 +18,7 @@ from tests.kit.calls import create_with, say, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 

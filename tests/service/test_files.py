@@ -13,7 +13,7 @@ from tests.kit.calls import append, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'

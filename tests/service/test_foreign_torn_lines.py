@@ -13,7 +13,7 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 THEIRS = line(b"f1", b'"n2"')
 HALF = THEIRS[:40]

@@ -27,6 +27,8 @@ from tests.service.test_daemons_on_one_database import (
     clients_of,
 )
 
+pytestmark = pytest.mark.one_loop
+
 BY_RING = NEVER / 2
 """Pause between two polls of a daemon that hears rings: no poll comes in a test."""
 FLUSH_SECONDS = 0.01

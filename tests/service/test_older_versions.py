@@ -18,7 +18,7 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.sessions import HI
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "pi" / "pi-v1-linear.jsonl"
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'

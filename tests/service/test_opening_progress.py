@@ -14,7 +14,7 @@ from tests.kit.house import House
 from tests.kit.roots import add_root
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 
 def told_to(wire: Wire) -> list[dict[str, Any]]:

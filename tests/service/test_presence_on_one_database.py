@@ -23,6 +23,8 @@ from tests.service.test_daemons_on_one_database import (
     clients_of,
 )
 
+pytestmark = pytest.mark.one_loop
+
 QUIET_SECONDS = 0.3
 """Silence that ends a daemon, where a test lets one end."""
 

@@ -32,6 +32,8 @@ from tests.service.test_daemons_on_one_database import (
 from tests.service.test_lists_on_one_database import Asked, until
 from tests.service.test_whole_sessions_on_one_database import Together
 
+pytestmark = pytest.mark.one_loop
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:

@@ -16,7 +16,7 @@ from tests.kit.calls import append, create, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 # -- payloads -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 

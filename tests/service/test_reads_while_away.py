@@ -21,6 +21,8 @@ from tests.service.test_daemons_on_one_database import (
     site,
 )
 
+pytestmark = pytest.mark.one_loop
+
 __all__ = ["site"]
 
 OF_THE_SESSION: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -16,7 +16,7 @@ from tests.kit.calls import create, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 
 def garbled(data: bytes) -> bytes:

@@ -13,6 +13,8 @@ from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, SAID, Site, site
 
+pytestmark = pytest.mark.one_loop
+
 __all__ = ["site"]
 
 GARBAGE = b"no JSON \x00\xff"

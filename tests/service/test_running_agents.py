@@ -17,7 +17,7 @@ from tests.kit.house import House
 from tests.kit.roots import add_root
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 FIRST, SECOND = CLAUDE.format(1), CLAUDE.format(2)
 # No process of this machine has such an id.

@@ -21,7 +21,7 @@ from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
 from tests.kit.house import House
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 
 @asynccontextmanager

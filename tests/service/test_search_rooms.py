@@ -25,7 +25,7 @@ from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids, one_root, pi_file, put
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 TEXT = "needle {}"
 CHARS = len(TEXT.format(0))

@@ -14,7 +14,7 @@ from tests.kit.calls import append, append_message, call, create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import stored_entry, stored_message
 
-pytestmark = pytest.mark.files
+pytestmark = pytest.mark.one_loop
 
 CALL = [{"type": "toolCall", "id": "c1", "name": "ls", "arguments": {}}]
 

@@ -31,6 +31,8 @@ from tests.service.test_daemons_on_one_database import (
 )
 from tests.service.test_presence_on_one_database import is_stored, until
 
+pytestmark = pytest.mark.one_loop
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:

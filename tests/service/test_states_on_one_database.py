@@ -15,6 +15,8 @@ from tests.kit.calls import append, create
 from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import Site, Wrapped, clients_of
 
+pytestmark = pytest.mark.one_loop
+
 Put = Callable[..., bool]
 
 

@@ -29,6 +29,8 @@ from tests.service.test_daemons_on_one_database import (
     refused,
 )
 
+pytestmark = pytest.mark.one_loop
+
 BY_RING: Final = NEVER / 2
 
 

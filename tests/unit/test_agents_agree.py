@@ -105,7 +105,7 @@ def lines_in_place(path: Path) -> list[bytes]:
     return found
 
 
-@pytest.mark.files
+@pytest.mark.one_loop
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int) -> None:
     home, contents = tmp_path.resolve(), dict[str, bytes]()
