@@ -100,10 +100,11 @@ def played(
 
 @pytest.mark.parametrize("agent", MAKERS)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_reader_finds_the_context_that_the_script_meant_after_each_move(
-    agent: str, seed: int
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_the_reader_finds_the_context_that_the_script_meant_after_moves(
+    agent: str, seed: int, step: int
 ) -> None:
-    played(MAKERS[agent](seed), READERS[agent])
+    played(MAKERS[agent](seed), READERS[agent], step)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -16,7 +16,8 @@ from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 pytestmark = pytest.mark.one_loop
 
 # 11: a fork of a session without messages. 66: two changes of a session in one millisecond.
-SEEDS = (0, 1, 2, 11, 66)
+SEEDS = (11, 66)
+MORE_SEEDS = (0, 1, 2)
 SIZES = Sizes(turns=45)
 RANDOM_SEEDS = 4
 
@@ -32,7 +33,9 @@ def test_each_move_is_made_by_some_seed() -> None:
         assert made - {"head"} == STORE_MOVES[name].keys(), name
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE_SEEDS)]
+)
 def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_path: Path) -> None:
     hold_store(tmp_path, kit, seed, SIZES)
 
