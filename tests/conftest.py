@@ -33,9 +33,7 @@ from sessiond.limits import INLINE_READ_BYTES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ["sessiond", "sessiond_client"]
-OUR_FOLDERS = tuple(
-    str(Path(package.__file__).parent) + os.sep for package in (sessiond, sessiond_client)
-)
+OUR_FOLDERS = tuple(package.__path__[0] + os.sep for package in (sessiond, sessiond_client))
 MACHINE_ENVIRONMENT = dict(os.environ)
 IN_CI = os.environ.get("CI") == "true"
 
