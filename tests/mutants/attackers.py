@@ -430,7 +430,12 @@ ATTACKERS: Final = (
     Attacker(
         "agents-agree",
         "files and databases of other agents from a seed, and a second reader of each",
-        ("tests/unit/test_agents_agree.py", "tests/unit/test_opencode_agrees.py", "-m", "not slow"),
+        (
+            "tests/unit/test_agents_agree.py",
+            "tests/unit/test_opencode_agrees.py",
+            "-k",
+            "not any_seed",
+        ),
     ),
     Attacker(
         "two-daemons",
