@@ -19,6 +19,8 @@ from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, Wrapped, entries
 from tests.service.test_daemons_on_one_database import site as site
 
+pytestmark = pytest.mark.one_loop
+
 ENTRIES = 12
 
 
