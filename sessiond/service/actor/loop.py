@@ -1,7 +1,8 @@
 """The task of an open session: its turns, one after another, and its end.
 
-Law: batches come first, then foreign lines, then rest. When the task ends, for any reason, every
-waiting call gets an answer and every subscriber is told why.
+Law 1: batches come first, then foreign lines, then rest. When the task ends, for any reason, every
+waiting call gets an answer and every subscriber is told why. Law 2: a wake-up during a turn, whatever the
+turn waits for, begins one more turn before the task rests.
 """
 
 from __future__ import annotations
@@ -156,6 +157,8 @@ class Loop:
 
     async def _turn(self, live: Live) -> None:
         """Serve a batch, or look for foreign lines, or wait. Raises Replaced."""
+        # What wakes the task from here on may come behind the place where this turn looks for it.
+        self._wake = anyio.Event()
         flights = self._flights
         failure, flights.failure = flights.failure, None
         if failure is not None:
@@ -197,7 +200,6 @@ class Loop:
 
     async def _rest(self, live: Live) -> None:
         """Wait until there is work; a clock runs only for calls that wait for a point in time."""
-        self._wake = anyio.Event()
         leases = live.leases
         due_in = leases.due_in() if leases.waiting or leases.asked else inf
         self._rests = True
