@@ -334,9 +334,12 @@ class SharedLeases(Leases):
         return self._retry_at if is_retry else 0.0
 
     def due_in(self) -> float:
-        """Return the seconds until `serve` must be called again."""
-        now = self._environment.monotonic()
-        return min(super().due_in(), max(0.0, self._retry_at - now))
+        """Return the seconds until `serve` must be called again, and `settle` behind it."""
+        due_in = super().due_in()
+        if not self.asked or self._find_table() is None:
+            return due_in
+        # The outcome of a change may ask for another change.
+        return min(due_in, max(0.0, self._wait_until - self._environment.monotonic()))
 
 
 def _bringing(head: str, held: HeldLease, seconds: float) -> LeaseChange:
