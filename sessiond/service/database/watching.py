@@ -134,10 +134,11 @@ class DatabaseWatches:
                     # Appends say that the database is away.
                     self._silence.outage()
                     await anyio.sleep(self._seconds)
+            # Before the note: a session may be opened while the note is written.
+            self._wanted = anyio.Event()
             if self._noted:
                 with suppress(StorageError):
                     await self._note(frozenset())
-            self._wanted = anyio.Event()
 
     async def _rest(self) -> None:
         """Look at what other daemons ring for, until the next poll."""
