@@ -45,8 +45,11 @@ class Doorbell:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._changed.wait() and not self._is_over:
+        while self._changed.wait():
+            # Before the look at the end, whose wake-up is not to be cleared.
             self._changed.clear()
+            if self._is_over:
+                return
             with self._guard:
                 numbers, self._numbers = self._numbers, set()
             with suppress(StorageError):

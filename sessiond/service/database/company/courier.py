@@ -45,8 +45,11 @@ class Courier:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._changed.wait() and not self._over.is_set():
+        while self._changed.wait():
+            # Before the look at the end, whose wake-up is not to be cleared.
             self._changed.clear()
+            if self._over.is_set():
+                return
             with self._guard:
                 waiting, self._waiting = self._waiting, {}
             failed = self._first_failed(waiting)
