@@ -114,6 +114,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "wake-ups",
+        "requests come and connections end while a daemon waits for the database",
+        ("tests/service/test_wake_ups_on_one_database.py", *_ONCE),
+    ),
+    Attacker(
         "database-copies",
         "kept copies of lines are spoilt, cut or out of date, and sessions are purged elsewhere",
         ("tests/service/test_kept_copies_on_one_database.py", *_ONCE),

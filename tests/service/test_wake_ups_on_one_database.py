@@ -1,0 +1,237 @@
+"""Wake-ups that come while a daemon waits for the database: what they tell of is done behind the wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, to_thread
+
+from sessiond.service.actor.actor import SessionActor
+from sessiond.service.database import doorbell
+from sessiond.service.database.company import courier
+from sessiond.service.database.company.courier import Courier
+from sessiond.service.database.company.outgoing import Outgoing, WaitingBytes
+from sessiond.service.database.doorbell import Doorbell
+from sessiond.testing.daemon import Daemon, Refusal
+from sessiond.testing.database import MemoryDatabase
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    PATIENCE_SECONDS,
+    Site,
+    Wrapped,
+    acquire,
+    clients_of,
+    told,
+)
+from tests.service.test_lists_on_one_database import until
+
+SOON_SECONDS = 10.0
+"""Time by which everything here is over, unless it waits for ever."""
+LONG_MS = 600_000
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+class Slow(Wrapped):
+    """A connection whose next call of a kind waits until a test lets the call go."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.holds = self.has_noted = False
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    async def begun(self) -> None:
+        """Wait until the call waits."""
+        assert await to_thread.run_sync(self.has_begun.wait, SOON_SECONDS)
+
+    def pass_by(self) -> None:
+        """Wait, if it is this call's turn."""
+        if self.holds:
+            self.holds = False
+            self.has_begun.set()
+            assert self.may_go.wait(PATIENCE_SECONDS)
+
+    def lease(self, *args: Any) -> Any:
+        self.pass_by()
+        return self.inner.lease(*args)
+
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        if not open_numbers:
+            self.pass_by()
+        self.inner.beat(daemon, open_numbers)
+        self.has_noted = bool(open_numbers)
+
+
+def actor_of(daemon: Daemon) -> SessionActor:
+    """Return the actor of the session, which is open."""
+    actor = daemon.service.find(SESSION)
+    assert actor is not None
+    return actor
+
+
+async def test_a_session_is_deleted_while_the_end_of_a_lease_is_written(site: Site) -> None:
+    connection = Slow(site)
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        async with daemon.connect() as holder:
+            await create(one, persist="immediate")
+            await acquire(holder, ttl_ms=LONG_MS)
+            actor = actor_of(daemon)
+            connection.holds = True
+        try:
+            with fail_after(SOON_SECONDS):
+                await connection.begun()
+                async with create_task_group() as tasks:
+                    tasks.start_soon(call, one, "session/delete")
+                    await until(lambda: daemon.service.find(SESSION) is None)
+                    connection.may_go.set()
+        finally:
+            # A task that has missed its end would keep the daemon from ending, too.
+            connection.may_go.set()
+            actor.leases_changed()
+
+
+async def test_a_lease_ends_whose_connection_ends_while_another_end_is_written(
+    site: Site,
+) -> None:
+    connection = Slow(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        async with daemon.connect() as second:
+            async with daemon.connect() as first:
+                await acquire(first, ttl_ms=LONG_MS)
+                await acquire(second, ttl_ms=LONG_MS, head="side")
+                connection.holds = True
+            await connection.begun()
+        await until(lambda: len(daemon.clients) == 1)
+        connection.may_go.set()
+        await until_free(three, "side")
+
+
+async def test_a_lease_ends_that_is_granted_to_a_cancelled_request(site: Site) -> None:
+    connection = Slow(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        connection.holds = True
+        asked = await one.request("session/acquire", session_id=SESSION, ttl_ms=LONG_MS)
+        await connection.begun()
+        await one.send({"method": "$/cancelRequest", "params": {"id": asked}})
+        with pytest.raises(Refusal, match="cancelled"):
+            await one.answer(asked)
+        connection.may_go.set()
+        await until_free(three, "main")
+
+
+async def until_free(wire: Wire, head: str) -> None:
+    """Ask for the lease of a head until it is granted."""
+    with fail_after(SOON_SECONDS):
+        while not await is_granted(wire, head):
+            pass
+
+
+async def is_granted(wire: Wire, head: str) -> bool:
+    """Return whether a lease is granted, which another client may have."""
+    try:
+        await acquire(wire, head=head)
+    except Refusal as refusal:
+        if refusal.data["kind"] != "lease_held":
+            raise
+        return False
+    return True
+
+
+async def test_a_session_is_watched_that_is_opened_while_the_last_one_is_taken_from_the_note(
+    site: Site,
+) -> None:
+    connection = Slow(site)
+    async with (
+        clients_of(site, "one") as (one,),
+        site.daemon("three", connection) as daemon,
+        daemon.connect() as three,
+    ):
+        await create(one, persist="immediate")
+        await call(three, "session/get")
+        await until(lambda: connection.has_noted)
+        connection.holds = True
+        await call(three, "session/close")
+        await connection.begun()
+        await subscribe(three)
+        connection.may_go.set()
+        with fail_after(SOON_SECONDS):
+            await append(one, "e-1")
+            assert await told(three, 1) == [(1, "e-1")]
+
+
+class LateClear(threading.Event):
+    """An event whose first clearing waits until the event is set once more."""
+
+    sets = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    def set(self) -> None:
+        self.sets += 1
+        super().set()
+        if self.sets == 2:
+            self.may_go.set()
+
+    def clear(self) -> None:
+        self.has_begun.set()
+        assert self.may_go.wait(PATIENCE_SECONDS)
+        super().clear()
+
+
+def ring(database: MemoryDatabase) -> Callable[[], None]:
+    """Ring a bell once; return the function that closes the bell."""
+    bell = Doorbell(database.connection())
+    bell.ring(1)
+    return bell.close
+
+
+def write(database: MemoryDatabase) -> Callable[[], None]:
+    """Write once; return the function that ends the writes."""
+    writes = Courier(lambda _: None)
+    writes.wake(Outgoing(database.connection(), 1, "a-daemon", "a-sender", WaitingBytes()))
+    return writes.close
+
+
+@pytest.mark.parametrize(("module", "begin"), [(doorbell, ring), (courier, write)])
+def test_a_thread_ends_that_is_told_to_as_it_begins_its_work(
+    monkeypatch: pytest.MonkeyPatch, module: Any, begin: Callable[[MemoryDatabase], Any]
+) -> None:
+    made: list[LateClear] = []
+
+    def new() -> LateClear:
+        made.append(LateClear())
+        return made[-1]
+
+    monkeypatch.setattr(module, "Event", new)
+    close = begin(MemoryDatabase(lambda: 0))
+    assert made[0].has_begun.wait(PATIENCE_SECONDS)
+    # The thread has seen that it is to work, and clears the event once the end is told.
+    closing = threading.Thread(target=close, daemon=True)
+    closing.start()
+    closing.join(SOON_SECONDS)
+    assert not closing.is_alive()
