@@ -77,6 +77,27 @@ class PostgresqlSite(daemons.Site):
         """Return a connection of one more daemon."""
         return self._connect()
 
+    @property
+    def listeners(self) -> int:
+        """Number of daemons that hear rings."""
+        ((count,),) = self._cluster.sql(
+            f"SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN \"{self._schema}\"'"
+        )
+        return int(count)
+
+    def forget_open_notes(self) -> None:
+        """Forget which sessions the daemons have open."""
+        self._cluster.sql(f"UPDATE {self._schema}.daemons SET open = '{{}}'")
+
+    def spoil_line(self, number: int) -> None:
+        """Change the last line of a session to one that does not parse, as a person could."""
+        spoilt = _literal(b'{"type":"message","id":')
+        self._cluster.sql(
+            f"SET search_path TO {self._schema}; UPDATE lines SET line = {spoilt}"
+            f" WHERE number = {number} AND seq ="
+            f" (SELECT max(seq) FROM lines WHERE number = {number})"
+        )
+
     def remember(self) -> None:
         """Keep the state of the database."""
         self._cluster.sql(
