@@ -1,8 +1,8 @@
 """The task of an open session: its turns, one after another, and its end.
 
 Law 1: batches come first, then foreign lines, then rest. When the task ends, for any reason, every
-waiting call gets an answer and every subscriber is told why. Law 2: a wake-up during a turn, whatever the
-turn waits for, begins one more turn before the task rests.
+waiting call gets an answer and every subscriber is told why. Law 2: after a wake-up at any moment
+of a turn, the task takes one more turn before it rests.
 """
 
 from __future__ import annotations
