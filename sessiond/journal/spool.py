@@ -60,13 +60,25 @@ class Spool:
 
     def put(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the last one; they are no lines of the spool yet. Raises OSError."""
+        self.put_at(lines, self.reader.ends[-1])
+
+    def put_at(self, lines: Sequence[bytes], start: int) -> int:
+        """Write lines somewhere behind the last one; return the offset behind them. Raises OSError."""
         data, at = b"\n".join([*lines, b""]), 0
         while at < len(data):
-            end = self.reader.ends[-1]
-            written = self.files.pwrite(self.reader.fd, memoryview(data)[at:], end + at)
+            written = self.files.pwrite(self.reader.fd, memoryview(data)[at:], start + at)
             if not written:
                 raise OSError(errno.ENOSPC, "the disk accepts no more bytes")
             at += written
+        return start + at
+
+    def lines_up_to(self, end: int) -> list[bytes]:
+        """Return the lines between the last one and an offset, as they were put. Raises OSError."""
+        start = self.reader.ends[-1]
+        data = self.reader.bytes_at(start, end - start)
+        if len(data) != end - start:
+            raise OSError(errno.EIO, "the disk does not have what was written")
+        return data.split(b"\n")[:-1]
 
     def take(self, lines: Sequence[bytes]) -> None:
         """Make the lines that were put last the last lines of the spool."""

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import accumulate, chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from msgspec import structs
 
 from sessiond.errors import StorageError
-from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS, SENDER_KEPT_SECONDS
+from sessiond.limits import (
+    DATABASE_PIECE_BYTES,
+    DATABASE_PIECE_LINES,
+    OPEN_NOTE_COUNTS_SECONDS,
+    SENDER_KEPT_SECONDS,
+)
 from sessiond.service.database.database import (
     NO_LINES,
     NO_TOKEN,
@@ -34,7 +40,6 @@ from sessiond.testing.company import MemoryCompany
 
 __all__ = ["MemoryConnection", "MemoryDatabase"]
 
-_LINES_AT_ONCE = 100
 _PATIENCE_SECONDS = 20.0
 
 
@@ -263,7 +268,7 @@ class MemoryConnection:
             head = self._heads.get(at.number)
             if head is None:
                 return None
-            lines = self._lines[at.number][at.seq + 1 : head.seq + 1]
+            lines = self._piece(at.number, at.seq + 1, head.seq)
             held = MemoryHold(self._place, self._seen(head), lines)
             self._place.holders[at.number] = held
             return held
@@ -320,11 +325,19 @@ class MemoryConnection:
 
     def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
         """Yield the lines `first` to `last` of a session, both included, in batches."""
-        for start in range(first, last + 1, _LINES_AT_ONCE):
+        while first <= last:
             with self._guard:
-                some = self._lines[number][start : min(start + _LINES_AT_ONCE, last + 1)]
-            if some:
-                yield some
+                some = self._piece(number, first, last)
+            if not some:
+                return
+            first += len(some)
+            yield some
+
+    def _piece(self, number: int, first: int, last: int) -> list[bytes]:
+        """Return the first lines of a range, at least one if there is any."""
+        some = self._lines[number][first : min(first + DATABASE_PIECE_LINES, last + 1)]
+        ends = list(accumulate(map(len, some)))
+        return some[: max(bisect_right(ends, DATABASE_PIECE_BYTES), 1)]
 
     # -- places --------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from sessiond.journal.journal import Journal, scan
 from sessiond.journal.memory import MemoryJournal
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Overtaken, Replaced
+from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.positions import Positions
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import (

@@ -8,7 +8,7 @@ for worker threads.
 
     database.py  the port of a database: rows and lines, no meaning
     log.py       the lines of one session, copied into a file without a name
-    positions.py where open sessions are now: one query for many reads
+    following/   how a log follows the row of its session
     leases.py    leases in the row of a session
     company/     signals and presence of several daemons
     company_rows.py the port of their tables
@@ -17,7 +17,7 @@ for worker threads.
     opening.py   a session from its row and its lines
     store.py     the port of the store
     trash.py     deleted sessions, until they are purged
-    naming.py    refusals of unknown ids
+    naming.py    refusals of unknown ids, and of work that a database does not do
     promotion.py out of memory, or from a draft to its place
     moving.py    sessions, states and secrets between files and a database
     documents.py the state store and the secrets, each namespace a row

@@ -12,7 +12,7 @@ from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
 from sessiond.journal.spool import Spool
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.log import lines_are_missing
+from sessiond.service.database.naming import lines_are_missing
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
-from sessiond.service.database.log import DatabaseLog, away
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.naming import away
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
 __all__ = ["DatabaseLeases", "leases_in"]

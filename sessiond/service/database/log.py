@@ -19,16 +19,14 @@ from typing import ClassVar, Final
 
 from msgspec import structs
 
-from sessiond.errors import SessionCorrupt, StorageError
+from sessiond.errors import StorageError
 from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.reader import LineReader
 from sessiond.journal.spool import Spool
-from sessiond.journal.store import Found, JournalStatistics, Overtaken, Replaced
-from sessiond.journal.undisturbed import Undisturbed
+from sessiond.journal.store import JournalStatistics, Overtaken, Replaced
 from sessiond.limits import CONTENDED_SECONDS
-from sessiond.service.database.company.companies import DatabaseCompany
 from sessiond.service.database.database import (
     NO_LINES,
     Head,
@@ -38,10 +36,12 @@ from sessiond.service.database.database import (
     Unsent,
     chained,
 )
-from sessiond.service.database.positions import Positions
+from sessiond.service.database.following.catching_up import CatchingUp
+from sessiond.service.database.following.positions import Positions
+from sessiond.service.database.naming import away
 from sessiond.service.log.ahead import ahead
 
-__all__ = ["DatabaseLog", "away", "lines_are_missing"]
+__all__ = ["DatabaseLog"]
 
 # Each lost race means that another writer has stored its lines.
 _LATE_TRIES: Final = 100
@@ -49,7 +49,7 @@ _LATE_TRIES: Final = 100
 _LONG_LINES: Final = 1000
 
 
-class DatabaseLog(Undisturbed):
+class DatabaseLog(CatchingUp):
     """A `SessionLog` in a database. One thread appends and looks; any thread reads."""
 
     blocking: ClassVar[bool] = True
@@ -64,27 +64,12 @@ class DatabaseLog(Undisturbed):
         new_epoch: Callable[[], str],
     ) -> None:
         """Make the log of a session, without its lines: `index` brings them into the spool."""
-        self.head = structs.replace(head, seq=-1, digest=NO_LINES, size=0)
-        """The row of the session at the position of this log."""
-        self.read_at = monotonic()
-        """Time on the monotonic clock when the row was read, in seconds."""
+        super().__init__(database, spool, structs.replace(head, seq=-1, digest=NO_LINES, size=0))
         self.ring: Callable[[int], None] = _unheard
         """Called in the log's thread with the session's number after each change by this log."""
-        self.on_place: Callable[[Place], None] = _nothing
-        """Called in the log's thread when another daemon has moved the session."""
-        self.company: DatabaseCompany | None = None
-        """Signals and presence of other daemons; None for a log that is read once."""
-        self._database = database
         self._positions = positions
         self._new_epoch = new_epoch
         self._upto = head
-        self._spool = spool
-        self.name = Path(head.session_id)
-        self._found: list[Found] = []
-        self._is_behind = False
-        """True if another writer is known to have changed the session."""
-        self._is_unsure = False
-        """True after an append whose outcome is unknown: the database may have stored it."""
         self._held: HeldRow | None = None
         """The row, while other writers wait for the next append of this log."""
         self._contended_until = 0.0
@@ -151,15 +136,10 @@ class DatabaseLog(Undisturbed):
         """Number of lines, the header included."""
         return self._spool.reader.line_count
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all lines, newlines included."""
-        return self._spool.reader.ends[-1]
-
     def has_grown(self) -> bool:
         """Return whether there is something to take in. Waits for no database."""
         is_stale = self.company is not None and self.company.is_stale
-        return self._is_behind or self._is_unsure or is_stale
+        return self._is_behind or self._is_unsure or is_stale or self.behind_bytes > 0
 
     def disprove(self) -> None:
         """Take note that a client knows other lines under this epoch: the next look ends the epoch."""
@@ -189,15 +169,19 @@ class DatabaseLog(Undisturbed):
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all lines, or none. Raises StorageError, Replaced, Overtaken.
 
-        With `late` the lines of other writers come before these lines instead.
+        With `late` the lines of other writers come before these lines instead, unless they are too many.
         """
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
         place, self._next_place = self._next_place, None
-        if self._is_unsure:
+        if self._is_unsure or self.behind_bytes:
             self._follow()
-            if self._found and not late:
+            if (self._found or self.behind_bytes) and not late:
                 raise Overtaken
         for _ in range(_LATE_TRIES):
+            if self.behind_bytes:
+                raise away(
+                    "append to", self.name, "other writers store more than a look reads", "EBUSY"
+                )
             if self._stored(lines, place or self.head.place, sync=sync):
                 return
             self._contended_until = monotonic() + CONTENDED_SECONDS
@@ -219,9 +203,12 @@ class DatabaseLog(Undisturbed):
     def hold(self) -> bool:
         """Keep other writers from the session until the next append or `release`, and find their lines.
 
-        Returns False if the session cannot be held now. Raises StorageError, Replaced.
+        Returns False if the session cannot be held now, or if there are more lines than a look takes in.
+        Raises StorageError, Replaced.
         """
         assert self._held is None, "the row is held for one append"
+        if self.behind_bytes:
+            return False
         if self.company is not None:
             # Those that come while other writers wait are few.
             self.company.write_before_lines()
@@ -230,12 +217,14 @@ class DatabaseLog(Undisturbed):
             return False
         try:
             seq = self.head.seq
-            fits = self._fits(held.head) and self._take(held.head, held.lines)
+            # Other writers do not wait for the fetch of many lines.
+            is_near = held.head.seq <= seq + len(held.lines)
+            fits = is_near and self._fits(held.head) and self._take(held.head, held.lines)
         except BaseException:
             held.release()
             raise
         if not fits:
-            # The look gives the lines another epoch, which is a change of the row.
+            # The look may give the lines another epoch, which is a change of the row.
             held.release()
             self._follow()
             return False
@@ -306,7 +295,10 @@ class DatabaseLog(Undisturbed):
         self._follow()
 
     def _follow(self) -> None:
-        """Bring this log to the position of the row. Raises StorageError, Replaced."""
+        """Bring this log to the position of the row, or nearer to it. Raises StorageError, Replaced."""
+        if self.behind_bytes:
+            self._take_waiting()
+            return
         there = self.there()
         if not self._fits(there) or not self._take(there):
             is_shorter = there.seq < self.head.seq and not self._is_disproved
@@ -319,31 +311,6 @@ class DatabaseLog(Undisturbed):
         mine = self.head
         is_known = there.epoch == mine.epoch and not there.is_deleted
         return is_known and there.seq >= mine.seq and not self._is_disproved
-
-    def _take(self, there: Head, first: Sequence[bytes] = ()) -> bool:
-        """Take in the lines up to a row; return False, and take none, if they are not this log's.
-
-        `first` are those that were read together with the row. Raises StorageError.
-        """
-        mine = self.head
-        lines = [*first]
-        if there.seq > mine.seq + len(lines):
-            for some in self._database.lines(mine.number, mine.seq + 1 + len(lines), there.seq):
-                lines += some
-        if len(lines) != there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
-            return False
-        # Both or none: no line may be told before a signal that came before the line.
-        found = None if self.company is None else self.company.read(there)
-        if lines:
-            self._copy(lines)
-        if self.company is not None and found is not None:
-            self.company.hear(found)
-        self._see(there)
-        if there.place != mine.place:
-            self.on_place(there.place)
-        self._is_unsure = self._is_behind = False
-        self._found += [Found(line, external=False) for line in lines]
-        return True
 
     def _part_from(self, there: Head) -> None:
         """Give the lines of the database an epoch of their own: they are not those of this log.
@@ -366,26 +333,11 @@ class DatabaseLog(Undisturbed):
             raise Replaced("epoch")
         return there
 
-    def _see(self, there: Head) -> None:
-        """Take note of a row, at the position of this log."""
-        self.head, self.read_at = there, monotonic()
-
     def stay(self, there: Head) -> None:
         """Take note of a row, which may be behind the position of this log."""
         mine = self.head
         self._see(structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size))
         self._is_behind = self._is_behind or there.seq > mine.seq
-
-    def _copy(self, lines: Sequence[bytes]) -> None:
-        """Copy lines of the database into the spool. Raises StorageError."""
-        with telling("copy the lines of", self.name):
-            self._spool.put(lines)
-        self._spool.take(lines)
-
-    def take_found(self) -> list[Found]:
-        """Return newly found lines; each line is returned once."""
-        found, self._found = self._found, []
-        return found
 
     def sync(self) -> None:
         """Make lines durable that were appended without `sync`. Raises StorageError."""
@@ -480,22 +432,3 @@ class DatabaseLog(Undisturbed):
 
 def _unheard(_number: int) -> None:
     """Do nothing: no other daemon hears it."""
-
-
-def _nothing(_place: Place) -> None:
-    """Do nothing: the session is not open yet."""
-
-
-def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
-    """Return the refusal of work on a session that its database does not do."""
-    text = f"could not {doing} {name}: {why}"
-    return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")
-
-
-def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
-    """Return the refusal of a session of which the database has only so many lines."""
-    text = (
-        f"{head.session_id}: the database has {there} of {head.seq + 1} lines: bring the other lines"
-        " back from a backup"
-    )
-    return SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)

@@ -1,15 +1,16 @@
-"""Refusals of unknown ids, which name the sessions of the database too."""
+"""Refusals: of unknown ids, and of work on a session that its database does not do."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
-from sessiond.errors import SessionNotFound
+from sessiond.errors import SessionCorrupt, SessionNotFound, StorageError
 from sessiond.limits import AVAILABLE_IDS_MAX
-from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.database import Head, SessionDatabase
 
-__all__ = ["naming_what_is_there"]
+__all__ = ["away", "lines_are_missing", "naming_what_is_there"]
 
 
 @contextmanager
@@ -25,3 +26,18 @@ def naming_what_is_there(database: SessionDatabase) -> Generator[None]:
             session_id=facts["session_id"],
             available=there[:AVAILABLE_IDS_MAX],
         ) from None
+
+
+def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
+    """Return the refusal of work on a session that its database does not do."""
+    text = f"could not {doing} {name}: {why}"
+    return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")
+
+
+def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
+    """Return the refusal of a session of which the database has only so many lines."""
+    text = (
+        f"{head.session_id}: the database has {there} of {head.seq + 1} lines: bring the other lines"
+        " back from a backup"
+    )
+    return SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)

@@ -18,9 +18,10 @@ from sessiond.limits import KEPT_COPY_LINES, KEPT_INDEX_ENTRIES
 from sessiond.model.times import rfc3339
 from sessiond.service.database.company.companies import Companies
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase
+from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases
-from sessiond.service.database.log import DatabaseLog, away, lines_are_missing
-from sessiond.service.database.positions import Positions
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.naming import away, lines_are_missing
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession

@@ -38,8 +38,8 @@ from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases, leases_in
-from sessiond.service.database.log import DatabaseLog, away
-from sessiond.service.database.naming import naming_what_is_there
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.naming import away, naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import NewRow, give_place, write_out
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database

@@ -15,8 +15,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.service.database.log import away
-from sessiond.service.database.naming import naming_what_is_there
+from sessiond.service.database.naming import away, naming_what_is_there
 from sessiond.service.database.rows import is_in_database
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession

@@ -34,6 +34,8 @@ from sessiond.service.pubsub.messenger import Messenger
 __all__ = ["ForeignLines"]
 
 _seq: Final = attrgetter("seq")
+# Behind the first one, what is missing is what other daemons have stored during a catch-up.
+_HOLD_TRIES: Final = 3
 
 
 class ForeignLines:
@@ -72,7 +74,10 @@ class ForeignLines:
         before = self._state
         self.lost = True
         try:
-            await self._look()
+            if self._opened.journal.is_shared:
+                await self._look_up_to_now()
+            else:
+                await self._look()
             self.lost, self.lost_since = False, None
         except SessiondError:
             self.lost_since = self.lost_since or self._now()
@@ -94,8 +99,7 @@ class ForeignLines:
         try:
             await self._catch_up()
             if holds and self._opened.journal.is_shared:
-                await self._in_thread(self._opened.journal.hold)
-                self.take_in()
+                await self._hold()
             until = current_time() + HALF_LINE_WAIT_SECONDS
             while self._opened.journal.half_bytes:
                 self._see_half()
@@ -174,6 +178,23 @@ class ForeignLines:
         goal = journal.size_bytes + journal.behind_bytes
         while journal.behind_bytes and journal.size_bytes < goal:
             await self._look()
+
+    async def _look_up_to_now(self) -> None:
+        """Take in the lines of other daemons, all that they had stored before the call."""
+        # What an earlier look has left was there then.
+        await self._catch_up()
+        await self._look()
+        await self._catch_up()
+
+    async def _hold(self) -> None:
+        """Keep other daemons from the session, behind all of their lines, if that is possible now."""
+        for _ in range(_HOLD_TRIES):
+            await self._in_thread(self._opened.journal.hold)
+            self.take_in()
+            if not self._opened.journal.behind_bytes:
+                return
+            # Other daemons did not wait for so many lines.
+            await self._catch_up()
 
     async def _look(self) -> None:
         await self._in_thread(self._opened.journal.look)

@@ -32,6 +32,8 @@ class DatabaseCompany:
         self._courier = courier
         self._ahead_ns = now_ns - monotonic_ns()
         self._news: list[CompanyNews] = []
+        self.upto: int | None = None
+        """The last line that the log has taken in, while more lines wait; None if there are none."""
         self.is_heard: Callable[[], bool] = _is_not_heard
 
     # -- the port --------------------------------------------------------------------------
@@ -51,17 +53,26 @@ class DatabaseCompany:
         self._courier.wake(self._outgoing)
 
     def take(self) -> CompanyNews | None:
-        """Return what the last looks found, once."""
+        """Return what the last looks found, once; what comes behind lines that wait is kept for later."""
         if not self._news:
             return None
         news, self._news = self._news, []
         shown = [one.present for one in news if one.present is not None]
-        return CompanyNews(
+        found = CompanyNews(
             sum(one.lost for one in news),
             [signal for one in news for signal in one.signals],
             shown[-1] if shown else None,
             [left for one in news for left in one.left],
         )
+        return found if self.upto is None else self._told_up_to(self.upto, found)
+
+    def _told_up_to(self, seq: int, found: CompanyNews) -> CompanyNews | None:
+        """Return the part of the news that comes before a later line; keep the other part."""
+        now = [one for one in found.signals if one.after_seq <= seq]
+        later = [one for one in found.signals if one.after_seq > seq]
+        if later or found.present is not None or found.left:
+            self._news = [CompanyNews(0, later, found.present, found.left)]
+        return CompanyNews(found.lost, now) if now or found.lost else None
 
     # -- the log ---------------------------------------------------------------------------
 
@@ -82,8 +93,12 @@ class DatabaseCompany:
         """Read what a look finds beside the lines. Raises StorageError."""
         return self._incoming.read(there, is_heard=self.is_heard())
 
-    def hear(self, found: Found) -> None:
-        """Take in what was read, together with the lines of the look."""
+    def hear(self, found: Found, upto: int | None = None) -> None:
+        """Take in what was read, together with the lines of the look.
+
+        With `upto` the lines behind that one wait, and the news with them.
+        """
+        self.upto = upto
         self._ahead_ns = found.head.now_ns - monotonic_ns()
         self.notice(found.head)
         news = self._incoming.hear(found)
