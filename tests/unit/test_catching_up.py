@@ -187,8 +187,12 @@ def test_a_row_is_not_held_while_lines_wait(site: Site) -> None:
     site.store(LATER)
     assert not site.log.hold()
     assert (site.log.is_held, site.place.holders, site.taken()) == (False, {}, LATER[:3])
+    site.log.look()
+    site.log.look()
+    assert site.taken() == LATER[3:9]
+    # The last line would come with the row; and yet that line waits here.
     assert not site.log.hold()
-    looked(site)
+    assert looked(site) == [LATER[9:]]
     assert site.log.hold()
     site.log.append([b"mine"], sync=True)
     assert site.place.lines[1][-1] == b"mine"
