@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -28,13 +28,14 @@ PIECE = 3 * len(LATER[0])
 class Disk(Files):
     """A disk that a test lets fail."""
 
-    fails = False
+    fault: Literal["fails", "spoils", "loses"] | None = None
 
     def pread(self, fd: int, count: int, offset: int) -> bytes:
-        """Return bytes of the file, or fail."""
-        if self.fails:
+        """Return bytes of the file, other bytes or too few, or fail."""
+        if self.fault == "fails":
             raise OSError(5, "a bad sector")
-        return super().pread(fd, count, offset)
+        data = super().pread(fd, count, offset)
+        return {"spoils": data.replace(b"line", b"lime"), "loses": b""}.get(str(self.fault), data)
 
 
 class Cut:
@@ -145,14 +146,17 @@ def test_a_connection_that_is_lost_in_the_middle_leaves_no_line(site: Site, piec
     assert site.log.is_at(site.row)
 
 
-def test_a_failed_read_of_what_waits_leaves_the_log_less_far_behind(site: Site) -> None:
+@pytest.mark.parametrize("fault", ["fails", "spoils", "loses"])
+def test_a_failed_read_of_what_waits_leaves_the_log_less_far_behind(
+    site: Site, fault: Literal["fails", "spoils", "loses"]
+) -> None:
     site.store(LATER)
     site.log.look()
     assert site.taken() == LATER[:3]
-    site.disk.fails = True
+    site.disk.fault = fault
     with pytest.raises(StorageError):
         site.log.look()
-    site.disk.fails = False
+    site.disk.fault = None
     assert site.taken() == []
     assert site.log.has_grown()
     assert list(chain.from_iterable(looked(site))) == LATER[3:]
