@@ -29,6 +29,8 @@ from tests.service.test_daemons_on_one_database import (
 )
 from tests.service.test_signals_on_one_database import signal, told
 
+pytestmark = pytest.mark.one_loop
+
 PIECE = 4000
 MANY = 60
 TEXT = "x" * 500
@@ -149,9 +151,6 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
 async def ids(wire: Wire) -> list[tuple[int, str]]:
     """Return the seq and the id of each entry."""
     return [(row["seq"], row["entry"]["id"]) for row in await entries(wire)]
-
-
-# -- memory ------------------------------------------------------------------------------
 
 
 async def test_a_daemon_far_behind_takes_lines_in_by_pieces(
