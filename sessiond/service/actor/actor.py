@@ -167,6 +167,11 @@ class SessionActor:
         return self._loop.is_gone
 
     @property
+    def is_shut(self) -> bool:
+        """True if the actor has ended because no log could take the place of its log, which is closed."""
+        return self._loop.is_shut
+
+    @property
     def is_out_of_sight(self) -> bool:
         """True if other daemons may have changed the session since the store last answered."""
         return self.opened.journal.is_shared and self.writer.foreign_lines.lost

@@ -49,6 +49,8 @@ class Loop:
         self.stopping = False
         self.is_gone = False
         """True once a look has found that another daemon deleted the session."""
+        self.is_shut = False
+        """True once the log was closed, and no other log could be opened in its place."""
         self._why: SessiondError | None = None
         self._session_id = session_id
         self._opening = opening
@@ -141,8 +143,10 @@ class Loop:
         self.reopening = True
         try:
             opened = await to_thread.run_sync(self._deps.reopen, before.opened)
-        except SessionNotFound:
-            self.is_gone = before.opened.journal.is_shared
+        except BaseException as error:
+            self.is_shut = True
+            is_missing = isinstance(error, SessionNotFound)
+            self.is_gone = is_missing and before.opened.journal.is_shared
             raise
         self.reopening = False
         before.end()

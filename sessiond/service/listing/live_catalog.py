@@ -209,13 +209,16 @@ class LiveCatalog:
             await self._look_around()
 
     async def let_go(self, actor: SessionActor) -> None:
-        """Store the last state of an ended session while its file is still locked."""
+        """Store the last state of an ended session while its file is still locked.
+
+        What became of a session whose log is closed already, the next scan finds.
+        """
         # A store that is under way reads the session's file, so this one waits for its turn.
         async with self._turn:
             gone = [actor.session_id] if actor.in_memory or actor.is_gone else []
             if gone or actor in self._dirty:
                 self._dirty.discard(actor)
-                seen = [] if gone else [snapshot(actor.opened)]
+                seen = [] if gone or actor.is_shut else [snapshot(actor.opened)]
                 await self._put(seen, gone, lambda: None)
 
     async def forget(self, session_id: str) -> None:

@@ -255,7 +255,7 @@ class SessionRegistry:
 
     async def _let_go(self, actor: SessionActor) -> None:
         try:
-            if not actor.is_gone:
+            if not actor.is_shut:
                 await to_thread.run_sync(self._store.settle, actor.opened)
             await self._live_catalog.let_go(actor)
         finally:
