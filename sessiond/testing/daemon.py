@@ -137,6 +137,17 @@ class Daemon:
             self.ended.set()
 
 
+def _noting(environment: Environment, bugs: list[BaseException]) -> Environment:
+    """Return an environment that also notes each reported bug in `bugs`."""
+    report = environment.report_bug
+
+    def report_bug(work: str, error: BaseException) -> str:
+        bugs.append(error)
+        return report(work, error)
+
+    return structs.replace(environment, report_bug=report_bug)
+
+
 @asynccontextmanager
 async def running_daemon(  # noqa: PLR0913 - what a test may choose
     home: Path,
@@ -146,13 +157,20 @@ async def running_daemon(  # noqa: PLR0913 - what a test may choose
     profile: str = DEFAULT_PROFILE,
     watching: Watcher | None = None,
     keep: Keep | None = None,
+    bugs: list[BaseException] | None = None,
 ) -> AsyncGenerator[Daemon]:
     """Yield a daemon whose first scan is complete; else as `unscanned_daemon`.
 
     Faults of a test then hit only calls of that test.
     """
     async with unscanned_daemon(
-        home, environment=environment, files=files, profile=profile, watching=watching, keep=keep
+        home,
+        environment=environment,
+        files=files,
+        profile=profile,
+        watching=watching,
+        keep=keep,
+        bugs=bugs,
     ) as daemon:
         daemon.service.live_catalog.scan_now()
         await daemon.service.live_catalog.complete.wait()
@@ -168,14 +186,15 @@ async def unscanned_daemon(  # noqa: PLR0913 - what a test may choose
     profile: str = DEFAULT_PROFILE,
     watching: Watcher | None = None,
     keep: Keep | None = None,
+    bugs: list[BaseException] | None = None,
 ) -> AsyncGenerator[Daemon]:
     """Yield a daemon on the files of `home`, drained at the end. Raises the first bug it met.
 
     With `files` from a test, only `watching` reports changes to the daemon. `keep` puts another store
-    before the files.
+    before the files, and `bugs` another list in the place of the daemon's own.
     """
-    bugs: list[BaseException] = []
-    environment = environment or standing_environment(bugs)
+    bugs = [] if bugs is None else bugs
+    environment = _noting(environment or standing_environment(), bugs)
     layout = Layout(home, profile)
     if environment.key_settings() is NO_KEYS:
         keys = KeySettings(home.with_name(f"{home.name}.key"))

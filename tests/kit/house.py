@@ -32,7 +32,7 @@ class House:
         self.layout = Layout(home)
         self.bugs: list[BaseException] = []
         self.seconds = 0.0
-        standing = standing_environment(self.bugs)
+        standing = standing_environment()
         self.environment = msgspec.structs.replace(standing, monotonic=lambda: self.seconds)
 
     @property
@@ -52,10 +52,13 @@ class House:
         """
         start = running_daemon if scanned else unscanned_daemon
         async with start(
-            self.home, environment=self.environment, files=self.files, watching=watching
+            self.home,
+            environment=self.environment,
+            files=self.files,
+            watching=watching,
+            bugs=self.bugs,
         ) as daemon:
             yield daemon
-        assert self.bugs == []
         assert daemon.service.byte_budget.held_bytes == 0
         assert daemon.service.registry.caches.held_bytes == 0
 
