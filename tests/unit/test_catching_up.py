@@ -236,3 +236,10 @@ def test_a_few_lines_cost_a_row_and_one_piece(site: Site) -> None:
         setattr(site.connection, name, counted(name, getattr(site.connection, name)))
     site.log.look()
     assert (calls, site.taken(), site.log.has_grown()) == (["heads", "lines"], LATER[:2], False)
+
+
+def test_a_change_of_leases_tells_of_a_place_that_another_daemon_gave(site: Site) -> None:
+    assert site.other.move(site.log.head.number, "archived") is not None
+    assert site.log.lease(site.log.there(), b"leases")
+    assert site.places == ["archived"]
+    assert site.log.head.place == "archived"

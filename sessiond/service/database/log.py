@@ -334,7 +334,14 @@ class DatabaseLog(CatchingUp):
         return there
 
     def stay(self, there: Head) -> None:
-        """Take note of a row, which may be behind the position of this log."""
+        """Take note of a row, which may be behind the position of this log, and tell of its place."""
+        place = self.head.place
+        self._stay(there)
+        if there.place != place:
+            self.on_place(there.place)
+
+    def _stay(self, there: Head) -> None:
+        """Take note of a row, of whose place the caller knows."""
         mine = self.head
         self._see(structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size))
         self._is_behind = self._is_behind or there.seq > mine.seq
@@ -359,7 +366,7 @@ class DatabaseLog(CatchingUp):
         there = self._database.move(self.head.number, place)
         if there is None or there.epoch != self.head.epoch:
             raise away("move", self.name, "the session was deleted", "ENOENT")
-        self.stay(there)
+        self._stay(there)
         self.ring(there.number)
 
     def lease(self, at: Head, leases: bytes) -> bool:
