@@ -6,18 +6,27 @@ socket of its own.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from sessiond_client import EntryEvent
+from tests.interop.neovim.editor import PLUGIN, Editor, editing
 from tests.interop.test_conformance import BELOW_A_CLIENT, CASES, KIT, skipped, with_daemon
+from tests.interop.test_stubs import kill_the_daemon, python_client, run, said
+from tests.kit.line_proxy import line_proxy
+from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
+SESSION: Final = "session-of-neovim"
 HERE: Final = Path(__file__).with_name("neovim")
 # They compare the order of members or the spelling of numbers, which no table of Lua keeps.
 EXACT: Final = {
@@ -36,6 +45,68 @@ RESPELLED: Final = {
 def neovim(program: Callable[[str], str]) -> str:
     """Return the editor; skip the test without it."""
     return program("nvim")
+
+
+@pytest.fixture
+def environment(home: Path) -> Iterator[Mapping[str, str]]:
+    """Yield a user's environment with an empty home; stop its daemon at the end."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+        "SESSIOND_HOME": str(home / "data"),
+    }
+    yield environment
+    run([SESSIOND, "stop"], environment)
+
+
+@pytest.fixture
+def editor(neovim: str, home: Path, environment: Mapping[str, str]) -> Iterator[Editor]:
+    """Run an editor with the plugin."""
+    with editing(neovim, home, environment) as editor:
+        yield editor
+
+
+@pytest.fixture
+def session(environment: Mapping[str, str], home: Path) -> str:
+    """Return the id of a session with two messages, in the folder of the editor."""
+    with python_client(environment) as client:
+        client.create(
+            str(home / "project"), session_id=SESSION, title="Fix it", persist="immediate"
+        )
+        client.append(SESSION, message={"role": "user", "content": "Why is it late?"})
+        client.append(SESSION, message={"role": "assistant", "content": "The clock."})
+    return SESSION
+
+
+def say(environment: Mapping[str, str], *texts: str) -> None:
+    with python_client(environment) as client:
+        for text in texts:
+            client.append(SESSION, message={"role": "user", "content": text})
+
+
+def stored(environment: Mapping[str, str], session_id: str = SESSION) -> list[str]:
+    """Return the content of every stored message, in the order of `seq`."""
+    with python_client(environment) as client:
+        rows = client.entries(session_id).entries
+    return [row.entry["message"]["content"] for row in rows if row.entry["type"] == "message"]
+
+
+def asked(editor: Editor, function: str, *arguments: Any) -> Any:
+    """Call a function of the plugin; return its error and its result, each as JSON says."""
+    editor.lua(
+        """
+        local name, arguments = ...
+        _G.outcome = nil
+        table.insert(arguments, function(failure, result)
+          _G.outcome = require("sessiond.json").encode({ failure or vim.NIL, result or vim.NIL })
+        end)
+        require("sessiond")[name](unpack(arguments))
+        """,
+        function,
+        list(arguments),
+    )
+    failure, result = json.loads(editor.until(lambda: editor.lua("return _G.outcome")))
+    return failure if failure is not None else result
 
 
 # -- the conformance kit ------------------------------------------------------------------------
@@ -67,3 +138,415 @@ def test_the_cases_left_out_are_about_bytes() -> None:
         assert re.search(r"\$exact|\d\.\d+", (KIT / "cases" / f"{case}.json").read_text("utf-8")), (
             case
         )
+
+
+# -- the first minutes --------------------------------------------------------------------------
+
+
+def test_the_first_append_of_a_new_user_is_shared(
+    neovim: str, home: Path, environment: Mapping[str, str]
+) -> None:
+    """No daemon runs; the package lies in a fresh folder, and nothing is loaded before its use."""
+    began = time.monotonic()
+    with editing(neovim, home, environment) as editor:
+        loaded = "return vim.tbl_filter(function(n) return n:match('^sessiond') end, vim.tbl_keys(package.loaded))"
+        assert editor.lua(loaded) == []
+        assert editor.lua("return require('sessiond').statusline()") == ""
+        editor.command("Sessiond new Fix the clock")
+        name = editor.until(
+            lambda: editor.lua("return vim.fn.bufname():match('^sessiond://tail/(.*)')")
+        )
+        editor.command("Sessiond append Why is it late?")
+        editor.until_shown("Why is it late?")
+        print(f"from the start to the first shared append: {time.monotonic() - began:.1f} s")  # noqa: T201
+        assert stored(environment, name) == ["Why is it late?"]
+        with python_client(environment) as client:
+            info = client.get(name)
+        assert (info.title, info.cwd) == ("Fix the clock", str(home / "project"))
+
+
+def test_without_sessiond_the_user_is_told(
+    neovim: str, home: Path, environment: Mapping[str, str]
+) -> None:
+    bare = {**environment, "PATH": "/usr/bin:/bin"}
+    with editing(neovim, home, bare) as editor:
+        failure = asked(editor, "heads", SESSION)
+        assert (failure["kind"], failure["retryable"]) == ("cannot_start", False)
+        editor.command("Sessiond tail")
+        editor.until(lambda: "sessiond sockname" in editor.messages())
+
+
+def test_errors_are_tables(editor: Editor, session: str) -> None:
+    failure = asked(editor, "branch", session, "no-such-entry", {})
+    assert (failure["code"], failure["kind"]) == (-32030, "entry_not_found")
+    assert failure["retryable"] is False
+    assert "entry" in failure["message"]
+    failure = asked(editor, "append", session, "x" * (33 * 1024 * 1024))
+    assert failure["kind"] == "too_large"
+
+
+def test_the_functions_do_what_they_say(editor: Editor, session: str) -> None:
+    first = asked(editor, "append", session, "Hm.")
+    assert (first["seq"], first["duplicate"]) == (3, False)
+    assert asked(editor, "branch", session, None, {"head": "other"})["leaf_id"] is None
+    heads = asked(editor, "heads", session)["heads"]
+    assert {head["name"] for head in heads} == {"main", "other"}
+    context = asked(editor, "context", session, {})
+    assert [message["content"] for message in context["messages"]] == [
+        "Why is it late?",
+        "The clock.",
+        "Hm.",
+    ]
+    assert asked(editor, "open", session)["session"]["title"] == "Fix it"
+    assert [one["id"] for one in asked(editor, "list", {})["sessions"]] == [session]
+    made = asked(editor, "create", {"persist": "never"})
+    assert made["created"]
+
+
+# -- JSON ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("vim.empty_dict()", "{}"),
+        ("{}", "[]"),
+        ("{ b = vim.NIL, a = { true, 'x' } }", '{"a":[true,"x"],"b":null}'),
+        ("9007199254740991", "9007199254740991"),
+        ("-1234567890123456", "-1234567890123456"),
+        ("0.1", "0.1"),
+        ("1 / 3", "0.3333333333333333"),
+        ("1e300", "1e+300"),
+        (r"'\0\n\27\127/\\\"é日😀'", r'"\u0000\n\u001b\u007f/\\\"é日😀"'),
+        (r"'a\255b\237\160\189c\226\130'", '"a\ufffdb\ufffd\ufffd\ufffdc\ufffd\ufffd"'),
+        ("require('sessiond.json').raw('1.50')", "1.50"),
+    ],
+)
+def test_values_are_written_as_json(code: str, text: str, editor: Editor) -> None:
+    assert editor.lua(f"return require('sessiond.json').encode({code})") == text
+
+
+@pytest.mark.parametrize("code", ["0 / 0", "1 / 0", "{ 1, nil, 3, nil }", "{ 1, a = 2 }", "print"])
+def test_what_json_has_no_value_for_is_refused(code: str, editor: Editor) -> None:
+    assert editor.lua(f"return pcall(require('sessiond.json').encode, {code})") is False
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ('{"a":{},"b":[],"c":null,"d":[null]}', '{"a":{},"b":[],"c":null,"d":[null]}'),
+        ('["\\ud83d","\\ud83d\\ude00","\\\\ud83d"]', '["\ufffd","😀","\\\\ud83d"]'),
+        ("false", "false"),
+    ],
+)
+def test_values_are_read_from_json(text: str, again: str, editor: Editor) -> None:
+    code = "local json = require('sessiond.json') return json.encode(json.decode(...))"
+    assert editor.lua(code, text) == again
+
+
+def test_large_messages_come_whole_in_both_directions(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    text = "日本é😀 " * 400_000
+    editor.lua(
+        """
+        require("sessiond").subscribe({ session_id = ... }, {
+          on_event = function(event) _G.got = event.params.entry.message.content end,
+          on_answer = function() _G.is_there = true end,
+        })
+        """,
+        session,
+    )
+    editor.until(lambda: editor.lua("return _G.is_there"))
+    say(environment, text)
+    editor.until(lambda: editor.lua("return _G.got ~= nil"))
+    assert editor.lua("return vim.fn.sha256(_G.got) == vim.fn.sha256(...)", text)
+    assert asked(editor, "append", session, text + "!")["seq"] == 4
+    assert stored(environment)[2:] == [text, text + "!"]
+
+
+# -- tail, append -------------------------------------------------------------------------------
+
+
+def test_a_tail_follows_and_scrolls_along(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    assert "── user ── #1" in editor.lines()[0]
+    say(environment, "one\ntwo")
+    editor.until_shown("two")
+    editor.until(lambda: editor.cursor() == len(editor.lines()))
+    editor.type("gg")
+    editor.until(lambda: editor.cursor() == 1)
+    say(environment, "three")
+    editor.until_shown("three")
+    assert editor.cursor() == 1
+    assert editor.lua("return vim.bo.modifiable") is False
+
+
+def test_two_clients_see_the_entries_of_each_other(
+    neovim: str, home: Path, editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    with (
+        editing(neovim, home, environment) as second,
+        python_client(environment) as client,
+        client.subscribe(session, signals=False) as events,
+    ):
+        second.command(f"Sessiond tail {session}")
+        second.until_shown("The clock.")
+        entries = (event for event in events if isinstance(event, EntryEvent))
+        second.command("Sessiond append from the second")
+        editor.until_shown("from the second")
+        editor.command("Sessiond append from the first")
+        second.until_shown("from the first")
+        client.append(session, message={"role": "user", "content": "from Python"})
+        for one in (editor, second):
+            one.until_shown("from Python")
+        told = [next(entries).entry["message"]["content"] for _ in range(3)]
+        assert told == ["from the second", "from the first", "from Python"]
+
+
+def test_a_killed_daemon_costs_no_entry_and_doubles_none(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    expected = ["Why is it late?", "The clock."]
+    for life in range(3):
+        say(environment, f"before {life}.")
+        editor.lua(
+            """
+            local session, life = ...
+            for turn = 1, 20 do
+              require("sessiond").append(session, ("from the editor %d-%d."):format(life, turn))
+            end
+            """,
+            session,
+            life,
+        )
+        kill_the_daemon(environment)
+        say(environment, f"after {life}.")
+        expected += [f"before {life}.", f"after {life}."]
+        expected += [f"from the editor {life}-{turn}." for turn in range(1, 21)]
+        until_shown_in_number(editor, len(expected))
+    assert sorted(shown(editor)) == sorted(expected)
+    assert shown(editor) == stored(environment)
+    assert editor.children() == []
+
+
+def until_shown_in_number(editor: Editor, number: int) -> None:
+    """Wait until a tail shows so many texts, or more."""
+    editor.until(
+        lambda: len(shown(editor)) >= number,
+        lambda: f"{shown(editor)} {editor.messages()}",
+    )
+
+
+def shown(editor: Editor) -> list[str]:
+    """Return the texts of a tail, without headings."""
+    return [line for line in editor.lines() if line and not line.startswith("── ")]
+
+
+def test_lines_of_a_buffer_are_appended(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond use {session}")
+    editor.until(lambda: editor.lua("return vim.g.sessiond_session"))
+    editor.lua("vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'a', 'b é', 'c' })")
+    editor.command("2,3Sessiond append")
+    editor.until(lambda: stored(environment)[2:] == ["b é\nc"])
+
+
+def test_a_message_is_sent_when_its_buffer_is_written(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    editor.type("a")
+    editor.until(lambda: "sessiond://append/" in editor.lua("return vim.fn.bufname()"))
+    editor.type("iline one<CR>line two<Esc>")
+    editor.until(lambda: editor.lines() == ["line one", "line two"])
+    editor.type(":wq<CR>")
+    editor.until_shown("line two", f"sessiond://tail/{session}")
+    assert stored(environment)[2:] == ["line one\nline two"]
+    editor.until(lambda: editor.lua("return vim.fn.bufnr('sessiond://append/')") == -1)
+
+
+def test_a_message_that_the_daemon_refuses_stays_in_its_buffer(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client, client.lease(session):
+        editor.command(f"Sessiond use {session}")
+        editor.until(lambda: editor.lua("return vim.g.sessiond_session"))
+        editor.command("Sessiond append")
+        editor.type("ikeep this<Esc>:w<CR>")
+        editor.until(lambda: "lease" in editor.messages(), editor.messages)
+        assert editor.lines() == ["keep this"]
+        assert editor.lua("return vim.bo.modified") is True
+    editor.type("<CR>")
+    editor.until(lambda: stored(environment)[2:] == ["keep this"])
+
+
+# -- tree, list, status line --------------------------------------------------------------------
+
+
+def drawn(editor: Editor) -> list[str]:
+    return editor.lines(f"sessiond://tree/{SESSION}")
+
+
+def test_a_tree_is_drawn_and_follows(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tree {session}")
+    editor.until(
+        lambda: drawn(editor) == ["• user: Why is it late?", "▶ assistant: The clock."],
+        lambda: f"{drawn(editor)} {editor.messages()}",
+    )
+    say(environment, "And now?")
+    editor.until(lambda: drawn(editor)[-1] == "▶ user: And now?", lambda: str(drawn(editor)))
+    kill_the_daemon(environment)
+    say(environment, "Still there?")
+    editor.until(lambda: drawn(editor)[-1] == "▶ user: Still there?", lambda: str(drawn(editor)))
+
+
+def test_the_keys_of_a_tree_move_branch_label_and_show(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tree {session}")
+    editor.until(lambda: len(drawn(editor)) == 2)
+    editor.type("ggm")
+    editor.until(lambda: drawn(editor)[0].startswith("▶"), lambda: str(drawn(editor)))
+    say(environment, "Another way.")
+    editor.until(lambda: len(drawn(editor)) == 3)
+    editor.type("/clock<CR>bbranchy<CR>")
+    editor.until(lambda: any("◀ branchy" in line for line in drawn(editor)), editor.messages)
+    assert editor.lua("return vim.fn.getline('.')").endswith("The clock. ◀ branchy")
+    editor.type("lhere it is<CR>")
+    editor.until(lambda: any("[here it is]" in line for line in drawn(editor)), editor.messages)
+    assert "The clock." in editor.lua("return vim.fn.getline('.')")
+    editor.type("<CR>")
+    editor.until(lambda: editor.lua("return vim.bo.filetype") == "json")
+    assert json.loads("\n".join(editor.lines()))["message"]["content"] == "The clock."
+    editor.type("q")
+    editor.until(lambda: editor.lua("return vim.bo.filetype") == "sessiond-tree")
+    with python_client(environment) as client:
+        heads = {head.name: head.leaf_id for head in client.heads(session)}
+        (label,) = client.labels(session).labels
+    assert label.entry_id == heads["branchy"]
+
+
+def test_a_list_follows_and_opens(
+    editor: Editor, session: str, environment: Mapping[str, str], home: Path
+) -> None:
+    editor.command("Sessiond list")
+    editor.until_shown("Fix it")
+    kill_the_daemon(environment)
+    with python_client(environment) as client:
+        client.create(str(home / "project"), title="Another one", persist="immediate")
+    editor.until_shown("Another one")
+    editor.type("/Fix it<CR><CR>")
+    editor.until_shown("The clock.", f"sessiond://tail/{session}")
+
+
+def test_the_status_line_names_session_tokens_and_connection(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    def status() -> str:
+        text: str = editor.lua("return require('sessiond').statusline()")
+        return text
+
+    editor.command(f"Sessiond tail {session}")
+    first = editor.until(
+        lambda: (
+            found
+            if re.fullmatch(r"sessiond · Fix it · \d+ tokens · connected", found := status())
+            else ""
+        ),
+        status,
+    )
+    say(environment, "a longer text " * 50)
+    editor.until(lambda: "connected" in status() and "tokens" in status() and status() != first)
+
+
+def test_commands_and_sessions_are_completed(editor: Editor, session: str) -> None:
+    def completed(line: str) -> Any:
+        return editor.lua("return vim.fn.getcompletion(..., 'cmdline')", line)
+
+    assert completed("Sessiond ") == ["append", "list", "new", "tail", "tree", "use"]
+    assert completed("Sessiond ta") == ["tail"]
+    assert completed("Sessiond tree ses") == [session]
+
+
+@pytest.mark.parametrize("view", ["list", "tail", "tree", "append"])
+def test_every_key_is_told_by_the_help(view: str, editor: Editor, session: str) -> None:
+    editor.command(f"Sessiond use {session}")
+    editor.until(lambda: editor.lua("return vim.g.sessiond_session"))
+    editor.command(f"Sessiond {view}")
+    editor.until(lambda: f"sessiond://{view}" in editor.lua("return vim.fn.bufname()"))
+    keys = editor.lua(
+        "return vim.tbl_map(function(m) return m.lhs end, vim.api.nvim_buf_get_keymap(0, 'n'))"
+    )
+    editor.type("g?")
+    editor.until_shown("show these keys")
+    told = [line.split()[0] for line in editor.lines()]
+    assert sorted(told) == sorted(keys)
+    page = (PLUGIN / "doc" / "sessiond.txt").read_text("utf-8")
+    for key in keys:
+        assert re.search(rf"^    {re.escape(key)} +\S", page, re.MULTILINE), key
+
+
+def test_the_help_has_its_tags(editor: Editor) -> None:
+    editor.lua(
+        "vim.cmd('helptags ' .. vim.fn.fnamemodify(vim.fn.findfile('doc/sessiond.txt', vim.o.rtp), ':h'))"
+    )
+    editor.command("help :Sessiond")
+    assert any("*:Sessiond*" in line for line in editor.lines())
+
+
+# -- what the plugin costs ----------------------------------------------------------------------
+
+
+def test_one_connection_no_process_and_no_poll(
+    neovim: str, home: Path, session: str, environment: Mapping[str, str]
+) -> None:
+    """With every view open, nothing is sent while nothing happens; one entry costs few requests."""
+    daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
+    lines: list[bytes] = []
+
+    def counted(line: bytes) -> list[bytes]:
+        lines.append(line)
+        return [line]
+
+    place = home / "proxy"
+    with (
+        line_proxy(place, Path(daemon), requests=counted, answers=counted),
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
+    ):
+        for view in ("list", "tail", "tree"):
+            editor.command(f"Sessiond {view}" + (f" {session}" if view != "list" else ""))
+        editor.lua("vim.o.statusline = [[%{v:lua.require'sessiond'.statusline()}]]")
+        editor.until_shown("The clock.", "sessiond://tail/")
+        editor.until_shown("The clock.", "sessiond://tree/")
+        editor.until(
+            lambda: "tokens" in editor.lua("return require('sessiond').statusline()"),
+            editor.messages,
+        )
+        say(environment, "Quiet now.")
+        editor.until_shown("Quiet now.", "sessiond://tree/")
+        quiet(lines)
+        assert sum(b'"method":"initialize"' in line for line in lines) == 1
+        assert editor.children() == []
+
+
+def quiet(lines: list[bytes]) -> None:
+    """Require that two seconds pass without a line, soon."""
+    end = time.monotonic() + 60
+    while True:
+        before = len(lines)
+        time.sleep(2)
+        if len(lines) == before:
+            return
+        assert time.monotonic() < end, lines[-5:]

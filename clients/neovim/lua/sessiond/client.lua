@@ -50,7 +50,7 @@ end
 -- Make a client. Options: socket, command ("sessiond"), start (true), client_id, access; all may be left out.
 function Client.new(options)
   options = options or {}
-  local self = setmetatable({ listeners = {} }, Client)
+  local self = setmetatable({ listeners = {}, wishes = {} }, Client)
   self.wire = Wire.new({
     socket = options.socket,
     command = options.command or "sessiond",
@@ -74,7 +74,7 @@ function Client.new(options)
       end
     end,
     is_wanted = function()
-      return self.subscriptions:is_wanted()
+      return self.subscriptions:is_wanted() or next(self.wishes) ~= nil
     end,
   })
   self.subscriptions = Subscriptions.new(self.wire)
@@ -85,6 +85,14 @@ end
 function Client:on(method, listener)
   self.listeners[method] = self.listeners[method] or {}
   table.insert(self.listeners[method], listener)
+end
+
+-- Keep a connection for a reason of this name, also without calls and feeds; or no longer.
+function Client:wish(reason, is_wished)
+  self.wishes[reason] = is_wished or nil
+  if is_wished then
+    self.wire:open()
+  end
 end
 
 function Client:_tell(method, value)

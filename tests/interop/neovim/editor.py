@@ -1,0 +1,150 @@
+"""A headless Neovim as a user has it: the plugin is an optional package, an `init.lua` adds it.
+
+Law: all that a test does goes over the editor's own socket (MessagePack-RPC): Lua that is carried
+out, and keys that are typed. Waits end by a condition or by a limit.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+__all__ = ["Editor", "editing"]
+
+PLUGIN: Final = Path(__file__).resolve().parents[3] / "clients" / "neovim"
+PATIENCE_SECONDS: Final = 60
+_TRY_AGAIN_SECONDS: Final = 0.01
+
+
+class Editor:
+    """A running editor."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self.pid = process.pid
+        self._connection = connection
+        self._last_id = 0
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        self._last_id += 1
+        self._connection.sendall(msgspec.msgpack.encode([0, self._last_id, method, arguments]))
+        received = b""
+        while True:
+            chunk = self._connection.recv(1 << 20)
+            assert chunk, "the editor has ended"
+            received += chunk
+            try:
+                kind, answered, error, result = msgspec.msgpack.decode(received)
+            except msgspec.DecodeError:
+                continue  # a part of the answer
+            assert (kind, answered) == (1, self._last_id)
+            assert error is None, error
+            return result
+
+    def lua(self, code: str, *arguments: Any) -> Any:
+        """Carry out Lua; return what the code returns."""
+        return self._ask("nvim_exec_lua", code, arguments)
+
+    def command(self, command: str) -> None:
+        """Carry out an Ex command."""
+        self._ask("nvim_command", command)
+
+    def type(self, keys: str) -> None:
+        """Type keys, as a person does."""
+        self._ask("nvim_input", keys)
+
+    def lines(self, name: str = "") -> list[str]:
+        """Return the lines of the buffer of a name, or of the current buffer; none without it."""
+        found: list[str] = self.lua(
+            """
+            local name = ...
+            local buffer = name == "" and 0 or vim.fn.bufnr(name)
+            return buffer == -1 and {} or vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+            """,
+            name,
+        )
+        return found
+
+    def cursor(self) -> int:
+        """Return the line of the cursor."""
+        line: int = self.lua("return vim.fn.line('.')")
+        return line
+
+    def until(self, is_it: Callable[[], Any], what: Callable[[], Any] = str) -> Any:
+        """Wait for a condition; return its value."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (value := is_it()):
+            assert time.monotonic() < end, what()
+            time.sleep(_TRY_AGAIN_SECONDS)
+        return value
+
+    def until_shown(self, text: str, name: str = "") -> None:
+        """Wait until a line of a buffer has a text."""
+        self.until(
+            lambda: any(text in line for line in self.lines(name)),
+            lambda: f"no {text!r} in {self.lines(name)}; {self.messages()}",
+        )
+
+    def messages(self) -> str:
+        """Return what the editor told its user."""
+        told: str = self.lua("return vim.fn.execute('messages')")
+        return told
+
+    def children(self) -> list[str]:
+        """Return the commands of the child processes."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                fields = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
+                if int(fields[1]) == self.pid:
+                    found.append((folder / "cmdline").read_text("utf-8"))
+            except OSError:
+                continue  # a process that has ended meanwhile
+        return found
+
+
+@contextmanager
+def editing(
+    program: str,
+    home: Path,
+    environment: Mapping[str, str],
+    init: str = "vim.cmd('packadd sessiond')",
+) -> Iterator[Editor]:
+    """Run an editor with a configuration of its own; end it by its handle."""
+    data, configuration = home / "nvim-data", home / "nvim-config"
+    package = data / "nvim" / "site" / "pack" / "x" / "opt" / "sessiond"
+    if not package.exists():
+        package.parent.mkdir(parents=True)
+        package.symlink_to(PLUGIN)
+        (configuration / "nvim").mkdir(parents=True)
+    (configuration / "nvim" / "init.lua").write_text(init, "utf-8")
+    project = home / "project"
+    project.mkdir(exist_ok=True)
+    place = home / f"nvim-{os.urandom(4).hex()}"
+    process = subprocess.Popen(
+        [program, "--headless", "-n", "-i", "NONE", "--listen", str(place)],
+        env={**environment, "XDG_DATA_HOME": str(data), "XDG_CONFIG_HOME": str(configuration)},
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(PATIENCE_SECONDS)
+            end = time.monotonic() + PATIENCE_SECONDS
+            while connection.connect_ex(str(place)) != 0:
+                assert process.poll() is None, "the editor did not start"
+                assert time.monotonic() < end
+                time.sleep(_TRY_AGAIN_SECONDS)
+            yield Editor(process, connection)
+    finally:
+        process.kill()
+        process.wait()
