@@ -7,6 +7,7 @@ out, and keys that are typed. Waits end by a condition or by a limit.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -29,6 +30,7 @@ class Editor:
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
         self.pid = process.pid
+        self._process = process
         self._connection = connection
         self._last_id = 0
 
@@ -96,6 +98,15 @@ class Editor:
         """Return what the editor told its user."""
         told: str = self.lua("return vim.fn.execute('messages')")
         return told
+
+    def busy_until_told(self) -> Callable[[], None]:
+        """Stop the process; return a function that lets the process go on."""
+        self._process.send_signal(signal.SIGSTOP)
+        return lambda: self._process.send_signal(signal.SIGCONT)
+
+    def require_end(self) -> None:
+        """Wait until the editor has ended by itself, without an error."""
+        assert self._process.wait(PATIENCE_SECONDS) == 0
 
     def children(self) -> list[str]:
         """Return the commands of the child processes."""

@@ -94,16 +94,29 @@ function Feed:_replaced(epoch, reason, text)
   end
 end
 
+-- Take the answer to a subscription; return whether another one is needed, from the start.
 function Feed:_answered(result, is_fresh)
-  self.is_answered = true
+  local is_proven = self.is_proven
+  self.is_answered, self.is_proven = true, true
   if not self.place then
     self.place = { seq = result.seq, epoch = result.epoch }
-  elseif known(result.replaced) and self.place.seq > 0 then
-    self:_replaced(result.epoch, result.replaced)
+    self.is_synced = true
   end
   if is_fresh then
     self.is_told = true
     tell(self.on_answer, nil, result)
+  end
+  -- A cursor that held on this connection is not in question.
+  if not is_proven and self.place.seq > 0 then
+    local is_ahead = self.place.seq > result.seq
+    if known(result.replaced) or is_ahead then
+      self:_replaced(result.epoch, known(result.replaced) and result.replaced or "ahead")
+    end
+    if is_ahead and not known(result.replaced) then
+      -- What still comes of this subscription is not from the start.
+      self.is_answered = false
+      return true
+    end
   end
   if self.wants_signals and known(result.clients) and #result.clients > 0 then
     local params = { session_id = self.group.session_id, clients = result.clients }
@@ -112,6 +125,7 @@ function Feed:_answered(result, is_fresh)
   for _, callback in ipairs(self.flushes) do
     self:_send_flush(callback)
   end
+  return false
 end
 
 function Feed:_is_wanted(params)
@@ -170,7 +184,8 @@ function Group:_params()
     params.heads = vim.deep_equal(params.heads, feed.heads) and params.heads or nil
     params.bodies = params.bodies or not feed.is_bare
     params.signals = params.signals or feed.wants_signals
-    if feed.place and (not after or feed.place.seq < after.seq) then
+    -- Of equal cursors the newest one is sent, for no answer has proven that one yet.
+    if feed.place and (not after or feed.place.seq <= after.seq) then
       after = feed.place
     end
   end
@@ -199,8 +214,12 @@ function Group:subscribe()
     end
     self.is_answered = true
     self.failures = 0
+    local is_needed_again = false
     for _, feed in ipairs(vim.list_slice(self.feeds)) do
-      feed:_answered(result, not feed.is_told)
+      is_needed_again = feed:_answered(result, not feed.is_told) or is_needed_again
+    end
+    if is_needed_again then
+      self:subscribe()
     end
   end, { is_of_connection = true, timeout_ms = 0 })
 end
@@ -258,7 +277,7 @@ function Group:lost()
   self.is_answered = false
   self.turn = self.turn + 1
   for _, feed in ipairs(self.feeds) do
-    feed.is_synced = false
+    feed.is_synced, feed.is_proven = false, false
   end
 end
 
