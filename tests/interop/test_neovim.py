@@ -21,7 +21,7 @@ from sessiond_client import EntryEvent
 from tests.interop.neovim.editor import PLUGIN, Editor, editing
 from tests.interop.test_conformance import BELOW_A_CLIENT, CASES, KIT, skipped, with_daemon
 from tests.interop.test_stubs import kill_the_daemon, python_client, run, said
-from tests.kit.line_proxy import line_proxy
+from tests.kit.line_proxy import Cut, Pass, line_proxy, unchanged
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -475,6 +475,58 @@ def shown(editor: Editor) -> list[str]:
     return [line for line in editor.lines() if line and not line.startswith("── ")]
 
 
+def cut_once(needle: bytes) -> Pass:
+    """Return a function that ends the connection in place of the first line with the needle."""
+    cuts: list[bytes] = []
+
+    def pass_on(line: bytes) -> list[bytes]:
+        if needle in line and not cuts:
+            cuts.append(line)
+            raise Cut
+        return [line]
+
+    return pass_on
+
+
+@pytest.mark.parametrize(
+    ("requests", "answers", "is_duplicate"),
+    [(b'"session/append"', b"no such text", False), (b"no such text", b'"entries":[', True)],
+)
+def test_a_lost_append_is_sent_again_and_stored_once(  # noqa: PLR0913 - fixtures
+    requests: bytes,
+    answers: bytes,
+    is_duplicate: bool,
+    neovim: str,
+    home: Path,
+    session: str,
+    environment: Mapping[str, str],
+) -> None:
+    daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
+    place = home / "proxy"
+    with (
+        line_proxy(place, Path(daemon), requests=cut_once(requests), answers=cut_once(answers)),
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
+    ):
+        appended = asked(editor, "append", session, "once")
+        assert (appended["seq"], appended["duplicate"]) == (3, is_duplicate)
+    assert stored(environment)[2:] == ["once"]
+
+
+def test_a_lost_change_without_ids_is_not_sent_again(
+    neovim: str, home: Path, session: str, environment: Mapping[str, str]
+) -> None:
+    daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
+    place = home / "proxy"
+    with (
+        line_proxy(place, Path(daemon), requests=unchanged, answers=cut_once(b'"leaf_id"')),
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
+    ):
+        failure = asked(editor, "branch", session, None, {"head": "other"})
+        assert (failure["kind"], failure["outcome_unknown"]) == ("connection_lost", True)
+        heads = asked(editor, "heads", session)["heads"]
+        assert [head["name"] for head in heads] == ["main", "other"]
+
+
 def test_lines_of_a_buffer_are_appended(
     editor: Editor, session: str, environment: Mapping[str, str]
 ) -> None:
@@ -486,7 +538,7 @@ def test_lines_of_a_buffer_are_appended(
 
 
 def test_a_message_is_sent_when_its_buffer_is_written(
-    editor: Editor, session: str, environment: Mapping[str, str]
+    editor: Editor, session: str, environment: Mapping[str, str], home: Path
 ) -> None:
     editor.command(f"Sessiond tail {session}")
     editor.until_shown("The clock.")
@@ -494,6 +546,11 @@ def test_a_message_is_sent_when_its_buffer_is_written(
     editor.until(lambda: "sessiond://append/" in editor.lua("return vim.fn.bufname()"))
     editor.type("iline one<CR>line two<Esc>")
     editor.until(lambda: editor.lines() == ["line one", "line two"])
+    copy = home / "copy"
+    editor.type(f":write {copy}<CR>")
+    editor.until(copy.exists)
+    assert copy.read_text("utf-8") == "line one\nline two\n"
+    assert len(stored(environment)) == 2
     editor.type(":wq<CR>")
     editor.until_shown("line two", f"sessiond://tail/{session}")
     assert stored(environment)[2:] == ["line one\nline two"]
@@ -544,9 +601,13 @@ def test_the_keys_of_a_tree_move_branch_label_and_show(
     editor.until(lambda: len(drawn(editor)) == 2)
     editor.type("ggm")
     editor.until(lambda: drawn(editor)[0].startswith("▶"), lambda: str(drawn(editor)))
+    editor.type("G")
+    editor.until(lambda: editor.cursor() == 2)
     say(environment, "Another way.")
     editor.until(lambda: len(drawn(editor)) == 3)
-    editor.type("/clock<CR>bbranchy<CR>")
+    assert "The clock." in drawn(editor)[2]
+    assert editor.cursor() == 3
+    editor.type("bbranchy<CR>")
     editor.until(lambda: any("◀ branchy" in line for line in drawn(editor)), editor.messages)
     assert editor.lua("return vim.fn.getline('.')").endswith("The clock. ◀ branchy")
     editor.type("lhere it is<CR>")
@@ -603,6 +664,10 @@ def test_commands_and_sessions_are_completed(editor: Editor, session: str) -> No
     assert completed("Sessiond ") == ["append", "list", "new", "tail", "tree", "use"]
     assert completed("Sessiond ta") == ["tail"]
     assert completed("Sessiond tree ses") == [session]
+    editor.type(":Sessiond tail ses<Tab>")
+    editor.until(lambda: editor.lua("return vim.fn.getcmdline()") == f"Sessiond tail {session}")
+    editor.type("<CR>")
+    editor.until_shown("The clock.")
 
 
 @pytest.mark.parametrize("view", ["list", "tail", "tree", "append"])

@@ -60,8 +60,12 @@ function M.open(session_id)
   local state = { buffer = buffer, session_id = session_id }
   vim.api.nvim_create_autocmd("BufWriteCmd", {
     buffer = buffer,
-    callback = function()
-      write(state)
+    callback = function(event)
+      if event.file == vim.api.nvim_buf_get_name(buffer) then
+        return write(state)
+      end
+      -- `:write NAME` keeps a copy in a file, as in any buffer.
+      vim.fn.writefile(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), event.file)
     end,
   })
   view.set_keys(buffer, { { "<CR>", "send: append the text of this buffer", "<Cmd>write<CR>" } })
