@@ -689,11 +689,10 @@ def test_every_key_is_told_by_the_help(view: str, editor: Editor, session: str) 
 
 
 def test_the_help_has_its_tags(editor: Editor) -> None:
-    editor.lua(
-        "vim.cmd('helptags ' .. vim.fn.fnamemodify(vim.fn.findfile('doc/sessiond.txt', vim.o.rtp), ':h'))"
-    )
-    editor.command("help :Sessiond")
-    assert any("*:Sessiond*" in line for line in editor.lines())
+    editor.command("helptags ALL")
+    for tag in (":Sessiond", "sessiond-lua", "sessiond-keys"):
+        editor.command(f"help {tag}")
+        assert any(f"*{tag}*" in line for line in editor.lines())
 
 
 # -- what the plugin costs ----------------------------------------------------------------------

@@ -7,6 +7,7 @@ out, and keys that are typed. Waits end by a condition or by a limit.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -132,8 +133,7 @@ def editing(
     data, configuration = home / "nvim-data", home / "nvim-config"
     package = data / "nvim" / "site" / "pack" / "x" / "opt" / "sessiond"
     if not package.exists():
-        package.parent.mkdir(parents=True)
-        package.symlink_to(PLUGIN)
+        shutil.copytree(PLUGIN, package)
         (configuration / "nvim").mkdir(parents=True)
     (configuration / "nvim" / "init.lua").write_text(init, "utf-8")
     project = home / "project"
