@@ -1,7 +1,7 @@
 """The Neovim plugin of clients/neovim in real editors, against a daemon that is killed.
 
-`Editor` is a headless Neovim with the plugin as a package, which is driven by expressions over the
-socket of its own.
+`Editor` is a headless Neovim with the plugin as a package. A test carries out Lua in the editor and
+types keys, over the socket of the editor.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_the_cases_left_out_are_about_bytes() -> None:
 def test_the_first_append_of_a_new_user_is_shared(
     neovim: str, home: Path, environment: Mapping[str, str]
 ) -> None:
-    """No daemon runs; the package lies in a fresh folder, and nothing is loaded before its use."""
+    """Begin without a daemon and with a package in a fresh folder, and load no module before its use."""
     began = time.monotonic()
     with editing(neovim, home, environment) as editor:
         loaded = "return vim.tbl_filter(function(n) return n:match('^sessiond') end, vim.tbl_keys(package.loaded))"
@@ -408,6 +408,21 @@ def test_a_tail_follows_and_scrolls_along(
     editor.until_shown("three")
     assert editor.cursor() == 1
     assert editor.lua("return vim.bo.modifiable") is False
+
+
+def test_a_tail_of_a_long_session_begins_with_the_newest_entries(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    texts = [f"turn {number}." for number in range(300)]
+    with python_client(environment) as client:
+        messages = ({"role": "user", "content": text} for text in texts)
+        entries = [{"type": "message", "message": message} for message in messages]
+        client.append(session, entries=entries)
+    editor.command(f"Sessiond tail {session}")
+    until_shown_in_number(editor, 200)
+    say(environment, "the next one")
+    editor.until_shown("the next one")
+    assert shown(editor) == [*texts[100:], "the next one"]
 
 
 def test_two_clients_see_the_entries_of_each_other(
@@ -701,7 +716,7 @@ def test_the_help_has_its_tags(editor: Editor) -> None:
 def test_one_connection_no_process_and_no_poll(
     neovim: str, home: Path, session: str, environment: Mapping[str, str]
 ) -> None:
-    """With every view open, nothing is sent while nothing happens; one entry costs few requests."""
+    """Require that an editor with every view open sends no line while no client writes."""
     daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
     lines: list[bytes] = []
 
@@ -731,7 +746,7 @@ def test_one_connection_no_process_and_no_poll(
 
 
 def quiet(lines: list[bytes]) -> None:
-    """Require that two seconds pass without a line, soon."""
+    """Wait until two seconds pass without a line."""
     end = time.monotonic() + 60
     while True:
         before = len(lines)

@@ -1,7 +1,7 @@
 -- The calls that have no outcome yet, in the order in which they were made.
 --
--- Law: a call ends once. A request is sent a second time only if that cannot do a thing twice: the daemon said that it
--- did nothing, or the call reads, or carries ids that the daemon knows again. A retry has the bytes of the first try.
+-- Law: a call ends once. A request is sent a second time only if that is safe: the daemon did nothing, or the call only
+-- reads, or the call carries ids by which the daemon recognises a repetition. A retry has the bytes of the first try.
 local errors = require("sessiond.errors")
 local json = require("sessiond.json")
 local timers = require("sessiond.timers")

@@ -87,7 +87,7 @@ function Client:on(method, listener)
   table.insert(self.listeners[method], listener)
 end
 
--- Keep a connection for a reason of this name, also without calls and feeds; or no longer.
+-- Keep a connection for a reason of this name, also without calls and feeds; end that reason if not `is_wished`.
 function Client:wish(reason, is_wished)
   self.wishes[reason] = is_wished or nil
   if is_wished then

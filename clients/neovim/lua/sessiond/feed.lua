@@ -1,6 +1,7 @@
--- A feed: what one subscriber is told of a session, each entry once and in order.
+-- A feed: the events of a session for one subscriber, each entry once and in order.
 --
--- Law: a feed has a cursor of its own {seq, epoch, entry_id}, and drops what it was given already. Its filters hold here.
+-- Law: a feed has a cursor of its own {seq, epoch, entry_id}, and drops the entries before that cursor. The filters of a feed
+-- hold here.
 local Feed = {}
 Feed.__index = Feed
 
@@ -127,7 +128,7 @@ function Feed:answered(result, is_fresh)
       self:_replaced(result.epoch, is_known(result.replaced) and result.replaced or "ahead")
     end
     if is_ahead and not is_known(result.replaced) then
-      -- What still comes of this subscription is not from the start.
+      -- The rest of this replay does not begin at the first entry.
       self.is_answered = false
       return true
     end

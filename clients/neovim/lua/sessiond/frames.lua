@@ -1,4 +1,4 @@
--- Lines out of pieces: what came from a socket, cut at line feeds, handed out on the main loop.
+-- The reader of a socket: cuts the bytes at line feeds, and hands out lines on the main loop.
 --
 -- Law: bytes are bytes until a line is whole, so a character that two reads share is never split. One turn of the loop
 -- hands out lines for some milliseconds, then lets keys through. Beyond a bound the socket is not read.

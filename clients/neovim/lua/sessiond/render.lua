@@ -1,6 +1,6 @@
 -- Entries as lines of text.
 --
--- Law: pure functions; what a session holds is shown as text and never carried out.
+-- Law: pure functions. The content of a session is shown as text and never carried out.
 local json = require("sessiond.json")
 
 local M = {}

@@ -1,4 +1,5 @@
--- Which session a command means: the one that is named, that of the buffer, the one last used, the newest of the folder.
+-- The session that a command means: the session that is named, else that of the buffer, else the session used last,
+-- else the newest session of the folder.
 local sessiond = require("sessiond")
 local view = require("sessiond.view")
 

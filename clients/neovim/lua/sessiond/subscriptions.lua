@@ -11,7 +11,7 @@ Group.__index = Group
 local Subscriptions = {}
 Subscriptions.__index = Subscriptions
 
--- Return what the daemon is asked for on behalf of all feeds.
+-- Return the parameters of the subscription that serves all feeds.
 function Group:_params()
   local first = self.feeds[1]
   local params = { session_id = self.session_id, types = first.types, heads = first.heads, signals = false }

@@ -10,7 +10,7 @@ local uv = vim.loop
 local M = {}
 
 local PAUSE_MS = 60
-local PAUSE_FACTOR = 10
+local PAUSE_FACTOR = 5
 
 -- Take the id from the end of a drawn line; return the line without the id, and the id.
 local function parted(line)
@@ -51,7 +51,6 @@ local function refresh(state)
   end
   state.is_waiting = true
   vim.defer_fn(function()
-    local began = uv.hrtime()
     state.is_stale = false
     local params = { session_id = state.session_id, form = "text", ids = true }
     sessiond.call("session/tree", params, function(failure, result)
@@ -61,6 +60,7 @@ local function refresh(state)
       elseif failure then
         return view.complain(failure)
       end
+      local began = uv.hrtime()
       draw(state, result.text)
       state.pause_ms = math.max(PAUSE_MS, (uv.hrtime() - began) / 1e6 * PAUSE_FACTOR)
       if state.is_stale then

@@ -1,4 +1,4 @@
--- What the buffers of the plugin share: scratch buffers, their keys and the help for these, messages.
+-- Helpers of the buffers of the plugin: scratch buffers, keys and the help for keys, messages.
 local M = {}
 
 -- Show an error to the person.

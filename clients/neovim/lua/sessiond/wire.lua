@@ -1,7 +1,7 @@
 -- One connection to the daemon, which is made again when it breaks.
 --
 -- Law: a connection is greeted (`initialize`) before anything else is sent, for a daemon that ends takes connections that
--- it never serves. Nothing here waits: every outcome is a callback on the main loop.
+-- it never serves. No function here waits: every outcome is a callback on the main loop.
 local Calls = require("sessiond.calls")
 local Frames = require("sessiond.frames")
 local errors = require("sessiond.errors")
@@ -129,7 +129,7 @@ function Wire:_take(line)
   elseif message.id == HELLO_ID then
     self:_greeted(message)
   elseif message.id == nil or message.id == vim.NIL then
-    -- Which request was meant is not known, so no other answer is sure to come.
+    -- The request that was meant is not known, so no other answer is sure to come.
     local refusal = errors.of_answer(message.error or {})
     self.retry_after_ms = refusal.data.retry_after_ms or 0
     self:_lose(refusal.message or "an answer without an id", refusal.data.closing == true)
