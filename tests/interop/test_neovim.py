@@ -176,6 +176,20 @@ def test_without_sessiond_the_user_is_told(
         editor.until(lambda: "sessiond sockname" in editor.messages())
 
 
+@pytest.mark.parametrize("where", ["command", "long path"])
+def test_the_environment_names_the_program_and_the_socket(
+    where: str, neovim: str, home: Path, environment: Mapping[str, str]
+) -> None:
+    named = {**environment, "SESSIOND_COMMAND": f"'{SESSIOND}'", "PATH": "/usr/bin:/bin"}
+    if where == "long path":
+        folder = home / ("long" * 40)
+        folder.mkdir(mode=0o700)
+        named = {**environment, "SESSIOND_SOCKET": str(folder / "socket")}
+    with editing(neovim, home, named) as editor:
+        assert asked(editor, "heads", SESSION)["kind"] == "session_not_found"
+    assert run([SESSIOND, "stop"], named).returncode == 0
+
+
 def test_errors_are_tables(editor: Editor, session: str) -> None:
     failure = asked(editor, "branch", session, "no-such-entry", {})
     assert (failure["code"], failure["kind"]) == (-32030, "entry_not_found")
