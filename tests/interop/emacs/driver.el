@@ -1,0 +1,74 @@
+;;; driver.el --- What the tests ask of a running Emacs  -*- lexical-binding: t; -*-
+
+;; The test calls `drive' by emacsclient.  A form's value comes back as JSON.
+
+(require 'server)
+
+(defvar driver-events nil "Events that the test's own subscription got, the newest first.")
+(defvar driver-answers nil "Answers and errors of the test's requests, the newest first.")
+(defvar driver-requests 0 "Number of frames that this Emacs sent.")
+
+(defun driver-plain (value)
+  "Return VALUE with lists as vectors and symbols as texts, so that JSON can carry it."
+  (cond ((or (stringp value) (numberp value) (memq value '(t :false :null))) value)
+        ((null value) :null)
+        ((symbolp value) (symbol-name value))
+        ((and (consp value) (keywordp (car value)))
+         (let (plain)
+           (while value
+             (push (pop value) plain)
+             ;; In a plist nil is the empty object.
+             (push (and (car value) (driver-plain (car value))) plain)
+             (pop value))
+           (nreverse plain)))
+        ((vectorp value) (vconcat (mapcar #'driver-plain value)))
+        ((proper-list-p value) (vconcat (mapcar #'driver-plain value)))
+        (t (format "%S" value))))
+
+(defun drive (coded)
+  "Evaluate the form in CODED, a text in base64; return the value as JSON in base64."
+  (require 'sessiond-client)
+  (let ((said (condition-case failure
+                  (list :value (driver-plain
+                                (eval (read (decode-coding-string (base64-decode-string coded) 'utf-8))
+                                      t)))
+                (error (list :error (format "%S" failure))))))
+    (base64-encode-string (encode-coding-string (sessiond-client-encode said) 'utf-8) t)))
+
+(defun driver-text (name)
+  "Return the text of the buffer NAME."
+  (with-current-buffer name (buffer-substring-no-properties (point-min) (point-max))))
+
+(defun driver-keys (keys)
+  "Carry out KEYS as if they were typed."
+  (execute-kbd-macro (kbd keys)))
+
+(defun driver-subscribe (session-id after)
+  "Keep the events of SESSION-ID behind AFTER."
+  (setq driver-events nil)
+  (sessiond-client-subscribe (sessiond-client-shared) session-id
+                             (lambda (method params)
+                               (push (list :method method :params params) driver-events))
+                             :after after
+                             :catch (lambda (error) (push error driver-answers))))
+
+(defun driver-ask (method params)
+  "Send METHOD with PARAMS; keep the outcome."
+  (sessiond-client-request (sessiond-client-shared) method params
+                           :then (lambda (result) (push (list :result result) driver-answers))
+                           :catch (lambda (error) (push (list :error error) driver-answers))))
+
+(defun driver-children ()
+  "Return the processes of Emacs, but for its own server."
+  (mapcar #'process-name
+          (seq-remove (lambda (process) (string-prefix-p "server" (process-name process)))
+                      (process-list))))
+
+(defun driver-go-to (text)
+  "Put point on the line with TEXT."
+  (goto-char (point-min))
+  (search-forward text)
+  (beginning-of-line))
+
+(provide 'driver)
+;;; driver.el ends here
