@@ -6,7 +6,6 @@
 
 (defvar driver-events nil "Events that the test's own subscription got, the newest first.")
 (defvar driver-answers nil "Answers and errors of the test's requests, the newest first.")
-(defvar driver-requests 0 "Number of frames that this Emacs sent.")
 
 (defun driver-plain (value)
   "Return VALUE with lists as vectors and symbols as texts, so that JSON can carry it."
@@ -28,6 +27,7 @@
 (defun drive (coded)
   "Evaluate the form in CODED, a text in base64; return the value as JSON in base64."
   (require 'sessiond-client)
+  (set-buffer (window-buffer (selected-window)))
   (let ((said (condition-case failure
                   (list :value (driver-plain
                                 (eval (read (decode-coding-string (base64-decode-string coded) 'utf-8))
@@ -59,9 +59,11 @@
                            :catch (lambda (error) (push (list :error error) driver-answers))))
 
 (defun driver-children ()
-  "Return the processes of Emacs, but for its own server."
+  "Return the names of Emacs's child processes, and of the connections of sessiond."
   (mapcar #'process-name
-          (seq-remove (lambda (process) (string-prefix-p "server" (process-name process)))
+          (seq-filter (lambda (process)
+                        (or (eq (process-type process) 'real)
+                            (string-prefix-p "sessiond" (process-name process))))
                       (process-list))))
 
 (defun driver-go-to (text)
