@@ -684,14 +684,16 @@ SESSION-ID, a session that exists is opened.  THEN gets the result, CATCH the er
   (sessiond-client-request client "session/open" (list :session_id session-id)
                            :then then :catch catch))
 
-(cl-defun sessiond-client-append (client session-id content &key role head then catch)
+(cl-defun sessiond-client-append (client session-id content &key role head id then catch)
   "Append a message with the text CONTENT to SESSION-ID over CLIENT.
-The message is the user's unless ROLE says otherwise; HEAD is the head to append to.  THEN gets
-the result, CATCH the error.  The message is stored once, however often the request is sent."
+The message is the user's unless ROLE says otherwise; HEAD is the head to append to.  ID is the
+entry's id, from `sessiond-client-new-id': an append that is called again with the same ID and
+content is stored once.  THEN gets the result, CATCH the error."
   (sessiond-client-request
    client "session/append"
    (append (list :session_id session-id
-                 :message (list :role (or role "user") :content content))
+                 :entry (list :type "message" :id (or id (sessiond-client-new-id))
+                              :message (list :role (or role "user") :content content)))
            (and head (list :head head)))
    :then then :catch catch))
 

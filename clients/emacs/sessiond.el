@@ -197,6 +197,9 @@ Waits for the list of sessions, at most five seconds."
 (defvar-local sessiond--head nil
   "Head that the message of the buffer is for; nil is main.")
 
+(defvar-local sessiond--message-sent nil
+  "The text of the last try, and the id of its entry: the same text is stored once.")
+
 (defvar sessiond-message-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "C-c C-c") #'sessiond-message-send)
@@ -252,8 +255,11 @@ With a prefix argument, append to another HEAD than main."
       (user-error "The message is on its way"))
     ;; The text stays until it is stored, and changes no more.
     (setq buffer-read-only t)
+    (unless (equal text (car sessiond--message-sent))
+      (setq sessiond--message-sent (cons text (sessiond-client-new-id))))
     (sessiond-client-append
-     (sessiond-client-shared) sessiond-session text :head sessiond--head
+     (sessiond-client-shared) sessiond-session text
+     :head sessiond--head :id (cdr sessiond--message-sent)
      :then (lambda (result)
              (message "sessiond: stored as entry %s" (plist-get result :seq))
              (when (buffer-live-p buffer)

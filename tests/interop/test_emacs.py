@@ -364,9 +364,11 @@ def test_values_come_back_as_they_were_but_for_the_spelling_of_numbers(
     assert kept.replace("\\u0000", "\\u0000") in path.read_text("utf-8")
     encoded = editor.eval('(sessiond-client-encode (sessiond-client--decode "[1.50,1e2,-0.0]"))')
     assert encoded == "[1.5,100.0,-0.0]"
-    assert (
-        editor.eval("(condition-case nil (sessiond-client-encode '(:a 1.0e+INF)) (error 1))") == 1
-    )
+    half = r'(sessiond-client--decode "\"\\ud83d\"")'
+    assert editor.eval(f"(aref {half} 0)") == 0xD83D
+    for value in ("1.0e+INF", "0.0e+NaN", half, "'symbol"):
+        refused = f"(condition-case nil (sessiond-client-encode (list :a {value})) (error 1))"
+        assert editor.eval(refused) == 1
 
 
 # -- lost connections -----------------------------------------------------------------------------
@@ -421,6 +423,7 @@ class Proxy:
         self._threads: list[threading.Thread] = []
         self.bytes_sent = 0
         self.swallow = b""
+        self.refuse = False
         self.cuts = 0
         self._run(self._accept)
 
@@ -435,6 +438,9 @@ class Proxy:
                 near = self._listener.accept()[0]
             except OSError:
                 return
+            if self.refuse:
+                near.close()
+                continue
             far = socket.socket(socket.AF_UNIX)
             self._sockets += [near, far]
             far.connect(self._daemon)
@@ -561,7 +567,7 @@ def test_a_reader_that_was_stopped_gets_each_entry_once(
     seqs = editor.until(
         "(mapcar (lambda (e) (list (plist-get e :method) (plist-get (plist-get e :params) :seq)))"
         " (reverse driver-events))",
-        lambda seqs: ["session/event", 24] in seqs,
+        lambda seqs: seqs[-1] == ["session/synced", 24],
     )
     assert [seq for method, seq in seqs if method == "session/event"] == list(range(1, 25))
     assert "session/lagged" in [method for method, _ in seqs]
@@ -771,6 +777,28 @@ def test_a_message_buffer_sends_and_cancels(editor: Editor, environment: Mapping
     editor.keys("C-c C-k")
     assert editor.eval('(get-buffer "*sessiond message*")') is None
     assert contents(environment) == [TEXT]
+
+
+def test_a_message_that_is_sent_again_after_a_timeout_is_stored_once(
+    editor: Editor, place: Path, environment: Mapping[str, str]
+) -> None:
+    new_session(environment)
+    with through_a_proxy(editor, place, environment) as proxy:
+        editor.ask("server/ping", "nil")
+        # The append is stored; then nothing listens until the editor gives up.
+        editor.eval("(setq sessiond-timeout 2 sessiond-start-daemon nil)")
+        proxy.swallow = b'"duplicate":false'
+        proxy.refuse = True
+        editor.command("sessiond-append")
+        editor.eval('(insert "once")')
+        editor.keys("C-c C-c")
+        editor.until('(driver-text "*Messages*")', lambda text: "did not answer in time" in text)
+        assert proxy.cuts == 1
+        proxy.refuse = False
+        editor.eval("(setq sessiond-timeout 30)")
+        editor.keys("C-c C-c")
+        editor.until('(not (get-buffer "*sessiond message*"))')
+    assert contents(environment) == ["once"]
 
 
 def test_a_refused_message_stays_in_its_buffer(editor: Editor) -> None:
