@@ -19,9 +19,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -438,22 +438,42 @@ def test_a_daemon_that_cannot_be_started_is_an_error_not_a_hang(editor: Editor) 
     assert error["kind"] == "cannot_start"
 
 
-def test_values_come_back_as_they_were_but_for_the_spelling_of_numbers(
-    editor: Editor, environment: Mapping[str, str]
+@pytest.mark.parametrize(
+    ("control", "number"),
+    [("\r\x1f", "9223372036854775807"), ("\0", "123456789012345678901234567890")],
+    ids=["with the fast reader", "with the other reader"],
+)
+def test_values_come_back_as_they_were(
+    editor: Editor, environment: Mapping[str, str], control: str, number: str
 ) -> None:
     new_session(environment)
     kept = (
         '{"role":"user","z":{},"a":[],"n":null,"f":false,"t":true,"x:y":1,"":[[{}]],"text":'
-        + json.dumps(TEXT + "\0\r", ensure_ascii=False)
-        + ',"big":123456789012345678901234567890,"small":0.1,"nested":{"b":1,"a":{"c":[null,{}]}}}'
+        + json.dumps(TEXT + control, ensure_ascii=False)
+        + f',"big":{number},"small":0.1,"nested":{{"b":1,"a":{{"c":[null,{{}}]}}}}}}'
     )
     answer = editor.ask(
         "session/append",
         f"(list :session_id {quoted(SESSION)} :message (sessiond-client--decode {quoted(kept)}))",
     )
-    assert answer["result"]["seq"] == 1
+    entry_id = answer["result"]["leaf_id"]
     (path,) = Path(environment["SESSIOND_HOME"]).rglob(f"*{SESSION}.jsonl")
-    assert kept.replace("\\u0000", "\\u0000") in path.read_text("utf-8")
+    stored = path.read_text("utf-8").split("\n")[-2]
+
+    def spelled(text: str) -> Any:
+        """Return JSON with the order of its members and the spelling of its numbers."""
+        return json.loads(text, object_pairs_hook=tuple, parse_int=str, parse_float=str)
+
+    assert spelled(kept) in [value for _, value in spelled(stored)]
+    back = editor.eval(
+        f"""(sessiond-client-encode (plist-get (plist-get (sessiond-client-wait
+          (sessiond-client-shared) "session/entry"
+          '(:session_id {quoted(SESSION)} :entry_id {quoted(entry_id)}) 5) :entry) :message))"""
+    )
+    assert spelled(back) == spelled(kept)
+
+
+def test_a_number_is_a_value_and_what_json_has_no_word_for_is_an_error(editor: Editor) -> None:
     encoded = editor.eval('(sessiond-client-encode (sessiond-client--decode "[1.50,1e2,-0.0]"))')
     assert encoded == "[1.5,100.0,-0.0]"
     half = r'(sessiond-client--decode "\"\\ud83d\"")'
@@ -613,6 +633,158 @@ def test_a_branch_whose_answer_was_lost_is_not_sent_again(
         assert client.get(SESSION).seq == 2
 
 
+class ScriptedDaemon:
+    """A daemon that says what a test wants: the test reads each request and answers it."""
+
+    def __init__(self, place: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.settimeout(PATIENCE_SECONDS)
+        self._listener.bind(str(place))
+        self._listener.listen()
+        self._stack = ExitStack()
+        self._stack.enter_context(self._listener)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def greet(self) -> None:
+        """Take the next connection, and answer its `initialize`."""
+        connection = self._listener.accept()[0]
+        connection.settimeout(PATIENCE_SECONDS)
+        self._connection = self._stack.enter_context(connection)
+        self._input = self._stack.enter_context(connection.makefile("rb"))
+        greeting = self.read("initialize")
+        assert greeting["params"]["client_info"]["name"] == "emacs"
+        self.answer(greeting, {})
+
+    def read(self, method: str) -> Json:
+        """Read the next request, which has this method."""
+        header = self._input.readline()
+        assert self._input.readline() == b"\r\n"
+        request: Json = json.loads(self._input.read(int(header.split()[1])))
+        assert request["method"] == method
+        return request
+
+    def say(self, **message: Any) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self._connection.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def answer(self, request: Json, result: Json) -> None:
+        self.say(id=request["id"], result=result)
+
+    def refuse(self, request_id: int | None, kind: str, **data: Any) -> None:
+        data = {"kind": kind, "retryable": True, **data}
+        self.say(id=request_id, error={"code": -32001, "message": "not now", "data": data})
+
+    def hang_up(self) -> None:
+        self._connection.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def scripted(editor: Editor, place: Path) -> Iterator[ScriptedDaemon]:
+    """Yield a daemon that the test plays, for the editor."""
+    editor.eval(f'(setenv "SESSIOND_SOCKET" {quoted(str(place / "scripted"))})')
+    editor.eval("(setq sessiond-start-daemon nil)")
+    with ScriptedDaemon(place / "scripted") as daemon:
+        yield daemon
+
+
+APPEND: Final = (
+    f"""(progn (driver-ask "session/append" '(:session_id {quoted(SESSION)} """
+    """:message (:role "user" :content "hi"))) nil)"""
+)
+
+
+@pytest.mark.parametrize("kind", ["overloaded", "draining"])
+def test_an_append_that_was_refused_for_now_is_sent_again_with_its_id(
+    editor: Editor, scripted: ScriptedDaemon, kind: str
+) -> None:
+    editor.eval(APPEND)
+    scripted.greet()
+    first = scripted.read("session/append")
+    assert re.fullmatch("[0-9a-f]{32}", first["params"]["entry"]["id"])
+    began = time.monotonic()
+    scripted.refuse(first["id"], kind, retry_after_ms=400)
+    second = scripted.read("session/append")
+    assert time.monotonic() - began > 0.35
+    assert second["params"] == first["params"]
+    scripted.answer(second, {"seq": 1})
+    assert editor.until("(car driver-answers)") == {"result": {"seq": 1}}
+
+
+def test_requests_wait_for_the_next_connection_of_a_daemon_that_drains(
+    editor: Editor, scripted: ScriptedDaemon
+) -> None:
+    editor.eval(APPEND)
+    scripted.greet()
+    first = scripted.read("session/append")
+    scripted.say(method="server/draining", params={"retry_after_ms": 700})
+    editor.until("(eq (sessiond-client--state (sessiond-client-shared)) 'draining)")
+    editor.eval('(progn (driver-ask "server/ping" nil) nil)')
+    began = time.monotonic()
+    scripted.hang_up()
+    scripted.greet()
+    assert time.monotonic() - began > 0.6
+    again = scripted.read("session/append")
+    assert again["params"] == first["params"]
+    scripted.answer(again, {"seq": 1})
+    scripted.answer(scripted.read("server/ping"), {"ok": True})
+    editor.until("(length driver-answers)", lambda count: count == 2)
+
+
+def test_a_frame_that_was_not_taken_is_sent_over_another_connection(
+    editor: Editor, scripted: ScriptedDaemon
+) -> None:
+    editor.eval(APPEND)
+    scripted.greet()
+    first = scripted.read("session/append")
+    scripted.refuse(None, "overloaded")
+    scripted.greet()
+    assert scripted.read("session/append")["params"] == first["params"]
+
+
+def test_a_subscription_goes_on_behind_its_last_event(
+    editor: Editor, scripted: ScriptedDaemon
+) -> None:
+    """Close the session under the subscriber, drop the connection, then refuse for good."""
+    editor.eval(f"(progn (driver-subscribe {quoted(SESSION)} nil) nil)")
+    scripted.greet()
+    request = scripted.read("session/subscribe")
+    assert request["params"] == {"session_id": SESSION}
+    scripted.answer(request, {"epoch": "x", "seq": 4, "leaf_id": "e4", "heads": []})
+    scripted.say(method="session/closed", params={"session_id": SESSION, "reason": "repaired"})
+    request = scripted.read("session/subscribe")
+    assert request["params"]["after"] == {"seq": 4, "epoch": "x"}
+    scripted.answer(request, {"epoch": "x", "seq": 4, "leaf_id": "e4", "heads": []})
+    entry = {"type": "message", "id": "e5", "message": {"role": "user", "content": "five"}}
+    event = {"session_id": SESSION, "epoch": "x", "seq": 5, "entry": entry}
+    scripted.say(method="session/event", params=event)
+    editor.events(1)
+    scripted.say(method="session/synced", params={"session_id": SESSION, "seq": 7})
+    scripted.say(method="session/unheard_of", params={"session_id": SESSION, "later": [None]})
+    editor.until("(length driver-events)", lambda count: count == 3)
+    scripted.hang_up()
+    scripted.greet()
+    request = scripted.read("session/subscribe")
+    assert request["params"]["after"] == {"seq": 7, "epoch": "x"}
+    scripted.answer(
+        request, {"epoch": "y", "seq": 1, "leaf_id": "e1", "heads": [], "replaced": "epoch"}
+    )
+    last = editor.until("(car driver-events)", lambda event: event["method"] == "session/replaced")
+    assert last["params"] == {"session_id": SESSION, "epoch": "y", "reason": "epoch"}
+    scripted.hang_up()
+    scripted.greet()
+    request = scripted.read("session/subscribe")
+    assert request["params"]["after"] == {"seq": 0, "epoch": "y"}
+    data = {"kind": "session_not_found", "retryable": False}
+    scripted.say(id=request["id"], error={"code": -32020, "message": "none", "data": data})
+    last = editor.until("(car driver-events)", lambda event: event["method"] == "session/closed")
+    assert last["params"] == {"session_id": SESSION, "reason": "session_not_found"}
+
+
 def test_no_child_process_and_no_byte_while_idle(
     editor: Editor, place: Path, environment: Mapping[str, str]
 ) -> None:
@@ -708,6 +880,13 @@ def test_a_tail_follows_if_point_is_at_the_end(
     say(environment, "fourth text")
     editor.text(TAIL, "fourth text")
     assert editor.eval("(list (point) (window-point))") == [before, before]
+    # A window that is not selected follows, too.
+    editor.eval("(progn (goto-char (point-max)) (select-window (split-window)) nil)")
+    editor.eval('(progn (switch-to-buffer "*scratch*") nil)')
+    say(environment, "fifth text")
+    editor.text(TAIL, "fifth text")
+    window = f"(get-buffer-window {quoted(TAIL)})"
+    assert editor.eval(f"(with-selected-window {window} (eobp))") is True
 
 
 def test_a_tail_keeps_a_bounded_number_of_entries(
