@@ -153,6 +153,11 @@ Waits for the list of sessions, at most five seconds."
     ("model_change" (sessiond--text-or (plist-get entry :model_id) ""))
     (_ "")))
 
+(defun sessiond--head-mark (entry)
+  "Return the head of ENTRY in brackets, or the empty text for main."
+  (let ((head (plist-get entry :head)))
+    (if (stringp head) (format "  [%s]" head) "")))
+
 (defun sessiond--short (id)
   "Return the short form of ID."
   (substring id 0 (min 8 (length id))))
@@ -389,8 +394,9 @@ With point at the end of the buffer, the windows follow.
     (save-excursion
       (goto-char (point-max))
       (let ((begin (point)))
-        (insert (propertize (format "%d  %s  %s\n" seq (sessiond--entry-kind entry)
-                                    (sessiond--short (plist-get entry :id)))
+        (insert (propertize (format "%d  %s  %s%s\n" seq (sessiond--entry-kind entry)
+                                    (sessiond--short (plist-get entry :id))
+                                    (sessiond--head-mark entry))
                             'face 'sessiond-heading))
         (unless (string-empty-p text)
           (insert (if (> (length text) sessiond-tail-text-max)
@@ -463,6 +469,7 @@ The mark ▶ is the leaf of main, • its path, ◀ names other heads that stand
   (setq-local revert-buffer-function (lambda (&rest _) (sessiond--tree-begin))
               truncate-lines t)
   (buffer-disable-undo)
+  (jit-lock-register #'sessiond--tree-hide)
   (add-hook 'kill-buffer-hook #'sessiond--leave nil t)
   (add-hook 'change-major-mode-hook #'sessiond--leave nil t))
 
@@ -542,8 +549,7 @@ AROUND is the entry that was asked for already, or nil."
                                  (cons window (sessiond--tree-place (window-point window))))
                                (get-buffer-window-list nil nil t)))))
     (erase-buffer)
-    (dolist (line (split-string (plist-get result :text) "\n" t))
-      (sessiond--tree-insert line))
+    (insert (plist-get result :text) "\n")
     (pcase-dolist (`(,window . ,place) places)
       (let ((position (sessiond--tree-find place)))
         (if window
@@ -555,38 +561,46 @@ AROUND is the entry that was asked for already, or nil."
     (when was-stale
       (sessiond--tree-plan))))
 
-(defun sessiond--tree-insert (line)
-  "Insert LINE of the drawn tree; the id at its end becomes a property."
-  (let ((begin (point)))
-    (if (not (string-match " (\\([^ ()]+\\))\\'" line))
-        (insert line "\n")
-      (insert (substring line 0 (match-beginning 0)) "\n")
-      (put-text-property begin (point) 'sessiond-entry (match-string 1 line)))))
+(defconst sessiond--tree-id " (\\([^ ()\n]+\\))$"
+  "Regular expression of the id at the end of a drawn line.")
 
-(defun sessiond--tree-place (position)
-  "Return the place of POSITION: entry, line and column."
+(defun sessiond--tree-hide (begin end)
+  "Hide the ids of the lines from BEGIN to END, which are about to be displayed.
+A redraw of a large tree costs one insertion this way."
+  (goto-char begin)
+  (beginning-of-line)
+  (while (re-search-forward sessiond--tree-id end t)
+    (put-text-property (match-beginning 0) (match-end 0) 'invisible t)))
+
+(defun sessiond--tree-entry-at (position)
+  "Return the entry of the line at POSITION, or nil."
   (save-excursion
     (goto-char position)
-    (list (get-text-property (line-beginning-position) 'sessiond-entry)
-          (line-number-at-pos) (current-column))))
+    (beginning-of-line)
+    (and (re-search-forward sessiond--tree-id (line-end-position) t)
+         (match-string-no-properties 1))))
+
+(defun sessiond--tree-place (position)
+  "Return the place of POSITION: entry, line and distance from the beginning of the line."
+  (save-excursion
+    (goto-char position)
+    (list (sessiond--tree-entry-at position)
+          (line-number-at-pos)
+          (- position (line-beginning-position)))))
 
 (defun sessiond--tree-find (place)
   "Return the position that PLACE has now."
-  (pcase-let ((`(,entry-id ,line ,column) place))
+  (pcase-let ((`(,entry-id ,line ,distance) place))
     (save-excursion
       (goto-char (point-min))
-      (let ((position (and entry-id
-                           (text-property-any (point-min) (point-max)
-                                              'sessiond-entry entry-id))))
-        (if position
-            (goto-char position)
-          (forward-line (1- line))))
-      (move-to-column column)
-      (point))))
+      (if (and entry-id (search-forward (format " (%s)\n" entry-id) nil t))
+          (forward-line -1)
+        (forward-line (1- line)))
+      (min (+ (point) distance) (line-end-position)))))
 
 (defun sessiond--tree-entry ()
   "Return the entry of the line at point."
-  (or (get-text-property (line-beginning-position) 'sessiond-entry)
+  (or (sessiond--tree-entry-at (point))
       (user-error "No entry on this line")))
 
 (defun sessiond-tree-show ()

@@ -871,8 +871,14 @@ def test_a_tail_follows_if_point_is_at_the_end(
         r"1  user  [0-9a-f]{8}\nfirst text\n\n2  user  [0-9a-f]{8}\nsecond text\n\n", text
     )
     editor.eval("(progn (goto-char (point-max)) nil)")
-    say(environment, "third text")
-    editor.text(TAIL, "third text")
+    with python_client(environment) as client:
+        root = client.entries(SESSION).entries[0].entry["id"]
+        client.append(
+            SESSION, head="side", parent_id=root, message={"role": "user", "content": "third text"}
+        )
+    assert re.search(
+        r"^3  user  \w{8}  \[side\]\nthird", editor.text(TAIL, "third text"), re.MULTILINE
+    )
     assert editor.eval(f"(with-current-buffer {quoted(TAIL)} (eobp))") is True
     assert editor.eval("(= (window-point) (point-max))") is True
     editor.keys("p p")
@@ -961,8 +967,11 @@ def test_the_keys_of_the_tree_move_branch_label_and_show(
     with python_client(environment) as client:
         root, leaf = (row.entry["id"] for row in client.entries(SESSION).entries)
         editor.command("sessiond-tree")
-        text = editor.text(TREE, "the root", "the leaf")
-        assert root not in text
+        editor.text(TREE, "the root", "the leaf")
+        shown = """(progn (jit-lock-fontify-now) (let (shown) (dotimes (at (1- (point-max)))
+          (unless (invisible-p (1+ at)) (push (char-after (1+ at)) shown)))
+          (concat (nreverse shown))))"""
+        assert editor.eval(shown) == "• user: the root\n▶ user: the leaf\n"
         editor.keys("b side RET", on="the root")
         editor.text(TREE, "side")
         assert [(h.name, h.leaf_id) for h in client.heads(SESSION)] == [
@@ -978,10 +987,11 @@ def test_the_keys_of_the_tree_move_branch_label_and_show(
         editor.keys("m", on="the root")
         editor.text(TREE, "▶ user: the root")
         assert client.heads(SESSION)[0].leaf_id == root
-        # The tree follows another client, and point stays at its entry.
+        # The tree follows another client, and point stays at its entry, which goes down a line.
+        editor.eval('(driver-go-to "the leaf")')
         client.append(SESSION, message={"role": "assistant", "content": "from Python"})
         editor.text(TREE, "from Python")
-        assert editor.eval("(sessiond--tree-entry)") == root
+        assert editor.eval("(sessiond--tree-entry)") == leaf
     editor.keys("RET", on="the leaf")
     shown = editor.text("*sessiond entry*", "the leaf")
     assert f'"id": "{leaf}"' in shown
