@@ -186,6 +186,10 @@ class Editor:
         return outcome
 
     def end(self) -> None:
+        """Kill Emacs; leave no start of a daemon behind, which would come after the test."""
+        with suppress(AssertionError):
+            self.eval("(setq sessiond-start-daemon nil)")
+            self.until('(not (get-process "sessiond-start"))')
         self.process.kill()
         self.process.wait()
 
