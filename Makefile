@@ -4,7 +4,7 @@
 BIN := .venv/bin
 ARGS ?=
 MINUTES ?= 2
-# One process a core; ARGS="-n 0" for one in all.
+# One process more than cores (tests/conftest.py); ARGS="-n 0" for one in all.
 FAST := -n auto --dist worksteal -m "not slow and not interop"
 # No dice: the order of tests, of sets and of trio's tasks, and hypothesis' examples, are the same in every run.
 FIXED := PYTHONHASHSEED=0 $(BIN)/pytest -p no:randomly $(FAST)

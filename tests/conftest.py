@@ -80,6 +80,11 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return backend
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one process more than there are cores: tests also wait, for disks and for each other."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave trio's turn of tests with the mark `one_loop` to check-slow.
