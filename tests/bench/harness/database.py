@@ -12,6 +12,7 @@ from typing import Final
 
 from tests.bench.harness.bench import Bench
 from tests.bench.harness.errors import BenchError, Missing
+from tests.bench.harness.machine import on_core
 from tests.bench.harness.results import Contender
 from tests.bench.harness.rounds import Sample
 from tests.bench.harness.servers import COMMAND, Daemon, daemon
@@ -33,8 +34,8 @@ def psycopg_contender() -> Contender:
 
 
 @contextmanager
-def server() -> Iterator[Cluster]:
-    """Run a server of its own. Raises Missing."""
+def server(bench: Bench) -> Iterator[Cluster]:
+    """Run a server of its own, which the kernel places as if it had a machine of its own. Raises Missing."""
     found = programs()
     if found is None:
         raise Missing("PostgreSQL", "initdb is not installed")
@@ -45,7 +46,8 @@ def server() -> Iterator[Cluster]:
         raise Missing("PostgreSQL", reason) from error
     made = Cluster(found)
     try:
-        made.start()
+        with on_core(bench.cores.every):
+            made.start()
         made.sql("CREATE TABLE bare (run bigint, seq bigint, line bytea, PRIMARY KEY (run, seq))")
         yield made
     finally:
@@ -63,7 +65,7 @@ def on_database(
 
     Daemons of several machines share no core, so the kernel places one of several.
     """
-    core = None if is_one_of_several else bench.cores.server
+    core = bench.cores.every if is_one_of_several else bench.cores.server
     address = f"postgresql:///postgres?host={cluster.folder}&user=tests"
     command = ("env", f"SESSIOND_STORE={address}", *COMMAND)
     return daemon(bench.folder, core, home, command=command)

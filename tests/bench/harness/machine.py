@@ -28,6 +28,8 @@ class Cores(Struct, frozen=True):
 
     server: int | None
     client: int | None
+    every: frozenset[int] | None = None
+    """All cores that we may use: those of programs that have machines of their own."""
 
 
 def find_cores() -> Cores:
@@ -35,17 +37,19 @@ def find_cores() -> Cores:
     if not hasattr(os, "sched_getaffinity"):
         return Cores(None, None)
     allowed = sorted(os.sched_getaffinity(0))
-    return Cores(allowed[-1], allowed[0]) if len(allowed) > 1 else Cores(None, None)
+    if len(allowed) == 1:
+        return Cores(None, None)
+    return Cores(allowed[-1], allowed[0], frozenset(allowed))
 
 
 @contextmanager
-def on_core(core: int | None) -> Iterator[None]:
-    """Run on one core, and start processes there: they inherit it before their first thread."""
+def on_core(core: int | frozenset[int] | None) -> Iterator[None]:
+    """Run on one core or some, and start processes there: they inherit them before their first thread."""
     if core is None:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, {core} if isinstance(core, int) else core)
     try:
         yield
     finally:

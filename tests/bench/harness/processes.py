@@ -36,7 +36,7 @@ class Program(Struct, frozen=True, kw_only=True):
     name: str
     command: Sequence[str]
     log: Path
-    core: int | None
+    core: int | frozenset[int] | None
     environment: Mapping[str, str] = {}
     pipes: bool = False
 

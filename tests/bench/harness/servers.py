@@ -129,7 +129,11 @@ class RawServer:
 
 @contextmanager
 def daemon(
-    folder: Path, core: int | None, home: Path | None = None, *, command: Sequence[str] = COMMAND
+    folder: Path,
+    core: int | frozenset[int] | None,
+    home: Path | None = None,
+    *,
+    command: Sequence[str] = COMMAND,
 ) -> Iterator[Daemon]:
     """`sessiond serve` on a home of its own. Raises Missing."""
     home = home or new_home(folder)

@@ -88,7 +88,7 @@ def measure(bench: Bench, result: RowResult) -> None:
     """Measure one daemon in two ways, then several, then events, then a slow flush."""
     with ExitStack() as stack:
         try:
-            cluster = stack.enter_context(server())
+            cluster = stack.enter_context(server(bench))
         except Missing as missing:
             result.missing.append(str(missing))
             return

@@ -101,7 +101,7 @@ def measure(bench: Bench, result: RowResult) -> None:
     entries = ENTRIES_QUICK if bench.quick else ENTRIES_FULL if bench.full else ENTRIES
     with ExitStack() as stack:
         try:
-            cluster = stack.enter_context(server())
+            cluster = stack.enter_context(server(bench))
         except Missing as missing:
             result.missing.append(str(missing))
             return
