@@ -119,6 +119,17 @@ Waits for the list of sessions, at most five seconds."
     (sessiond-client-unsubscribe sessiond--subscription)
     (setq sessiond--subscription nil)))
 
+(defun sessiond--show (kind session-id mode begin)
+  "Show SESSION-ID in the buffer of a KIND of view, which is made once.
+MODE sets the buffer up, and BEGIN starts to follow the session."
+  (let ((buffer (get-buffer-create (format "*sessiond %s %s*" kind session-id))))
+    (with-current-buffer buffer
+      (unless (and (derived-mode-p mode) sessiond--subscription)
+        (funcall mode)
+        (setq sessiond-session session-id)
+        (funcall begin)))
+    (pop-to-buffer buffer)))
+
 (defun sessiond--content-text (content)
   "Return the CONTENT of a message as text."
   (cond
@@ -320,13 +331,7 @@ With point at the end of the buffer, the windows follow.
 (defun sessiond-tail (session-id)
   "Show the entries of SESSION-ID, and follow what comes."
   (interactive (list (sessiond-read-session)))
-  (let ((buffer (get-buffer-create (format "*sessiond tail %s*" session-id))))
-    (with-current-buffer buffer
-      (unless (and (derived-mode-p 'sessiond-tail-mode) sessiond--subscription)
-        (sessiond-tail-mode)
-        (setq sessiond-session session-id)
-        (sessiond--tail-begin)))
-    (pop-to-buffer buffer)))
+  (sessiond--show "tail" session-id #'sessiond-tail-mode #'sessiond--tail-begin))
 
 (defun sessiond--tail-begin ()
   "Fill the buffer with the last stored entries of its session, then follow the session."
@@ -477,13 +482,7 @@ The mark ▶ is the leaf of main, • its path, ◀ names other heads that stand
 (defun sessiond-tree (session-id)
   "Show the tree of SESSION-ID, and follow what comes."
   (interactive (list (sessiond-read-session)))
-  (let ((buffer (get-buffer-create (format "*sessiond tree %s*" session-id))))
-    (with-current-buffer buffer
-      (unless (and (derived-mode-p 'sessiond-tree-mode) sessiond--subscription)
-        (sessiond-tree-mode)
-        (setq sessiond-session session-id)
-        (sessiond--tree-begin)))
-    (pop-to-buffer buffer)))
+  (sessiond--show "tree" session-id #'sessiond-tree-mode #'sessiond--tree-begin))
 
 (defun sessiond--tree-begin ()
   "Subscribe to the session of the buffer, and draw its tree."

@@ -89,28 +89,31 @@ local function move(state)
   end
 end
 
-local function branch(state)
+-- Ask for a text for the entry at the cursor, unless there is none; call `act(entry_id, text)`.
+local function ask_here(state, prompt, act)
   local entry_id = entry_here(state)
   if not entry_id then
     return
   end
-  vim.ui.input({ prompt = "Name of the new head: " }, function(name)
-    if name and name ~= "" then
+  vim.ui.input({ prompt = prompt }, function(text)
+    if text then
+      act(entry_id, text)
+    end
+  end)
+end
+
+local function branch(state)
+  ask_here(state, "Name of the new head: ", function(entry_id, name)
+    if name ~= "" then
       sessiond.branch(state.session_id, entry_id, { head = name }, view.or_complain())
     end
   end)
 end
 
 local function label(state)
-  local entry_id = entry_here(state)
-  if not entry_id then
-    return
-  end
-  vim.ui.input({ prompt = "Label (empty clears): " }, function(text)
-    if text then
-      local params = { session_id = state.session_id, entry_id = entry_id, label = text }
-      sessiond.call("session/label", params, view.or_complain())
-    end
+  ask_here(state, "Label (empty clears): ", function(entry_id, text)
+    local params = { session_id = state.session_id, entry_id = entry_id, label = text }
+    sessiond.call("session/label", params, view.or_complain())
   end)
 end
 
