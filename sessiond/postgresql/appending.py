@@ -21,7 +21,7 @@ from sessiond.postgresql.prepared import (
     run_together,
 )
 from sessiond.postgresql.rows import SEEN, heads_in
-from sessiond.service.database.database import Head
+from sessiond.service.database.database import Head, size_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -182,7 +182,7 @@ def _append(at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> C
     return (_SYNC if sync else _NO_SYNC), [
         int8(len(lines)),
         digest,
-        int8(_size(lines)),
+        int8(size_of(lines)),
         int8(at.number),
         at.epoch.encode(),
         int8(at.seq),
@@ -205,7 +205,7 @@ def _appended(result: PGresult, at: Head, lines: Sequence[bytes], digest: bytes)
         at.epoch,
         at.seq + len(lines),
         digest,
-        at.size + _size(lines),
+        at.size + size_of(lines),
         at.place,
         is_deleted=False,
         written_ns=written_ns,
@@ -214,7 +214,3 @@ def _appended(result: PGresult, at: Head, lines: Sequence[bytes], digest: bytes)
         now_ns=written_ns,
     )
     return Appended(keeps=True, head=head)
-
-
-def _size(lines: Sequence[bytes]) -> int:
-    return sum(map(len, lines)) + len(lines)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 from sessiond.limits import DATABASE_COMMIT_SECONDS
 from sessiond.postgresql.rows import AT, DELETED, HEAD, head_of, position
-from sessiond.service.database.database import NO_LINES, Head, Place, chained
+from sessiond.service.database.database import NO_LINES, Head, Place, chained, size_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -82,7 +82,7 @@ def _hidden(
     for lines in chunks:
         connection.execute(_INSERT_LINES, {"number": number, "seq": seq, "lines": list(lines)})
         seq += len(lines)
-        size += sum(map(len, lines)) + len(lines)
+        size += size_of(lines)
         digest = chained(digest, lines)
     return {"made": number, "last": seq, "upto": digest, "bytes": size}
 

@@ -35,6 +35,7 @@ from sessiond.service.database.database import (
     StoredDocument,
     Trashed,
     chained,
+    size_of,
 )
 from sessiond.testing.company import MemoryCompany
 
@@ -108,7 +109,7 @@ class MemoryDatabase:
                 there,
                 seq=there.seq + len(lines),
                 digest=digest,
-                size=there.size + sum(map(len, lines)) + len(lines),
+                size=there.size + size_of(lines),
                 place=at.place,
                 version=there.version + (at.place != there.place),
                 written_ns=self.now_ns(),
@@ -203,7 +204,7 @@ class MemoryConnection:
     ) -> Head:
         number = len(self._heads) + 1
         self._lines[number] = lines
-        size = sum(map(len, lines)) + len(lines)
+        size = size_of(lines)
         head = Head(
             number,
             session_id,

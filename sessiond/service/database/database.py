@@ -341,6 +341,11 @@ class SessionDatabase(Protocol):
         ...
 
 
+def size_of(lines: Sequence[bytes]) -> int:
+    """Return the bytes of lines, newlines included."""
+    return sum(map(len, lines)) + len(lines)
+
+
 def chained(digest: bytes, lines: Iterable[bytes]) -> bytes:
     """Return the digest of the lines behind those that have `digest`."""
     for line in lines:

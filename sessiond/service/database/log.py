@@ -35,6 +35,7 @@ from sessiond.service.database.database import (
     SessionDatabase,
     Unsent,
     chained,
+    size_of,
 )
 from sessiond.service.database.following.catching_up import CatchingUp
 from sessiond.service.database.following.positions import Positions
@@ -267,7 +268,7 @@ class DatabaseLog(CatchingUp):
         self._see(head)
         self.ring(head.number)
         self._writes += 1
-        self._written_bytes += sum(map(len, lines)) + len(lines)
+        self._written_bytes += size_of(lines)
         return True
 
     def _outcome(self, lines: Sequence[bytes], digest: bytes) -> Head | None:
@@ -285,7 +286,7 @@ class DatabaseLog(CatchingUp):
             self._is_unsure = False
             if list(stored) == list(lines):
                 self._is_behind = there.seq > seq
-                size = self.size_bytes + sum(map(len, lines)) + len(lines)
+                size = self.size_bytes + size_of(lines)
                 return structs.replace(there, seq=seq, digest=digest, size=size)
             self._is_behind = True
         return None
