@@ -1,4 +1,4 @@
-"""What a call leaves unflushed: tests that tell a commit that waits for the disk from one that does not."""
+"""Flushes of the server's log: how tests tell a commit that waits for the disk from one without a wait."""
 
 from __future__ import annotations
 

@@ -21,6 +21,12 @@ class SharingDaemon(Daemon):
         hosts = ",".join(map(str, (host, *more)))
         self.settings = {"SESSIOND_STORE": f"postgresql:///postgres?host={hosts}&user={role}"}
 
+    @classmethod
+    def pair(cls, server: Path, homes: Path) -> tuple[SharingDaemon, SharingDaemon]:
+        """Return two daemons on the server in a folder, each with a home of its own."""
+        one, two = (cls(server / f"{at}.sock", homes / f"home-{at}", server) for at in (1, 2))
+        return one, two
+
     @property
     def environment(self) -> Mapping[str, str]:
         """Environment of the process."""

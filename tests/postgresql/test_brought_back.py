@@ -112,12 +112,7 @@ def test_a_standby_without_the_last_lines_gives_a_new_epoch(
 def test_a_dump_that_is_restored_under_running_daemons_gives_a_new_epoch(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
-    one, two = (
-        SharingDaemon(
-            own_cluster.folder / f"{at}.sock", tmp_path / f"home-{at}", own_cluster.folder
-        )
-        for at in (1, 2)
-    )
+    one, two = SharingDaemon.pair(own_cluster.folder, tmp_path)
     with running(one), running(two), two.connect() as watching:
         with one.connect() as link:
             link.ask("session/create", session_id=SESSION, cwd="/p", persist="immediate")

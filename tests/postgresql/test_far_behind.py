@@ -31,12 +31,7 @@ def peak(daemon: SharingDaemon) -> int:
 def test_a_daemon_far_behind_needs_little_memory_to_catch_up(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
-    one, two = (
-        SharingDaemon(
-            own_cluster.folder / f"{at}.sock", tmp_path / f"home-{at}", own_cluster.folder
-        )
-        for at in range(2)
-    )
+    one, two = SharingDaemon.pair(own_cluster.folder, tmp_path)
     with running(one), running(two), one.connect() as link, two.connect() as beside:
         link.ask("session/create", session_id=SESSION, cwd="/p", persist="immediate")
         link.say(SESSION, "first")

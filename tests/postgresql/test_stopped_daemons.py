@@ -139,12 +139,7 @@ def test_a_daemon_that_is_stopped_at_any_time_stops_no_other_daemon(
 def test_a_daemon_that_is_stopped_while_it_makes_the_tables_stops_no_other_start(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
-    first, second = (
-        SharingDaemon(
-            own_cluster.folder / f"{at}.sock", tmp_path / f"home-{at}", own_cluster.folder
-        )
-        for at in range(2)
-    )
+    first, second = SharingDaemon.pair(own_cluster.folder, tmp_path)
     # The statement that makes the schema waits for another one that made a schema of this name.
     with own_cluster.holding("CREATE SCHEMA sessiond"):
         first.start()
