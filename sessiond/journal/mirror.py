@@ -20,7 +20,7 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.source import LineSource
-from sessiond.journal.splitter import LongLine
+from sessiond.journal.splitter import VisitLines
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.undisturbed import Alone, WholeLines
@@ -132,14 +132,10 @@ class Mirror(Alone, WholeLines):
         found, self._found = self._found, []
         return found
 
-    def index(self, visit: Callable[[int, list[bytes]], None]) -> None:
-        """Read the source to its end; `visit` gets the lines as `Splitter.feed` returns lines.
-
-        Raises StorageError, Replaced.
-        """
+    def index(self, visit: VisitLines) -> None:
+        """Read the source to its end, and visit each line. Raises StorageError, Replaced."""
         while lines := self._more():
-            ended = [line if isinstance(line, LongLine) else line + b"\n" for line in lines]
-            visit(self.line_count - len(lines), ended)
+            visit(self.line_count - len(lines), lines)
 
     def _more(self) -> list[bytes]:
         """Return the next lines, which the spool has then; none at the end of the source."""
@@ -158,8 +154,7 @@ class Mirror(Alone, WholeLines):
         """Write the waiting lines into the spool, behind the last line. Raises OSError."""
         lines = self._waiting
         if lines:
-            self._spool.put(lines)
-            self._spool.take(lines)
+            self._spool.add(lines)
         self._waiting = []
         return lines
 

@@ -38,7 +38,7 @@ __all__ = [
 Visit = Callable[[int, bytes], None]
 """Gets the ordinal of a line, and the line."""
 VisitLines = Callable[[int, list[bytes]], None]
-"""Gets the ordinal of the first of several lines, and the lines as `Splitter.feed` returns them."""
+"""Gets the ordinal of the first of several lines, and the lines. A line may have its newline."""
 
 # A LongLine holds this many bytes of the beginning of the line.
 LINE_HEAD_BYTES: Final = 4096
@@ -158,10 +158,12 @@ def without_cr(line: bytes) -> bytes:
 
 
 def without_end(line: bytes) -> bytes:
-    """Return a line of `Splitter.feed` without its newline and the one CR that a CRLF file leaves."""
+    """Return the line without its newline, if there is one, and the one CR that a CRLF file leaves."""
     if isinstance(line, LongLine):
         return line
-    return line[:-2] if line.endswith(b"\r\n") else line[:-1]
+    if line.endswith(b"\n"):
+        return line[:-2] if line.endswith(b"\r\n") else line[:-1]
+    return without_cr(line)
 
 
 def split_whole(data: bytes) -> tuple[list[bytes], bytes]:

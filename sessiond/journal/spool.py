@@ -64,7 +64,11 @@ class Spool:
 
     def put_at(self, lines: Sequence[bytes], start: int) -> int:
         """Write lines somewhere behind the last one; return the offset behind them. Raises OSError."""
-        data, at = b"\n".join([*lines, b""]), 0
+        return self._write(_joined(lines), start)
+
+    def _write(self, data: bytes, start: int) -> int:
+        """Write bytes at an offset; return the offset behind them. Raises OSError."""
+        at = 0
         while at < len(data):
             written = self.files.pwrite(self.reader.fd, memoryview(data)[at:], start + at)
             if not written:
@@ -79,9 +83,18 @@ class Spool:
 
     def take(self, lines: Sequence[bytes]) -> None:
         """Make the lines that were put last the last lines of the spool."""
+        self._take(lines, _joined(lines))
+
+    def _take(self, lines: Sequence[bytes], data: bytes) -> None:
         reader = self.reader
         reader.ends.extend(ends_of(lines, reader.ends[-1]))
-        reader.checksums.add(b"\n".join([*lines, b""]))
+        reader.checksums.add(data)
+
+    def add(self, lines: Sequence[bytes]) -> None:
+        """Write lines behind the last one, and take them. Raises OSError, and then takes none."""
+        data = _joined(lines)
+        self._write(data, self.reader.ends[-1])
+        self._take(lines, data)
 
     def close(self) -> None:
         """Leave the file, once no read runs."""
@@ -108,6 +121,11 @@ class _InMemory(Files):
     def close(self, fd: int) -> None:  # noqa: ARG002
         """Drop the file."""
         self._data.clear()
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    """Return lines as a file has them."""
+    return b"\n".join([*lines, b""])
 
 
 def _descriptor(files: Files, folder: Path | None) -> int:

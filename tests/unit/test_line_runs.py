@@ -226,8 +226,13 @@ def one_by_one(dialect: Dialect, content: bytes) -> dict[str, Any]:
     return everything(indexer)
 
 
-def in_runs(dialect: Dialect, content: bytes, cuts: Sequence[int], apart: int) -> dict[str, Any]:
-    """Return what becomes of the content in chunks that are cut at these offsets."""
+def in_runs(
+    dialect: Dialect, content: bytes, cuts: Sequence[int], apart: int, *, ended: bool = True
+) -> dict[str, Any]:
+    """Return what becomes of the content in chunks that are cut at these offsets.
+
+    With `ended` each line has its newline, as lines of a file have, and none otherwise.
+    """
     indexer = LineIndexer(Session(dialect.rules), dialect, {"session-a"})
     splitter = Splitter(array("q", [0]))
     seq, start = 1, 0
@@ -235,7 +240,9 @@ def in_runs(dialect: Dialect, content: bytes, cuts: Sequence[int], apart: int) -
         patch.setattr(line_indexer, "_LINES_APART", apart)
         for end in [*sorted(cut % (len(content) + 1) for cut in cuts), len(content)]:
             lines = splitter.feed(content[start:end])
-            indexer.take_lines(seq, lines)
+            indexer.take_lines(
+                seq, lines if ended else [line.removesuffix(b"\n") for line in lines]
+            )
             seq, start = seq + len(lines), end
     return everything(indexer)
 
@@ -254,7 +261,9 @@ def test_a_run_of_lines_is_indexed_as_each_line_by_itself(
     items: list[list[Line | bytes]], cuts: list[int], apart: int, dialect: Dialect
 ) -> None:
     content = spelled([item for some in items for item in some], dialect)
-    assert in_runs(dialect, content, cuts, apart) == one_by_one(dialect, content)
+    expected = one_by_one(dialect, content)
+    assert in_runs(dialect, content, cuts, apart) == expected
+    assert in_runs(dialect, content, cuts, apart, ended=False) == expected
 
 
 @given(st.lists(USUAL, min_size=1, max_size=4), st.sampled_from(USUAL_DIALECTS))

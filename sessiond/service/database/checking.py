@@ -72,8 +72,7 @@ class DatabaseChecks:
         spool = Spool.nameless(self._files, self._folder, Path(head.session_id))
         try:
             for lines in self._database.lines(head.number, 0, head.seq):
-                spool.put(lines)
-                spool.take(lines)
+                spool.add(lines)
             yield spool
         finally:
             spool.close()

@@ -24,6 +24,7 @@ from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.reader import LineReader
+from sessiond.journal.splitter import VisitLines
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import JournalStatistics, Overtaken, Replaced
 from sessiond.limits import CONTENDED_SECONDS
@@ -92,12 +93,11 @@ class DatabaseLog(CatchingUp):
 
     # -- what is there -------------------------------------------------------------------
 
-    def index(self, visit: Callable[[int, list[bytes]], None]) -> bool:
+    def index(self, visit: VisitLines) -> bool:
         """Bring the lines up to the row into the spool; return whether the row counts just these.
 
         The lines come from a kept copy as far as the spool is one, and from the database behind that.
-        `visit` gets the lines as `Splitter.feed` returns lines. Raises StorageError, and what `visit`
-        raises.
+        Raises StorageError, and what `visit` raises.
         """
         upto = self._upto
         # What cannot be read of the copy is fetched.
@@ -112,7 +112,7 @@ class DatabaseLog(CatchingUp):
             self._learn(lines, visit)
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
 
-    def _learn(self, lines: list[bytes], visit: Callable[[int, list[bytes]], None]) -> None:
+    def _learn(self, lines: list[bytes], visit: VisitLines) -> None:
         """Index lines that were taken by the spool."""
         first = self.line_count - len(lines)
         self.head = structs.replace(
@@ -121,7 +121,7 @@ class DatabaseLog(CatchingUp):
             digest=chained(self.head.digest, lines),
             size=self.size_bytes,
         )
-        visit(first, [line + b"\n" for line in lines])
+        visit(first, lines)
 
     def fill(self, lines: Sequence[bytes]) -> None:
         """Copy lines that the database does not have yet, in place of `index`. Raises StorageError."""

@@ -117,7 +117,7 @@ class Indexer:
             self._begin(line)
 
     def visit_lines(self, first: int, lines: list[bytes]) -> None:
-        """Index the next lines, as `Splitter.feed` returns them; raises what `visit` raises."""
+        """Index the next lines, each of which may have its newline; raises what `visit` raises."""
         if not first:
             self._begin(without_end(lines[0]))
             first, lines = 1, lines[1:]

@@ -79,7 +79,7 @@ class LineIndexer:
             self._follow_atom(seq, row.atom, is_ours=is_ours)
 
     def take_lines(self, first: int, lines: Sequence[bytes]) -> None:
-        """Index the next lines, as `Splitter.feed` returns them. Raise BadLine if strict."""
+        """Index the next lines, each of which may have its newline. Raise BadLine if strict."""
         at, count = 0, len(lines)
         while at < count:
             part = lines[at : at + _RUN_LINES]

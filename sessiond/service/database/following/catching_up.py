@@ -197,8 +197,7 @@ class CatchingUp(Undisturbed):
     def _copy(self, lines: Sequence[bytes]) -> None:
         """Copy lines of the database into the spool. Raises StorageError."""
         with telling("copy the lines of", self.name):
-            self._spool.put(lines)
-        self._spool.take(lines)
+            self._spool.add(lines)
 
 
 def _nothing(_place: Place) -> None:

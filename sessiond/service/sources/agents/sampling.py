@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sessiond.journal.disk.files import Files
-from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, without_end
+from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, without_cr, without_end
 from sessiond.limits import (
     AGENT_LIST_PART_BYTES,
     AGENT_LIST_STEP_BYTES,
@@ -88,7 +88,7 @@ def _tail(
             # The first piece is the end of a line that begins before.
             del lines[:1]
         if lines or at == start or part > LINE_BYTES_MAX:
-            return [without_end(line + b"\n") for line in _wanted(lines, agent)]
+            return [without_cr(line) for line in _wanted(lines, agent)]
         part = min(4 * part, LINE_BYTES_MAX + 1)
 
 
