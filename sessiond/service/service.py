@@ -16,10 +16,12 @@ from anyio.abc import TaskGroup
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.finding import listed_files
+from sessiond.errors import SessionNotFound
 from sessiond.journal.disk.files import Files
 from sessiond.limits import Bounds
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
+from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.actor.live import HostStatistics
 from sessiond.service.byte_budget import ByteBudget, HoldingsStatistics
 from sessiond.service.compaction.runner import CompactionRunner
@@ -209,11 +211,29 @@ class Service:
             if self.find(session_id) is actor:
                 return actor
 
+    def may_be_gone(self, session_id: str) -> bool:
+        """Return whether another daemon may have deleted a session that is open here."""
+        actor = self.find(session_id)
+        return actor is not None and actor.is_open and actor.opened.journal.is_shared
+
+    async def let_go_if_gone(self, session_id: str) -> None:
+        """Close an open session that another daemon has deleted, so that its id is free here too.
+
+        Raises StorageError.
+        """
+        actor = self.find(session_id)
+        if actor is not None and self.may_be_gone(session_id):
+            try:
+                await look_again(actor)
+            except SessionNotFound:
+                await actor.released.wait()
+
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.
 
         Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
+        await self.let_go_if_gone(session_id)
         first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks))
         actor = self.actor(session_id)
         # A stop of the daemon waits for the answer: the session exists, and the asker must know.

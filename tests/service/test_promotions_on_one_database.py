@@ -80,7 +80,7 @@ async def test_a_copy_that_fails_leaves_nothing_in_the_database(
             raise OSError(errno.ENOSPC, "the disk is full")
 
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", full)
+            disk.setattr(Spool, "add", full)
             assert await refused(one, "session/update", persist="immediate") == "storage_error"
         assert await refused(three, "session/get") == "session_not_found"
         assert (await three.call("session/trash"))["sessions"] == []

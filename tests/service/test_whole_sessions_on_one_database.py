@@ -49,11 +49,11 @@ async def notice(wire: Wire) -> tuple[str, Any]:
 async def two_clients(
     site: Site, how: str, third: Wrapped | None = None
 ) -> AsyncGenerator[tuple[Wire, Wire]]:
-    """Yield clients of two daemons; the second daemon hears of changes by rings or by polls alone."""
-    first = Mute(site.connect()) if how == "polls" else None
+    """Yield clients of two daemons; the second daemon hears of changes by rings alone, by polls, or not."""
+    first = None if how == "rings" else Mute(site.connect())
     async with (
         site.daemon("one", first, BY_RING) as one,
-        site.daemon("three", third, BY_RING if how == "rings" else POLL_SECONDS) as three,
+        site.daemon("three", third, POLL_SECONDS if how == "polls" else BY_RING) as three,
         one.connect() as acting,
         three.connect() as open_there,
     ):
@@ -102,6 +102,41 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
         await append(one, "e-3")
         for wire in (one, three):
             assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1", "e-2", "e-3"]
+
+
+SOURCE: Final = "session-of-origin"
+MAKERS: Final[dict[str, dict[str, Any]]] = {
+    "session/create": {"cwd": "/p", "session_id": SESSION},
+    "session/create, or open": {"cwd": "/p", "session_id": SESSION, "if_exists": "open"},
+    "session/fork": {"session_id": SOURCE, "new_session_id": SESSION},
+    "session/fork, dry run": {"session_id": SOURCE, "new_session_id": SESSION, "dry_run": True},
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+async def test_an_id_that_another_daemon_has_freed_is_free_at_once(site: Site, name: str) -> None:
+    async with two_clients(site, "neither") as (one, three):
+        await create(one, SOURCE, persist="immediate")
+        await append(one, "s-1", session_id=SOURCE)
+        await create(one, persist="immediate")
+        await append(three, "e-1")
+        # The first daemon's rings do not reach the other one, which does not poll, either.
+        await call(one, "session/delete")
+        made = await three.call(name.split(",")[0], **MAKERS[name])
+        assert made.get("created", True)
+        assert made["session"]["id"] == SESSION
+        if "dry_run" not in MAKERS[name]:
+            assert "e-1" not in [row["entry"]["id"] for row in await entries(three)]
+
+
+async def test_an_id_that_is_in_use_at_another_daemon_is_not_free(site: Site) -> None:
+    async with two_clients(site, "neither") as (one, three):
+        await create(one, persist="immediate")
+        await append(three, "e-1")
+        await append(one, "e-2")
+        assert await refused(three, "session/create", cwd="/p") == "session_exists"
+        opened = await create(three, if_exists="open")
+        assert (opened["created"], opened["session"]["seq"]) == (False, 2)
 
 
 @WAYS

@@ -72,6 +72,7 @@ async def make_copy(
     chunks = await to_thread.run_sync(lines)
     if not dry_run:
         return await service.make(session_id, chunks)
+    await service.let_go_if_gone(session_id)
     if service.find(session_id) is not None:
         raise id_is_taken(session_id)
 

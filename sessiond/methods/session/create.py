@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.errors import InvalidParams, SessionExists, Vetoed
-from sessiond.methods._shared.common import Call, Client, Method, Params, ask, require_path
+from sessiond.methods._shared.common import (
+    DEFERRED,
+    Call,
+    Client,
+    Method,
+    Params,
+    ask,
+    require_path,
+)
 from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.model.entries import Header
 from sessiond.model.ids import SessionId
 from sessiond.model.settings import CompactionSettings, settings_bytes
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
 from sessiond.service.log.session_info import Persist, SessionInfo
 
@@ -64,16 +74,26 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
         if params.persist == "never":
             text = "a session in memory has no file in a root: choose another persist"
             raise InvalidParams(text, path="persist")
-    first = service.registry.create(header, params.persist, params.root)
 
-    def answer(actor: Any) -> CreateResult:
+    def begin() -> bool:
+        return service.registry.create(header, params.persist, params.root)
+
+    def answer(actor: SessionActor, *, first: bool) -> CreateResult:
         created = first and actor.opened.created
         if not created and params.if_exists == "fail":
             raise SessionExists("a session of this id exists", session_id=session_id)
         leave(client, params.switch_from, session_id)
         return CreateResult(actor.opened.whole(), created)
 
-    return ask(client, call, session_id, answer)
+    async def create_behind() -> CreateResult:
+        await service.let_go_if_gone(session_id)
+        first = begin()
+        return answer(await service.opened_actor(session_id), first=first)
+
+    if service.may_be_gone(session_id):
+        service.work(call, create_behind)
+        return DEFERRED
+    return ask(client, call, session_id, partial(answer, first=begin()))
 
 
 def new_header(params: CreateParams, session_id: str, environment: Environment) -> Header:
