@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from sessiond.journal import repair
 from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import create, session_info
@@ -146,6 +147,21 @@ async def test_copied_lines_of_this_session_with_half_a_line_behind_them_wait_fo
     assert house.disk.content(path) == GOOD + part(1) + part(2) + b" \n"
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await state(wire))[0] == rows
+
+
+async def test_copied_lines_of_this_session_that_a_look_splits_are_not_ended_between(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = house.put(GOOD)
+    lines = b"".join(map(part, (1, 2, 3)))
+    # A look takes one line.
+    monkeypatch.setattr(repair, "INTAKE_BYTES", 1)
+    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, lines)
+        assert [await heard(wire) for _ in range(3)] == [(3, "a3-1"), (4, "a3-2"), (5, "a3-3")]
+        assert (await state(wire))[1] == 0
+    assert house.disk.content(path) == GOOD + lines
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -200,8 +200,8 @@ class ForeignLines:
         await self._in_thread(self._opened.journal.look)
         self._see_half()
         self.take_in()
-        is_at_newline = not self._opened.journal.half_bytes
-        if is_at_newline and self._opened.intake.atoms.unfinished is not None:
+        is_at_end = not (self._opened.journal.half_bytes or self._opened.journal.behind_bytes)
+        if is_at_end and self._opened.intake.atoms.unfinished is not None:
             # Lines of this session that another program copied back, out of a copy of the file. An
             # opening would take them for half an append that a crash left: a blank line ends them.
             await self._close_half()
