@@ -44,9 +44,19 @@ class Cut:
     def __init__(self, inner: SessionDatabase) -> None:
         self.inner = inner
         self.pieces: int | None = None
+        self.behind_look: Callable[[], None] | None = None
+        """Called once behind the next look at the row, before the answer is known here."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+    def heads(self, numbers: Sequence[int]) -> list[Head]:
+        """Return rows as they are now, which may be old by the time they are looked at."""
+        found = self.inner.heads(numbers)
+        behind_look, self.behind_look = self.behind_look, None
+        if behind_look is not None:
+            behind_look()
+        return found
 
     def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
         """Yield lines, and raise StorageError where the connection is lost."""
@@ -123,6 +133,28 @@ def test_each_look_takes_one_piece_of_many_lines(site: Site) -> None:
     assert looked(site) == [LATER[3:6], LATER[6:9], LATER[9:]]
     assert site.log.is_at(site.row)
     assert site.log.read(2, 11) == LATER
+
+
+def test_what_is_noticed_during_a_look_is_news_behind_the_look(site: Site) -> None:
+    def ring() -> None:
+        site.store([b"two"])
+        assert site.log.notice(site.row)
+
+    site.connection.behind_look = ring
+    site.log.look()
+    assert site.taken() == []
+    assert site.log.has_grown()
+    assert looked(site) == [[b"two"]]
+    assert not site.log.has_grown()
+
+
+def test_what_is_noticed_before_a_look_that_fails_is_news_still(site: Site) -> None:
+    site.store(LATER)
+    assert site.log.notice(site.row)
+    site.connection.pieces = 0
+    with pytest.raises(StorageError):
+        site.log.look()
+    assert site.log.has_grown()
 
 
 def test_of_lines_that_are_not_the_logs_none_is_taken(site: Site) -> None:

@@ -213,17 +213,20 @@ class DatabaseLog(CatchingUp):
         if self.company is not None:
             # Those that come while other writers wait are few.
             self.company.write_before_lines()
-        held = self._database.hold(self.head)
-        if held is None:
-            return False
-        try:
-            seq = self.head.seq
-            # Other writers do not wait for the fetch of many lines.
-            is_near = held.head.seq <= seq + len(held.lines)
-            fits = is_near and self._fits(held.head) and self._take(held.head, held.lines)
-        except BaseException:
-            held.release()
-            raise
+        was_behind = self._is_behind
+        with self._reading_row():
+            held = self._database.hold(self.head)
+            if held is None:
+                self._is_behind = self._is_behind or was_behind
+                return False
+            try:
+                seq = self.head.seq
+                # Other writers do not wait for the fetch of many lines.
+                is_near = held.head.seq <= seq + len(held.lines)
+                fits = is_near and self._fits(held.head) and self._take(held.head, held.lines)
+            except BaseException:
+                held.release()
+                raise
         if not fits:
             # The look may give the lines another epoch, which is a change of the row.
             held.release()
@@ -300,8 +303,10 @@ class DatabaseLog(CatchingUp):
         if self.behind_bytes:
             self._take_waiting()
             return
-        there = self.there()
-        if not self._fits(there) or not self._take(there):
+        with self._reading_row():
+            there = self.there()
+            fits = self._fits(there) and self._take(there)
+        if not fits:
             is_shorter = there.seq < self.head.seq and not self._is_disproved
             self.doubt_copy()
             self._part_from(there)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from time import monotonic
 
@@ -115,7 +116,7 @@ class CatchingUp(Undisturbed):
         self._waiting = _WaitingLines(spool)
         self._found: list[Found] = []
         self._is_behind = False
-        """True if another writer is known to have changed the session."""
+        """True if another writer is known to have changed the session. Any thread may notice."""
         self._is_unsure = False
         """True after an append whose outcome is unknown: the database may have stored it."""
 
@@ -133,6 +134,19 @@ class CatchingUp(Undisturbed):
         """Return newly found lines; each line is returned once."""
         found, self._found = self._found, []
         return found
+
+    @contextmanager
+    def _reading_row(self) -> Generator[None]:
+        """Take what is noticed from here on for newer than the row that the block reads.
+
+        If the block fails, what was noticed before is news still.
+        """
+        was_behind, self._is_behind = self._is_behind, False
+        try:
+            yield
+        except BaseException:
+            self._is_behind = self._is_behind or was_behind
+            raise
 
     def _take(self, there: Head, lines: Sequence[bytes] | None = None) -> bool:
         """Take in the lines up to a row; return False, and take none, if they are not this log's.
@@ -156,7 +170,7 @@ class CatchingUp(Undisturbed):
         if self.company is not None and found is not None:
             self.company.hear(found)
         self._reach(there, monotonic())
-        self._is_unsure = self._is_behind = False
+        self._is_unsure = False
         self._found += [Found(line, external=False) for line in lines]
         return True
 
