@@ -1,0 +1,51 @@
+"""A Neovim of the machine with the plugin, and a session beside the editor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.interop.neovim.acts import SESSION
+from tests.interop.neovim.editor import Editor, editing
+from tests.interop.test_stubs import python_client, run
+from tests.processes.harness.daemon import SESSIOND
+
+
+@pytest.fixture(scope="session")
+def neovim(program: Callable[[str], str]) -> str:
+    """Return the editor; skip the test without it."""
+    return program("nvim")
+
+
+@pytest.fixture
+def environment(home: Path) -> Iterator[Mapping[str, str]]:
+    """Yield a user's environment with an empty home; stop its daemon at the end."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+        "SESSIOND_HOME": str(home / "data"),
+    }
+    yield environment
+    run([SESSIOND, "stop"], environment)
+
+
+@pytest.fixture
+def editor(neovim: str, home: Path, environment: Mapping[str, str]) -> Iterator[Editor]:
+    """Run an editor with the plugin."""
+    with editing(neovim, home, environment) as editor:
+        yield editor
+
+
+@pytest.fixture
+def session(environment: Mapping[str, str], home: Path) -> str:
+    """Return the id of a session with two messages, in the folder of the editor."""
+    with python_client(environment) as client:
+        client.create(
+            str(home / "project"), session_id=SESSION, title="Fix it", persist="immediate"
+        )
+        client.append(SESSION, message={"role": "user", "content": "Why is it late?"})
+        client.append(SESSION, message={"role": "assistant", "content": "The clock."})
+    return SESSION

@@ -1,0 +1,142 @@
+"""Feeds: subscriptions with places of their own, across restarts and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.interop.neovim.acts import say, shown, stored
+from tests.interop.neovim.editor import Editor, editing
+from tests.interop.test_stubs import kill_the_daemon, python_client, run
+from tests.processes.harness.daemon import SESSIOND
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
+
+# What a feed notes of notifications that the daemon may send between any two events, or not at all.
+HINTS: Final = {"compaction"}
+
+
+def begin_feed(editor: Editor, name: str, params: Mapping[str, Any]) -> None:
+    """Follow a session; note in `_G[name]` each event as its `seq`, or as the name of the notification."""
+    editor.lua(
+        """
+        local name, params = ...
+        local noted = {}
+        _G[name] = noted
+        _G[name .. "_feed"] = require("sessiond").subscribe(params, {
+          on_event = function(event)
+            local what = event.method:match("[^/]*$")
+            table.insert(noted, what == "event" and tostring(event.params.seq) or what)
+          end,
+          on_answer = function(failure) table.insert(noted, failure and failure.kind or "answer") end,
+          on_end = function(failure) table.insert(noted, "end " .. failure.kind) end,
+        })
+        """,
+        name,
+        params,
+    )
+
+
+def noted(editor: Editor, name: str) -> list[str]:
+    """Return what a feed was told, without hints."""
+    found: list[str] = editor.lua("return _G[...]", name)
+    return [one for one in found if one not in HINTS]
+
+
+def numbers(first: int, last: int) -> list[str]:
+    return [str(number) for number in range(first, last + 1)]
+
+
+def test_feeds_of_one_session_have_places_of_their_own(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    def until_noted(name: str, *expected: str) -> None:
+        # When a replay ends depends on who starts the next daemon.
+        editor.until(
+            lambda: [one for one in noted(editor, name) if one != "synced"] == [*expected],
+            lambda: f"{name}: {noted(editor, name)}",
+        )
+
+    begin_feed(editor, "live", {"session_id": session})
+    until_noted("live", "answer")
+    say(environment, "three")
+    until_noted("live", "answer", "3")
+    begin_feed(editor, "all", {"session_id": session, "after": {"seq": 0}})
+    until_noted("all", "answer", *numbers(1, 3))
+    begin_feed(editor, "labels", {"session_id": session, "after": {"seq": 0}, "types": ["label"]})
+    editor.until(lambda: noted(editor, "labels") == ["answer", "synced"])
+    assert noted(editor, "live") == ["answer", "3"]
+    assert noted(editor, "all") == ["answer", *numbers(1, 3), "synced"]
+    kill_the_daemon(environment)
+    say(environment, "four")
+    until_noted("live", "answer", "3", "4")
+    until_noted("all", "answer", *numbers(1, 4))
+    assert run([SESSIOND, "stop"], environment).returncode == 0
+    say(environment, "five")
+    until_noted("live", "answer", *numbers(3, 5))
+    until_noted("all", "answer", *numbers(1, 5))
+    until_noted("labels", "answer")
+    begin_feed(editor, "ahead", {"session_id": session, "after": {"seq": 9, "epoch": "none"}})
+    until_noted("ahead", "answer", "replaced", *numbers(1, 5))
+    begin_feed(editor, "other", {"session_id": session, "after": {"seq": 4, "entry_id": "none"}})
+    until_noted("other", "answer", "replaced", *numbers(1, 5))
+    until_noted("live", "answer", *numbers(3, 5))
+
+
+def test_a_feed_of_a_deleted_session_ends(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    begin_feed(editor, "live", {"session_id": session})
+    editor.until(lambda: noted(editor, "live") == ["answer"])
+    with python_client(environment) as client:
+        client.delete(session)
+    expected = ["answer", "closed", "end session_not_found"]
+    editor.until(lambda: noted(editor, "live") == expected, lambda: str(noted(editor, "live")))
+    begin_feed(editor, "late", {"session_id": session})
+    editor.until(lambda: noted(editor, "late") == ["session_not_found"])
+
+
+def test_an_editor_that_was_busy_is_told_everything_later(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    begin_feed(editor, "live", {"session_id": session})
+    editor.until(lambda: noted(editor, "live") == ["answer"])
+    busy = editor.busy_until_told()
+    say(environment, *["x" * 200_000] * 40)
+    busy()
+    expected = ["answer", *numbers(3, 42)]
+    told = editor.until(
+        lambda: found if "synced" in (found := noted(editor, "live")) else [],
+        lambda: str(noted(editor, "live")),
+    )
+    assert [one for one in told if one not in {"lagged", "synced"}] == expected
+    assert "lagged" in told
+
+
+def test_a_replaced_file_replaces_what_a_tail_shows(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    with python_client(environment) as client:
+        path = client.get(session).path
+        assert path is not None
+    kill_the_daemon(environment)
+    lines = Path(path).read_bytes().splitlines(keepends=True)
+    Path(path).write_bytes(b"".join(lines[:2]))
+    say(environment, "Another end.")
+    editor.until(
+        lambda: shown(editor) == ["Why is it late?", "Another end."], lambda: str(shown(editor))
+    )
+
+
+def test_an_editor_that_ends_waits_for_its_appends(
+    neovim: str, home: Path, session: str, environment: Mapping[str, str]
+) -> None:
+    with editing(neovim, home, environment) as editor:
+        editor.type(":Sessiond append last words<CR>:qa!<CR>")
+        editor.require_end()
+    assert stored(environment)[2:] == ["last words"]

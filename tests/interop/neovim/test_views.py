@@ -1,0 +1,137 @@
+"""Trees, lists, the status line, completion and help."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.neovim.acts import SESSION, say
+from tests.interop.neovim.editor import PLUGIN, Editor
+from tests.interop.test_stubs import kill_the_daemon, python_client
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
+
+
+def drawn(editor: Editor) -> list[str]:
+    return editor.lines(f"sessiond://tree/{SESSION}")
+
+
+def test_a_tree_is_drawn_and_follows(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tree {session}")
+    editor.until(
+        lambda: drawn(editor) == ["• user: Why is it late?", "▶ assistant: The clock."],
+        lambda: f"{drawn(editor)} {editor.messages()}",
+    )
+    say(environment, "And now?")
+    editor.until(lambda: drawn(editor)[-1] == "▶ user: And now?", lambda: str(drawn(editor)))
+    kill_the_daemon(environment)
+    say(environment, "Still there?")
+    editor.until(lambda: drawn(editor)[-1] == "▶ user: Still there?", lambda: str(drawn(editor)))
+
+
+def test_the_keys_of_a_tree_move_branch_label_and_show(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond tree {session}")
+    editor.until(lambda: len(drawn(editor)) == 2)
+    editor.type("ggm")
+    editor.until(lambda: drawn(editor)[0].startswith("▶"), lambda: str(drawn(editor)))
+    editor.type("G")
+    editor.until(lambda: editor.cursor() == 2)
+    say(environment, "Another way.")
+    editor.until(lambda: len(drawn(editor)) == 3)
+    assert "The clock." in drawn(editor)[2]
+    assert editor.cursor() == 3
+    editor.type("bbranchy<CR>")
+    editor.until(lambda: any("◀ branchy" in line for line in drawn(editor)), editor.messages)
+    assert editor.lua("return vim.fn.getline('.')").endswith("The clock. ◀ branchy")
+    editor.type("lhere it is<CR>")
+    editor.until(lambda: any("[here it is]" in line for line in drawn(editor)), editor.messages)
+    assert "The clock." in editor.lua("return vim.fn.getline('.')")
+    editor.type("<CR>")
+    editor.until(lambda: editor.lua("return vim.bo.filetype") == "json")
+    assert json.loads("\n".join(editor.lines()))["message"]["content"] == "The clock."
+    editor.type("q")
+    editor.until(lambda: editor.lua("return vim.bo.filetype") == "sessiond-tree")
+    with python_client(environment) as client:
+        heads = {head.name: head.leaf_id for head in client.heads(session)}
+        (label,) = client.labels(session).labels
+    assert label.entry_id == heads["branchy"]
+
+
+def test_a_list_follows_and_opens(
+    editor: Editor, session: str, environment: Mapping[str, str], home: Path
+) -> None:
+    editor.command("Sessiond list")
+    editor.until_shown("Fix it")
+    kill_the_daemon(environment)
+    with python_client(environment) as client:
+        client.create(str(home / "project"), title="Another one", persist="immediate")
+    editor.until_shown("Another one")
+    editor.type("/Fix it<CR><CR>")
+    editor.until_shown("The clock.", f"sessiond://tail/{session}")
+
+
+def test_the_status_line_names_session_tokens_and_connection(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    def status() -> str:
+        text: str = editor.lua("return require('sessiond').statusline()")
+        return text
+
+    editor.command(f"Sessiond tail {session}")
+    first = editor.until(
+        lambda: (
+            found
+            if re.fullmatch(r"sessiond · Fix it · \d+ tokens · connected", found := status())
+            else ""
+        ),
+        status,
+    )
+    say(environment, "a longer text " * 50)
+    editor.until(lambda: "connected" in status() and "tokens" in status() and status() != first)
+
+
+def test_commands_and_sessions_are_completed(editor: Editor, session: str) -> None:
+    def completed(line: str) -> Any:
+        return editor.lua("return vim.fn.getcompletion(..., 'cmdline')", line)
+
+    assert completed("Sessiond ") == ["append", "list", "new", "tail", "tree", "use"]
+    assert completed("Sessiond ta") == ["tail"]
+    assert completed("Sessiond tree ses") == [session]
+    editor.type(":Sessiond tail ses<Tab>")
+    editor.until(lambda: editor.lua("return vim.fn.getcmdline()") == f"Sessiond tail {session}")
+    editor.type("<CR>")
+    editor.until_shown("The clock.")
+
+
+@pytest.mark.parametrize("view", ["list", "tail", "tree", "append"])
+def test_every_key_is_told_by_the_help(view: str, editor: Editor, session: str) -> None:
+    editor.command(f"Sessiond use {session}")
+    editor.until(lambda: editor.lua("return vim.g.sessiond_session"))
+    editor.command(f"Sessiond {view}")
+    editor.until(lambda: f"sessiond://{view}" in editor.lua("return vim.fn.bufname()"))
+    keys = editor.lua(
+        "return vim.tbl_map(function(m) return m.lhs end, vim.api.nvim_buf_get_keymap(0, 'n'))"
+    )
+    editor.type("g?")
+    editor.until_shown("show these keys")
+    told = [line.split()[0] for line in editor.lines()]
+    assert sorted(told) == sorted(keys)
+    page = (PLUGIN / "doc" / "sessiond.txt").read_text("utf-8")
+    for key in keys:
+        assert re.search(rf"^    {re.escape(key)} +\S", page, re.MULTILINE), key
+
+
+def test_the_help_has_its_tags(editor: Editor) -> None:
+    editor.command("helptags ALL")
+    for tag in (":Sessiond", "sessiond-lua", "sessiond-keys"):
+        editor.command(f"help {tag}")
+        assert any(f"*{tag}*" in line for line in editor.lines())
