@@ -505,6 +505,8 @@ OUTLINE_SYMBOLS_MAX: Final = 5_000
 OUTLINE_NODES_MAX: Final = 100_000
 # lsp: watched documents of one editor; further documents answer, but show no problems.
 DOCUMENTS_MAX: Final = 256
+# lsp: messages that an editor has not read yet; the server waits for an editor beyond that.
+LSP_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # The longest line that one append can make must fit into an answer again.
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX

@@ -2,7 +2,7 @@
 
 Law: the daemon tells what an entry is, the editor's text tells its place. This package reads no
 sessions and does not know the service; it asks through `sessiond_client`. Only `server` and
-`shapes` know pygls.
+`shapes` know pygls. No step of the event loop grows with a document: long work is done in threads.
 
     server.py    pygls between an editor and `Editor`
     editor.py    answers to an editor's questions
@@ -13,6 +13,11 @@ sessions and does not know the service; it asks through `sessiond_client`. Only 
     hovering.py  the text of a hover
     findings.py  problems at their places in the text
     lines.py     ids and roles of lines
-    text.py      positions as editors count
+    indexing.py  the index of an open document
+    text.py      lines, edits, and positions as editors count
+    runs.py      long sequences that are edited in the middle
+    incoming.py  long texts, decoded before pygls parses a message
+    answers.py   answers, encoded before pygls sends a message
+    outgoing.py  what the editor has not read yet
     shapes.py    the spelling of the language server protocol
 """

@@ -5,22 +5,26 @@ Law: a snapshot is kept only while a watcher reports that the session changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.limits import OUTLINE_NODES_MAX, PAGE_ROWS_MAX
+from sessiond.limits import OUTLINE_NODES_MAX
+from sessiond.lsp.indexing import LiveIndex
 from sessiond.lsp.lines import Index
-from sessiond.lsp.text import Text
+from sessiond.lsp.text import Position, Text
 from sessiond_client import Client
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Document", "Snapshot"]
+__all__ = ["Copies", "Document", "Snapshot"]
+
+# A page is decoded on the event loop; this one takes some ten milliseconds.
+_PAGE_ROWS: Final = 5_000
 
 
 class Snapshot(Struct, frozen=True):
@@ -33,6 +37,13 @@ class Snapshot(Struct, frozen=True):
     heads: list[Head]
     more: int
     """Number of nodes that were not read, at least."""
+
+
+class Copies(Struct, frozen=True):
+    """A text and its index as they were at one moment; a thread may read them."""
+
+    text: Text
+    index: Index
 
 
 class Document:
@@ -51,8 +62,21 @@ class Document:
         self._is_watched = False
         self._changes = 0
         self._snapshot: Snapshot | None = None
-        self._index: tuple[int, Index] | None = None
+        self._index = LiveIndex(text)
         self._reading = anyio.Lock()
+
+    @property
+    def lines_parsed(self) -> int:
+        """Number of lines parsed since the document was opened."""
+        return self._index.lines_parsed
+
+    def replace(self, start: Position, end: Position, text: str | Sequence[str]) -> None:
+        """Replace the text between two places, given as a text or as its lines."""
+        self._index.edited(self.text.replace(start, end, text))
+
+    def set(self, text: str | Sequence[str]) -> None:
+        """Replace the whole text, given as a text or as its lines."""
+        self._index.edited(self.text.set(text))
 
     def text_changed(self) -> None:
         """Record that the editor's text changed."""
@@ -70,13 +94,16 @@ class Document:
         self._snapshot = None
 
     async def index(self) -> Index:
-        """Return the places of the entries in the current text."""
-        version = self.text.version
-        if self._index is None or self._index[0] != version:
-            found = await to_thread.run_sync(Index, self.text.lines)
-            self._index = (version, found)
-            return found
-        return self._index[1]
+        """Return the places of the entries in the current text, good until the next edit.
+
+        A thread reads `copies` instead, since an edit may come meanwhile.
+        """
+        return await self._index.current()
+
+    async def copies(self) -> Copies:
+        """Return the current text and its index, for a thread."""
+        index = await self._index.current()
+        return Copies(self.text.copy(), index.copy())
 
     async def snapshot(self, client: Client) -> Snapshot:
         """Return the daemon's view of the file. Raises SessiondClientError."""
@@ -102,17 +129,17 @@ class Document:
         All lines of the text: it is saved. Fewer: the end of the file was cut. None also if a line
         differs, or if the file cannot be read.
         """
-        return await to_thread.run_sync(_lines_in_file, self.path, self.text.lines)
+        return await to_thread.run_sync(_lines_in_file, self.path, self.text.copy())
 
 
 async def _read(client: Client, path: Path) -> Snapshot:
     info = (await client.call("session/open", path=str(path)))["session"]
     session_id = info["id"]
     nodes: list[TreeNode] = []
-    page = await client.tree(session_id, limit=PAGE_ROWS_MAX)
+    page = await client.tree(session_id, limit=_PAGE_ROWS)
     nodes += page.nodes
     while page.next_cursor is not None and len(nodes) < OUTLINE_NODES_MAX:
-        page = await client.tree(session_id, limit=PAGE_ROWS_MAX, cursor=page.next_cursor)
+        page = await client.tree(session_id, limit=_PAGE_ROWS, cursor=page.next_cursor)
         nodes += page.nodes
     # Every line but the header may be a node; the count only feeds the note on missing entries.
     more = max(0, info["seq"] - len(nodes)) if page.next_cursor is not None else 0
@@ -128,7 +155,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _lines_in_file(path: Path, lines: tuple[str, ...]) -> int | None:
+def _lines_in_file(path: Path, lines: Text) -> int | None:
     try:
         # A pipe of this name would block the thread forever.
         if not path.is_file():

@@ -1,7 +1,8 @@
 """Editor: answers an editor's questions on open documents, from the daemon and the text.
 
 Law: a question never fails because of the daemon. Without a daemon, or about a file that the daemon
-does not read, the answer is None. Problems of a file are published, not returned.
+does not read, the answer is None. Problems of a file are published, not returned. Work that grows with
+a document is done in threads, on copies of the text and its index.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from sessiond.limits import DOCUMENTS_MAX
 from sessiond.lsp.document import Document, Snapshot
 from sessiond.lsp.hovering import Entry, describe, describe_header
-from sessiond.lsp.lines import own_id, references
+from sessiond.lsp.lines import Index, Reference, own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
 from sessiond.lsp.text import Position, Text
 from sessiond.lsp.watching import Publish, watch
 from sessiond_client import Client, SessiondClientError
 
-__all__ = ["Editor", "Hovered", "Span"]
+__all__ = ["Editor", "Hovered", "Outlined", "Span"]
 
 
 class Span(NamedTuple):
@@ -39,6 +41,13 @@ class Hovered(NamedTuple):
 
     text: str
     span: Span | None
+
+
+class Outlined(NamedTuple):
+    """An outline, and the text that the outline is of."""
+
+    symbols: list[Symbol]
+    text: Text
 
 
 class _Meant(NamedTuple):
@@ -93,15 +102,15 @@ class Editor:
 
     # -- what the editor asks -----------------------------------------------
 
-    async def symbols(self, uri: str) -> list[Symbol] | None:
+    async def symbols(self, uri: str) -> Outlined | None:
         """Return the outline; None if the daemon does not answer for the document."""
         found = await self._look(uri)
         if found is None:
             return None
         document, _, snapshot = found
-        index = await document.index()
-        title = snapshot.info.get("title") or snapshot.info["id"]
-        return outline(str(title), snapshot.nodes, index, more=snapshot.more)
+        found_in = await document.copies()
+        symbols = await to_thread.run_sync(_outline, snapshot, found_in.index)
+        return Outlined(symbols, found_in.text)
 
     async def hover(self, uri: str, place: Position) -> Hovered | None:
         """Return the hover of the id under the cursor, or else of the entry in its line."""
@@ -111,7 +120,7 @@ class Editor:
         document, client, snapshot = found
         if place.line == 0:
             return Hovered(describe_header(snapshot.info), None)
-        meant = _meant(document, place)
+        meant = await to_thread.run_sync(_meant, document.text.copy(), place)
         if meant.entry_id is None:
             return None
         try:
@@ -127,13 +136,13 @@ class Editor:
         if found is None:
             return None
         document, _, _ = found
-        meant = _meant(document, place)
+        meant = await to_thread.run_sync(_meant, document.text.copy(), place)
         if meant.span is None or meant.entry_id is None:
             return None
         line = (await document.index()).line_of(meant.entry_id)
         if line is None:
             return None
-        return next((span for span, name in _ids(document, line) if name == "id"), Span(line, 0, 0))
+        return await to_thread.run_sync(_own_span, document.text.copy(), line)
 
     async def _look(self, uri: str) -> tuple[Document, Client, Snapshot] | None:
         document = self._documents.get(uri)
@@ -168,22 +177,29 @@ class Editor:
             await watch(document, client, self._publish)
 
 
-def _ids(document: Document, line: int) -> list[tuple[Span, str]]:
-    text = document.text
-    return [
-        (Span(line, text.column(line, found.start), text.column(line, found.end)), found.member)
-        for found in references(text.line(line))
-    ]
+def _outline(snapshot: Snapshot, index: Index) -> list[Symbol]:
+    title = snapshot.info.get("title") or snapshot.info["id"]
+    return outline(str(title), snapshot.nodes, index, more=snapshot.more)
 
 
-def _meant(document: Document, place: Position) -> _Meant:
-    text = document.text
-    at = text.index(place)
-    for found in references(text.line(place.line)):
+def _own_span(text: Text, line: int) -> Span:
+    """Return the place of the id in the line of an entry."""
+    for found in references(text.line(line)):
+        if found.member == "id":
+            return _span(text, line, found)
+    return Span(line, 0, 0)
+
+
+def _meant(text: Text, place: Position) -> _Meant:
+    line, at = text.line(place.line), text.index(place)
+    for found in references(line):
         if found.start <= at <= found.end:
-            start, end = text.column(place.line, found.start), text.column(place.line, found.end)
-            return _Meant(found.entry_id, Span(place.line, start, end))
-    return _Meant(own_id(text.line(place.line)), None)
+            return _Meant(found.entry_id, _span(text, place.line, found))
+    return _Meant(own_id(line), None)
+
+
+def _span(text: Text, line: int, found: Reference) -> Span:
+    return Span(line, text.column(line, found.start), text.column(line, found.end))
 
 
 async def _entry(document: Document, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:

@@ -1,31 +1,39 @@
 """Language server proper: pygls between an editor's standard streams and `Editor`.
 
 Law: pygls logs whole bodies, and an error it shows may quote one; this module lets neither out.
-pygls keeps no text here: its documents split lines where the protocol does not.
+pygls keeps no text here: its documents split lines where the protocol does not. No step of the event
+loop grows with a document: long texts come in through `Incoming`, and answers are made in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
+from anyio import to_thread
+from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInternalError, JsonRpcMethodNotFound
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, lsp_method
+from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 from pygls.uris import to_fs_path
 
 from sessiond import __version__
+from sessiond.lsp.answers import Encoded, encoded
 from sessiond.lsp.document import Document
 from sessiond.lsp.editor import Editor
 from sessiond.lsp.findings import Finding
+from sessiond.lsp.incoming import Incoming
 from sessiond.lsp.link import Join
+from sessiond.lsp.outgoing import Outgoing
 from sessiond.lsp.shapes import (
     ENCODINGS,
     diagnostics,
@@ -47,8 +55,10 @@ def serve(join: Join) -> int:
     """Serve the editor until it leaves; return 0 if the editor announced its leave."""
     for name in _LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    server = _Server(join)
-    server.start_io()
+    server = _Server(join, Incoming(sys.stdin.buffer))
+    # The objects of pygls stay for good, so no collection looks at them: one would last 20 ms.
+    gc.freeze()
+    server.serve(Outgoing(sys.stdout.buffer))
     return 0 if server.was_shut_down else 1
 
 
@@ -67,6 +77,14 @@ class _Protocol(LanguageServerProtocol):
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Any:
         yield self._feature(types.TEXT_DOCUMENT_DID_CLOSE), (params,), None
 
+    def _send_response(
+        self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None
+    ) -> None:
+        if isinstance(result, Encoded) and error is None and self.writer is not None:
+            self.writer.write(result.message(msg_id))
+        else:
+            super()._send_response(msg_id, result, error)
+
     def _feature(self, name: str) -> _Handler:
         features = cast("dict[str, _Handler]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
         return features[name]
@@ -75,11 +93,16 @@ class _Protocol(LanguageServerProtocol):
 class _Server(LanguageServer):
     """The offered features, and the task behind them."""
 
-    def __init__(self, join: Join) -> None:
+    def __init__(self, join: Join, incoming: Incoming) -> None:
+        converter = cast("Callable[[], Converter]", default_converter)()
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - it passes anything on
-            "sessiond", __version__, protocol_cls=_Protocol
+            "sessiond",
+            __version__,
+            protocol_cls=_Protocol,
+            converter_factory=lambda: converter,
         )
         self.was_shut_down = False
+        self._incoming = incoming
         self._editor = Editor(join, publish=self._publish, say=self._say)
         self._running: asyncio.Task[None] | None = None
         for feature, handler in (
@@ -93,7 +116,15 @@ class _Server(LanguageServer):
             (types.TEXT_DOCUMENT_HOVER, self._hover),
             (types.TEXT_DOCUMENT_DEFINITION, self._definition),
         ):
-            self.feature(feature)(_plain(handler))
+            self.feature(feature)(_plain(handler, converter))
+
+    def serve(self, outgoing: Outgoing) -> None:
+        """Serve until the editor ends the stream or says goodbye."""
+        try:
+            # pygls calls `readline` and `read`, each in a thread, and `write`, `flush` and `close`.
+            self.start_io(cast("BinaryIO", self._incoming), cast("BinaryIO", outgoing))
+        finally:
+            outgoing.close()
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002
         """Log only the place of a bug, since its text may quote the editor's data.
@@ -123,7 +154,8 @@ class _Server(LanguageServer):
         if path is None:
             return
         counted = types.PositionEncodingKind(self.workspace.position_encoding or "utf-16")
-        if self._editor.opened(item.uri, path, Text(item.text, ENCODINGS[counted])) is None:
+        text = Text(self._incoming.lines(item.text), ENCODINGS[counted])
+        if self._editor.opened(item.uri, path, text) is None:
             self._say(
                 "sessiond: too many session files are open; close one, then open the last one again"
             )
@@ -133,11 +165,12 @@ class _Server(LanguageServer):
         if document is None:
             return
         for change in params.content_changes:
+            lines = self._incoming.lines(change.text)
             if isinstance(change, types.TextDocumentContentChangePartial):
                 start, end = change.range.start, change.range.end
-                document.text.replace(_place(start), _place(end), change.text)
+                document.replace(_place(start), _place(end), lines)
             else:
-                document.text.set(change.text)
+                document.set(lines)
         document.text_changed()
 
     def _did_save(self, params: types.DidSaveTextDocumentParams) -> None:
@@ -160,12 +193,11 @@ class _Server(LanguageServer):
     ) -> list[types.DocumentSymbol] | list[types.SymbolInformation] | None:
         uri = params.text_document.uri
         found = await self._editor.symbols(uri)
-        document = self._editor.document(uri)
-        if found is None or document is None:
+        if found is None:
             return None
         if self._shows_trees():
-            return tree_symbols(found, document.text)
-        return flat_symbols(found, document.text, uri)
+            return await to_thread.run_sync(tree_symbols, found.symbols, found.text)
+        return await to_thread.run_sync(flat_symbols, found.symbols, found.text, uri)
 
     async def _hover(self, params: types.HoverParams) -> types.Hover | None:
         found = await self._editor.hover(params.text_document.uri, _place(params.position))
@@ -182,12 +214,15 @@ class _Server(LanguageServer):
         return bool(symbols and symbols.hierarchical_document_symbol_support)
 
 
-def _plain(handler: _Handler) -> _Handler:
-    """Return a function of its own for pygls to mark, since a bound method takes no marks."""
+def _plain(handler: _Handler, converter: Converter) -> _Handler:
+    """Return a function of its own for pygls to mark, since a bound method takes no marks.
+
+    The answer of a coroutine is encoded by a thread.
+    """
     if inspect.iscoroutinefunction(handler):
 
         async def wait(params: Any) -> Any:
-            return await handler(params)
+            return await to_thread.run_sync(encoded, converter, await handler(params))
 
         return wait
 

@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import anyio
 import msgspec
-from anyio import CancelScope, create_task_group
+from anyio import CancelScope, create_task_group, to_thread
 
 from sessiond.lsp.document import Document
 from sessiond.lsp.findings import Finding, Verdict, changed_on_disk, findings, refusal
+from sessiond.lsp.text import Text
 from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription
 
 __all__ = ["Publish", "watch"]
@@ -166,14 +167,16 @@ class _Check:
             return
         answer = await self._client.call("session/verify", session_id=self._session_id)
         verdict = msgspec.convert(answer, Verdict)
+        found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored)
         if document.text.version != version:
             return
-        if stored is None:
-            found = changed_on_disk(verdict, document.text)
-        else:
-            cut_at = stored if stored < len(document.text) else None
-            found = findings(verdict, document.text, is_stale=self._is_stale, cut_at=cut_at)
         if stored is not None or found:
             self._publish(document, found)
         took = anyio.current_time() - began
         self._rest = max(_DEBOUNCE_SECONDS, took * _REST_PER_CHECK)
+
+    def _found(self, verdict: Verdict, text: Text, stored: int | None) -> list[Finding]:
+        if stored is None:
+            return changed_on_disk(verdict, text)
+        cut_at = stored if stored < len(text) else None
+        return findings(verdict, text, is_stale=self._is_stale, cut_at=cut_at)

@@ -1,0 +1,218 @@
+"""The index of an open document: each line is parsed once, and an edit costs its own lines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.lsp import document as documents
+from sessiond.lsp import indexing, lines
+from sessiond.lsp.document import Document
+from sessiond.lsp.lines import Index
+from sessiond.lsp.text import Encoding, Position, Text
+
+UTF16 = Encoding("utf-16-le", 2)
+COUNT = 20_000
+
+
+def line(number: int, role: str = "user") -> str:
+    return f'{{"type":"message","id":"e{number}","message":{{"role":"{role}"}}}}\n'
+
+
+def document(text: str) -> Document:
+    return Document("file:///x.jsonl", Path("/x.jsonl"), Text(text, UTF16))
+
+
+def long_document() -> Document:
+    return document("{}\n" + "".join(line(number) for number in range(1, COUNT)))
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of lines that are parsed from now on."""
+    seen: list[str] = []
+    parse = lines.read_line
+
+    def read(one: str) -> Any:
+        seen.append(one)
+        return parse(one)
+
+    monkeypatch.setattr(lines, "read_line", read)
+    return seen
+
+
+@pytest.mark.parametrize("at", [1, COUNT // 2, COUNT - 1], ids=["start", "middle", "end"])
+async def test_an_edit_within_a_line_parses_that_line_only(at: int, parsed: list[str]) -> None:
+    opened = long_document()
+    assert (await opened.index()).line_of(f"e{at}") == at
+    assert opened.lines_parsed == len(parsed) == COUNT + 1
+    parsed.clear()
+    opened.replace(Position(at, 24), Position(at, 24 + len(f"e{at}")), "new")
+    index = await opened.index()
+    assert parsed == [line(at).replace(f"e{at}", "new")]
+    assert opened.lines_parsed == COUNT + 2
+    assert index.line_of("new") == at
+    assert index.line_of(f"e{at}") is None
+
+
+async def test_a_new_line_moves_the_others_and_parses_none_of_them(parsed: list[str]) -> None:
+    opened = long_document()
+    await opened.index()
+    parsed.clear()
+    opened.replace(Position(1, 0), Position(1, 0), line(0, "tool"))
+    index = await opened.index()
+    # The line behind the new one was touched: the edit stands at its beginning.
+    assert parsed == [line(0, "tool"), line(1)]
+    assert index.line_of(f"e{COUNT - 1}") == COUNT
+    assert index.roles[1] == "tool"
+    assert len(index) == len(opened.text)
+
+
+async def test_any_edits_leave_the_index_of_the_text(parsed: list[str]) -> None:
+    random = Random(17)
+    opened = document("".join(line(number % 700) for number in range(1500)))
+    await opened.index()
+    for _ in range(200):
+        count = len(opened.text)
+        first = random.randrange(count)
+        last = min(count, first + random.choice([0, 0, 1, 2, 600]))
+        fresh = "".join(line(random.randrange(700)) for _ in range(random.choice([0, 1, 3, 600])))
+        opened.replace(Position(first, 0), Position(last, 0), fresh)
+        if random.random() < 0.1:
+            assert_same(await opened.index(), Index(opened.text))
+    assert_same(await opened.index(), Index(opened.text))
+    assert_same((await opened.copies()).index, Index(opened.text))
+
+
+def assert_same(found: Index, wanted: Index) -> None:
+    assert dict(found.roles) == dict(wanted.roles)
+    ids = [f"e{number}" for number in range(700)]
+    assert [found.line_of(one) for one in ids] == [wanted.line_of(one) for one in ids]
+
+
+async def test_copies_stay_what_they_were() -> None:
+    opened = long_document()
+    copies = await opened.copies()
+    opened.replace(Position(1, 0), Position(5, 0), "")
+    assert copies.index.line_of("e7") == 7
+    assert copies.text.line(7) == line(7).rstrip()
+    assert (await opened.index()).line_of("e7") == 3
+
+
+# -- what the loop does not do ---------------------------------------------------
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
+    """Record the threads in which long work is done."""
+    seen: dict[str, set[int]] = {}
+
+    def watched(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            seen.setdefault(name, set()).add(threading.get_ident())
+            return work(*arguments)
+
+        return run
+
+    for module, name in (
+        (indexing, "Index"),
+        (indexing, "facts_of"),
+        (documents, "_lines_in_file"),
+    ):
+        monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
+    return seen
+
+
+async def test_opening_and_a_new_text_are_read_in_a_thread(threads: dict[str, set[int]]) -> None:
+    opened = long_document()
+    assert not threads
+    await opened.index()
+    opened.set("".join(opened.text)[:-1])
+    assert (await opened.index()).line_of("e9") == 9
+    assert threading.get_ident() not in threads["Index"]
+    assert "facts_of" not in threads
+
+
+@pytest.mark.parametrize("fresh", [line(0) * 2_000, "x" * 1_000_000], ids=["lines", "a line"])
+async def test_a_long_edit_is_read_in_a_thread(fresh: str, threads: dict[str, set[int]]) -> None:
+    opened = long_document()
+    await opened.index()
+    opened.replace(Position(5, 0), Position(5, 0), fresh)
+    assert "facts_of" not in threads
+    opened.replace(Position(0, 0), Position(0, 0), " ")
+    await opened.index()
+    assert threading.get_ident() not in threads["facts_of"]
+    assert_same(await opened.index(), Index(opened.text))
+
+
+async def test_a_short_edit_needs_no_thread(threads: dict[str, set[int]]) -> None:
+    opened = long_document()
+    await opened.index()
+    opened.replace(Position(5, 0), Position(5, 0), line(0))
+    assert threads["facts_of"] == {threading.get_ident()}
+
+
+async def test_the_file_is_compared_in_a_thread(
+    threads: dict[str, set[int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(line(1) + line(2))
+    opened = Document(path.as_uri(), path, Text(line(1) + line(2), UTF16))
+    assert await opened.stored_lines() == 3
+    assert threading.get_ident() not in threads["_lines_in_file"]
+
+
+async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = long_document()
+    begun, go_on = anyio.Event(), threading.Event()
+
+    def make(text: Text) -> Index:
+        anyio.from_thread.run_sync(begun.set)
+        assert go_on.wait(60)
+        return Index(text)
+
+    monkeypatch.setattr(indexing, "Index", make)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.index)
+        await begun.wait()
+        opened.replace(Position(1, 0), Position(1, 0), line(0))
+        go_on.set()
+    assert_same(await opened.index(), Index(opened.text))
+    assert opened.lines_parsed == COUNT + 3
+
+
+async def test_a_new_text_while_the_index_is_made_has_an_index_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = long_document()
+    begun, go_on = anyio.Event(), threading.Event()
+
+    def make(text: Text) -> Index:
+        anyio.from_thread.run_sync(begun.set)
+        assert go_on.wait(60)
+        return Index(text)
+
+    monkeypatch.setattr(indexing, "Index", make)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(opened.index)
+        await begun.wait()
+        opened.set("{}\n" + line(3))
+        go_on.set()
+    assert (await opened.index()).line_of("e3") == 1
+    assert (await opened.index()).line_of("e4") is None
+
+
+async def test_edits_that_nobody_asks_about_do_not_pile_up() -> None:
+    opened = long_document()
+    await opened.index()
+    for number in range(indexing.WAITING_MAX + 5):
+        opened.replace(Position(0, 0), Position(0, 0), "x" * 300_000 if not number else " ")
+    assert opened.lines_parsed == COUNT + 1
+    assert (await opened.index()).line_of("e9") == 9
+    assert opened.lines_parsed == 2 * COUNT + 2
