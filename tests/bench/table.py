@@ -23,6 +23,7 @@ from tests.bench.rows import (
     group_commit,
     idle,
     instrument,
+    language_server,
     list_sessions,
     long_session,
     open_again,
@@ -54,4 +55,5 @@ ROWS: Final[tuple[Row, ...]] = (
     brief.ROW,
     database_appends.ROW,
     database_sizes.ROW,
+    language_server.ROW,
 )

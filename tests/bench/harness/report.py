@@ -20,6 +20,8 @@ UNITS = {
     "us_each": "us each",
     "ms": "ms",
     "first": "ms",
+    "step": "ms",
+    "step_cpu": "ms",
     "again": "ms",
     "first_search": "ms",
     "search": "ms",
