@@ -34,12 +34,13 @@ class Problem(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The part of session/verify's answer that an editor shows."""
+    """The part of session/verify's answer that an editor shows; `reason` is of session/open."""
 
     problems: list[Problem]
     problem_count: int
     read_only: bool
     repairable: bool
+    reason: str | None = None
 
 
 class Finding(Struct, frozen=True):
@@ -102,6 +103,11 @@ def findings(
 
 def _read_only(verdict: Verdict) -> str:
     """Return why nothing can be appended, and what to do."""
+    if verdict.reason == "other_agent":
+        return (
+            "read-only: only the program that writes this file changes it; `sessiond fork` makes a"
+            " session that goes on from it"
+        )
     if not any(problem.kind == "bad_line" for problem in verdict.problems):
         return "read-only: the file is of an older version; `sessiond import` makes a session of it"
     then = "; `sessiond repair` makes it writable again" if verdict.repairable else ""

@@ -9,7 +9,7 @@ A damaged line raises no event, so the file's state is polled too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -69,7 +69,7 @@ async def _watch_session(
     try:
         async with client.subscribe(session_id, bodies=False) as events:
             document.watch(on=True)
-            check = _Check(document, client, session_id, publish, is_stale=is_stale)
+            check = _Check(document, client, opened["session"], publish, is_stale=is_stale)
             await check.now()
             async with create_task_group() as tasks:
                 tasks.start_soon(_follow, document, events, tasks.cancel_scope)
@@ -129,14 +129,15 @@ class _Check:
         self,
         document: Document,
         client: Client,
-        session_id: str,
+        session: Mapping[str, Any],
         publish: Publish,
         *,
         is_stale: bool,
     ) -> None:
         self._document = document
         self._client = client
-        self._session_id = session_id
+        self._session_id: str = session["id"]
+        self._reason = session.get("read_only_reason")
         self._publish = publish
         self._is_stale = is_stale
         self._clean_version = document.text.version
@@ -166,7 +167,7 @@ class _Check:
         if stored is not None and version and stored < len(document.text):
             return
         answer = await self._client.call("session/verify", session_id=self._session_id)
-        verdict = msgspec.convert(answer, Verdict)
+        verdict = msgspec.convert({**answer, "reason": self._reason}, Verdict)
         found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored)
         if document.text.version != version:
             return

@@ -29,6 +29,7 @@ def found(*problems: tuple[int, str], read_only: bool = False, **more: Any) -> l
         "problem_count": max(len(listed), more.pop("count", 0)),
         "read_only": read_only,
         "repairable": True,
+        "reason": more.pop("reason", None),
     }
     return findings(msgspec.convert(answer, Verdict), Text(LINES, UTF16), **more)
 
@@ -58,6 +59,23 @@ def test_what_concerns_the_whole_file_comes_first() -> None:
     assert [one.code for one in shown] == ["in_use", "read_only", "torn_tail", "bad_line"]
     assert [one.line for one in shown] == [0, 0, 3, 3]
     assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("problems", "reason", "words"),
+    [
+        ([], "older_version", "`sessiond import` makes a session of it"),
+        ([], "other_agent", "`sessiond fork` makes a session that goes on from it"),
+        ([(4, "bad_line")], "other_agent", "`sessiond fork` makes a session that goes on from it"),
+        ([(4, "bad_line")], "bad_line", "`sessiond repair` makes it writable again"),
+    ],
+)
+def test_a_file_that_is_only_read_says_why_and_what_to_do(
+    problems: list[tuple[int, str]], reason: str, words: str
+) -> None:
+    first, *_ = found(*problems, read_only=True, reason=reason)
+    assert first.code == "read_only"
+    assert first.message.endswith(words)
 
 
 def test_what_is_not_listed_is_counted() -> None:
