@@ -60,7 +60,7 @@ class Reference(NamedTuple):
 
 
 class LineFacts(Struct, frozen=True, gc=False):
-    """What an index keeps of a line; there are many, and the garbage collector passes them by."""
+    """Facts of a line in an index; there are many, and the garbage collector passes them by."""
 
     entry_id: str | None
     role: str | None
@@ -96,7 +96,7 @@ class Index:
         return copied
 
     def splice(self, first: int, last: int, facts: Sequence[LineFacts]) -> None:
-        """Follow an edit of the text: put facts of lines in the place of others."""
+        """Follow an edit of the text: put facts in the place of those from `first` to `last`."""
         exchange = self._facts.splice(first, last, facts)
         if self._places is not None:
             for run in exchange.gone:

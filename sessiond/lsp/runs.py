@@ -64,7 +64,7 @@ class Runs(Generic[T]):
         return self._runs
 
     def copy(self) -> Runs[T]:
-        """Return a copy that stays what it is, whatever happens to the original."""
+        """Return a copy that no edit of the original changes."""
         copied: Runs[T] = Runs(items_max=self._items_max)
         copied._runs = [Run(run.items, run.start) for run in self._runs]
         copied._starts = self._starts.copy()
