@@ -22,6 +22,7 @@ __all__ = ["CutMessage", "Incoming", "Sizes", "cut_texts"]
 # pygls parses a message below this size in a few milliseconds.
 _LONG_BYTES: Final = 256 * 1024
 _GROWTH: Final = 8
+_CHARACTER_BYTES_MAX: Final = 4
 _HOLDERS: Final = frozenset({"textDocument/didOpen", "textDocument/didChange"})
 
 _decoder = json.JSONDecoder()
@@ -136,8 +137,9 @@ def _piece_end(body: bytes, at: int, size: int) -> int:
     end = at + size
     if end >= len(body):
         return len(body)
-    while end > at and body[end] & 0xC0 == 0x80:
-        end -= 1
+    # A longer run of bytes that continue a character is no UTF-8, and the decoder says so.
+    for _ in range(_CHARACTER_BYTES_MAX - 1):
+        end -= body[end] & 0xC0 == 0x80
     last = first = body.rfind(b"\\", max(at, end - 6), end)
     while first > at and body[first - 1] == ord("\\"):
         first -= 1

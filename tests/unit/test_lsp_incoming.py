@@ -45,7 +45,7 @@ def test_every_long_string_is_cut_out_and_no_short_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [b'{"a":"no end', b'{"a":"bad \\escape, long"}', b'"\xff\\n' * 9]
+    "broken", [b'{"a":"no end', b'{"a":"bad \\escape, long"}', b'"\xff\\n' * 9, b'"' + b"\x80" * 99]
 )
 def test_a_broken_string_is_refused(broken: bytes) -> None:
     with pytest.raises(ValueError, match=r"string|escape|decode"):
