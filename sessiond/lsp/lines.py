@@ -15,10 +15,22 @@ from msgspec import Struct
 
 from sessiond.lsp.runs import Run, Runs
 
-__all__ = ["Index", "LineFacts", "Reference", "facts_of", "own_id", "read_line", "references"]
+__all__ = [
+    "PIECE_CHARS",
+    "Index",
+    "LineFacts",
+    "Reference",
+    "facts_of",
+    "own_id",
+    "read_line",
+    "references",
+]
 
-# A string, or a bracket; text between them is skipped. A torn line ends within its string.
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|[{}\[\]]')
+# The beginning of a string, or a bracket; text between them is skipped.
+_TOKEN: Final = re.compile(r'["{}\[\]]')
+_WITHIN_STRING: Final = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+# Other threads run between pieces of a string of this size.
+PIECE_CHARS: Final = 64 * 1024
 _COLON: Final = re.compile(r"\s*:\s*")
 _NAMES: Final = {
     '"id"': "id",
@@ -215,14 +227,34 @@ def references(line: str) -> Iterator[Reference]:
             depth += 1
         elif token[0] in "}]":
             depth -= 1
-        elif depth == 1 and (colon := _COLON.match(line, at)) is not None:
-            # A name. The next token is its value, never a name, even if it is a string.
-            value = _TOKEN.match(line, colon.end())
-            if value is None or value[0] in "{[":
-                continue
-            at = value.end()
-            if (member := _NAMES.get(token[0])) and (entry_id := _text(value[0])) is not None:
-                yield Reference(member, entry_id, value.start() + 1, value.end() - 1)
+        else:
+            at = _string_end(line, at)
+            if depth == 1 and (colon := _COLON.match(line, at)) is not None:
+                # A name. The next token is its value, never a name, even if it is a string.
+                member = _NAMES.get(line[token.start() : at])
+                at = start = colon.end()
+                if not line.startswith('"', start):
+                    continue
+                at = _string_end(line, start + 1)
+                if member and (entry_id := _text(line[start:at])) is not None:
+                    yield Reference(member, entry_id, start + 1, at - 1)
+
+
+def _string_end(line: str, at: int) -> int:
+    """Return the place behind a string's quotation mark; the end of a line that is torn there."""
+    close = line.find('"', at)
+    if close >= 0 and line.find("\\", at, close) < 0:
+        return close + 1
+    while at < len(line):
+        # An escape that does not fit into a piece is at the beginning of the next one.
+        piece = _WITHIN_STRING.match(line, at, at + PIECE_CHARS)
+        assert piece is not None, "the pattern also matches nothing"
+        at = piece.end()
+        if line.startswith('"', at):
+            return at + 1
+        if at == len(line) - 1:
+            break
+    return len(line)
 
 
 def read_line(line: str) -> _Line | _Bare:

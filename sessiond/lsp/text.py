@@ -49,9 +49,12 @@ class Encoding(Struct, frozen=True):
         before = line[: max(0, units)]
         if before.isascii():
             return len(before)
-        encoded = before.encode(self.codec, "surrogatepass")[: units * self.unit_bytes]
+        encoded = before.encode(self.codec, "surrogatepass")
+        if len(encoded) == len(before) * self.unit_bytes:
+            return len(before)
         decoder = codecs.getincrementaldecoder(self.codec)("surrogatepass")
-        return len(decoder.decode(encoded)) + bool(decoder.getstate()[0])
+        count = len(decoder.decode(encoded[: units * self.unit_bytes]))
+        return count + bool(decoder.getstate()[0])
 
 
 class Edit(NamedTuple):

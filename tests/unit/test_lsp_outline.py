@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
-from sessiond.lsp.lines import Index, Reference, own_id, references
+from sessiond.lsp.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.outline import Symbol, SymbolType, outline
 from sessiond_client.tree_results import TreeNode
 
@@ -55,6 +55,16 @@ def test_a_torn_line_of_a_megabyte_is_read_in_one_go() -> None:
     """Starting again at each quotation mark would take for ever."""
     torn = '{"type":"message","id":"a1","message":{"content":"' + '\\"x\\" ' * 200_000
     assert list(references(torn)) == [Reference("id", "a1", 24, 26)]
+
+
+@pytest.mark.parametrize("short_of", range(9))
+def test_an_escape_where_a_piece_of_a_long_string_ends_is_whole(short_of: int) -> None:
+    content = '\\"' + "x" * (PIECE_CHARS - 2 - short_of) + '\\"\\\\\\u00e9'
+    line = f'{{"message":"{content}","id":"a\\"1"}}'
+    (found,) = references(line)
+    assert (found.entry_id, line[found.start : found.end]) == ('a"1', 'a\\"1')
+    assert [one.entry_id for one in references(line[:-1])] == ['a"1']
+    assert list(references(line[: PIECE_CHARS + 20])) == []
 
 
 def test_an_index_knows_where_ids_stand_and_who_speaks() -> None:
