@@ -668,6 +668,7 @@ export interface FlatNode {
   tokens_before: number | null;
   timestamp: string;
   resolved_parent_id?: string | null;
+  role?: "assistant" | "tool" | "user";
   children: number;
   indent?: number;
   connector?: boolean;
@@ -1339,6 +1340,7 @@ export interface NestedNode {
   tokens_before: number | null;
   timestamp: string;
   resolved_parent_id?: string | null;
+  role?: "assistant" | "tool" | "user";
   children: NestedNode[];
 }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -35,6 +35,7 @@ class TreeNode(Struct, frozen=True, kw_only=True):
     """Node of the tree; `preview` is its first words, `tokens_before` is a field of compactions.
 
     `parent_id` is the stored parent; `resolved_parent_id` is present if the node has another parent.
+    `role` is present for messages of the user, of an assistant and of a tool, in every dialect.
     """
 
     id: str
@@ -48,6 +49,7 @@ class TreeNode(Struct, frozen=True, kw_only=True):
     tokens_before: int | None
     timestamp: str
     resolved_parent_id: str | UnsetType | None = UNSET
+    role: Literal["user", "assistant", "tool"] | UnsetType = UNSET
 
 
 class FlatNode(TreeNode, frozen=True, kw_only=True):
@@ -68,7 +70,11 @@ class NestedNode(TreeNode, frozen=True, kw_only=True):
 
 _count: Final = IntegerDecoder[int | None](int | None)
 
-_ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool"}
+_ROLES: Final[Mapping[int, Literal["user", "assistant", "tool"]]] = {
+    Kind.USER: "user",
+    Kind.ASSISTANT: "assistant",
+    Kind.TOOL: "tool",
+}
 
 
 def read_nodes(
@@ -106,6 +112,7 @@ def _node(opened: OpenSession, place: RowPlace[TreeRow], line: bytes, upto: int)
         preview=dialect.preview(line),
         tokens_before=_tokens(wire) if kind == Kind.COMPACTION else None,
         timestamp=dialect.timestamp(line),
+        role=_ROLES.get(kind, UNSET),
     )
 
 
@@ -137,7 +144,7 @@ def layout_fields(place: RowPlace[Any]) -> dict[str, Any]:
 
 def drawn(part: ShownRow, node: TreeNode, kind: int, mark: str, heads: Sequence[str] | None) -> str:
     """Return a node as a line of the text form, without its id."""
-    what = _ROLES.get(Kind(kind), cut(node.type))
+    what = _ROLES.get(kind, cut(node.type))
     preview = f": {node.preview}" if node.preview else ""
     label = f" [{cut(node.label)}]" if node.label else ""
     names = f" ◀ {', '.join(heads)}" if heads else ""

@@ -103,7 +103,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "FlatNode",
         (
             "id parent_id? seq? type= depth= children? on_active_path= label? preview? tokens_before?"
-            " timestamp? indent? connector? last? gutters? resolved_parent_id~"
+            " timestamp? indent? connector? last? gutters? resolved_parent_id~ role?"
         ),
     ),
     (
@@ -111,7 +111,7 @@ RESULTS: Final[tuple[Row, ...]] = (
         "NestedNode",
         (
             "id parent_id? seq? type= depth= children= on_active_path= label? preview? tokens_before?"
-            " timestamp? resolved_parent_id~"
+            " timestamp? resolved_parent_id~ role?"
         ),
     ),
     ("TurnBlock", "ShownBlock", "type content? meta?"),

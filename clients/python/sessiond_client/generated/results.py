@@ -425,6 +425,7 @@ class TreeNode(Struct, frozen=True):
     last: bool | None = None
     gutters: list[dict[str, Any]] | None = None
     resolved_parent_id: str | UnsetType | None = UNSET
+    role: str | None = None
 
     @property
     def below_id(self) -> str | None:
@@ -448,6 +449,7 @@ class NestedNode(Struct, frozen=True):
     tokens_before: int | None = None
     timestamp: str | None = None
     resolved_parent_id: str | UnsetType | None = UNSET
+    role: str | None = None
 
 
 class TurnBlock(Struct, frozen=True):
