@@ -503,6 +503,20 @@ SNIPPET_CHARS_MAX: Final = 240
 OUTLINE_SYMBOLS_MAX: Final = 5_000
 # lsp: nodes of a session's tree kept per document; beyond them a hover shows less.
 OUTLINE_NODES_MAX: Final = 100_000
+# lsp: entries of a document with code lenses, the last ones of the text; commands of further entries
+# are code actions at their lines.
+LENS_ENTRIES_MAX: Final = 1_000
+# lsp: entries with inlay hints in one answer; and of a document, those whose figures are kept.
+HINT_ENTRIES_MAX: Final = 500
+HINTS_KEPT_MAX: Final = 20_000
+# lsp: hits of a search over all sessions, and sessions listed without a query.
+WORKSPACE_SYMBOLS_MAX: Final = 100
+# lsp: characters of a text whose semantic tokens are answered as a whole, and of a line in which they are
+# looked for; a longer text is answered by ranges.
+TOKENS_CHARS_MAX: Final = 4_000_000
+LINE_TOKENS_CHARS_MAX: Final = 256 * 1024
+# lsp: labels in use that an editor's user can choose from.
+LABELS_OFFERED_MAX: Final = 4
 # lsp: watched documents of one editor; further documents answer, but show no problems.
 DOCUMENTS_MAX: Final = 256
 # lsp: messages that an editor has not read yet; the server waits for an editor beyond that.

@@ -1,8 +1,9 @@
 """Language server: outline, hover and problems of session files, over stdio.
 
 Law: the daemon tells what an entry is, the editor's text tells its place. This package reads no
-sessions and does not know the service; it asks through `sessiond_client`. Only `server` and
-`shapes` know pygls. No step of the event loop grows with a document: long work is done in threads.
+sessions and does not know the service; it asks through `sessiond_client`. Only `server`,
+`window`, `shapes` and the features know the types of the language server protocol. No step of the event
+loop grows with a document: long work is done in threads.
 
     server.py    pygls between an editor and `Editor`
     editor.py    answers to an editor's questions
@@ -19,5 +20,9 @@ sessions and does not know the service; it asks through `sessiond_client`. Only 
     incoming.py  long texts, decoded before pygls parses a message
     answers.py   answers, encoded before pygls sends a message
     outgoing.py  what the editor has not read yet
+    places.py    lines of entries, in files with ids and without
+    features/    further kinds of questions, a module for each
+    window.py    what the server asks and tells the editor unasked
+    progress.py  long work, shown and cancelled
     shapes.py    the spelling of the language server protocol
 """

@@ -6,6 +6,7 @@ Law: a snapshot is kept only while a watcher reports that the session changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,11 @@ from msgspec import Struct
 from sessiond.limits import OUTLINE_NODES_MAX
 from sessiond.lsp.indexing import LiveIndex
 from sessiond.lsp.lines import Index
+from sessiond.lsp.places import Places, find_places, line_shift
+from sessiond.lsp.progress import Progress
 from sessiond.lsp.text import Position, Text
 from sessiond_client import Client
+from sessiond_client.connect_options import OnProgress
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 
@@ -25,6 +29,8 @@ __all__ = ["Copies", "Document", "Snapshot"]
 
 # A page is decoded on the event loop; this one takes some ten milliseconds.
 _PAGE_ROWS: Final = 5_000
+# Edits during the making of places, after which no places are made.
+_TRIES_MAX: Final = 5
 
 
 class Snapshot(Struct, frozen=True):
@@ -46,6 +52,14 @@ class Copies(Struct, frozen=True):
     index: Index
 
 
+class Placed(Struct, frozen=True):
+    """A text, its index, and the places of a snapshot's entries in the text."""
+
+    text: Text
+    index: Index
+    places: Places
+
+
 class Document:
     """An open document."""
 
@@ -57,12 +71,21 @@ class Document:
         """Event of a changed session or text; its waiter puts a new event in its place."""
         self.saved = anyio.Event()
         """Event of a file written by the editor."""
+        self.moved = anyio.Event()
+        """Event of a changed session; set once, then a new event is in its place."""
+        self.refreshed: tuple[Any, ...] | None = None
+        """State of the session that the editor has asked about last, or was told to."""
+        self.was_unanswered = False
+        """True if a question was answered with nothing because the daemon told nothing."""
+        self.reading_seconds = 0.0
+        """Time that the last snapshot took."""
         self.scope = anyio.CancelScope()
         """Scope of the task that watches the document."""
         self._is_watched = False
         self._changes = 0
         self._snapshot: Snapshot | None = None
         self._index = LiveIndex(text)
+        self._placed: tuple[Snapshot, Placed] | None = None
         self._reading = anyio.Lock()
 
     @property
@@ -87,6 +110,8 @@ class Document:
         self._changes += 1
         self._snapshot = None
         self.changed.set()
+        self.moved.set()
+        self.moved = anyio.Event()
 
     def watch(self, *, on: bool) -> None:
         """Set whether a watcher calls `session_changed` on each change from now on."""
@@ -105,13 +130,37 @@ class Document:
         index = await self._index.current()
         return Copies(self.text.copy(), index.copy())
 
-    async def snapshot(self, client: Client) -> Snapshot:
-        """Return the daemon's view of the file. Raises SessiondClientError."""
+    async def placed(self, snapshot: Snapshot) -> Placed | None:
+        """Return the places of a snapshot's entries in the current text.
+
+        None if the text keeps changing: the editor asks again.
+        """
+        for _ in range(_TRIES_MAX):
+            kept = self._placed
+            if (
+                kept is not None
+                and kept[0] is snapshot
+                and kept[1].text.version == self.text.version
+            ):
+                return kept[1]
+            copies = await self.copies()
+            text, index, shift = copies.text, copies.index, line_shift(snapshot.info)
+            find = partial(find_places, snapshot.nodes, index, text, self.path, shift)
+            found = Placed(text, index, await to_thread.run_sync(find))
+            if self.text.version == text.version:
+                self._placed = snapshot, found
+                return found
+        return None
+
+    async def snapshot(self, client: Client, progress: Progress) -> Snapshot:
+        """Return the daemon's view of the file. Raises SessiondClientError and Cancelled."""
         async with self._reading:
             if self._snapshot is not None:
                 return self._snapshot
-            changes = self._changes
-            found = await _read(client, self.path)
+            changes, began = self._changes, anyio.current_time()
+            async with progress(f"reading {self.path.name}") as work:
+                found = await _read(client, self.path, work.report)
+            self.reading_seconds = anyio.current_time() - began
             if self._is_watched and self._changes == changes:
                 self._snapshot = found
             return found
@@ -132,13 +181,15 @@ class Document:
         return await to_thread.run_sync(_lines_in_file, self.path, self.text.copy())
 
 
-async def _read(client: Client, path: Path) -> Snapshot:
-    info = (await client.call("session/open", path=str(path)))["session"]
+async def _read(client: Client, path: Path, report: OnProgress) -> Snapshot:
+    answer = await client.call("session/open", path=str(path), on_progress=report)
+    info = answer["session"]
     session_id = info["id"]
     nodes: list[TreeNode] = []
     page = await client.tree(session_id, limit=_PAGE_ROWS)
     nodes += page.nodes
     while page.next_cursor is not None and len(nodes) < OUTLINE_NODES_MAX:
+        report(len(nodes), info["seq"], "entries")
         page = await client.tree(session_id, limit=_PAGE_ROWS, cursor=page.next_cursor)
         nodes += page.nodes
     # Every line but the header may be a node; the count only feeds the note on missing entries.

@@ -8,6 +8,7 @@ a document is done in threads, on copies of the text and its index.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from sessiond.limits import DOCUMENTS_MAX
-from sessiond.lsp.document import Document, Snapshot
+from sessiond.lsp.document import Document, Placed, Snapshot
 from sessiond.lsp.hovering import Entry, describe, describe_header
-from sessiond.lsp.lines import Index, Reference, own_id, references
+from sessiond.lsp.lines import Reference, own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
+from sessiond.lsp.progress import Progress
 from sessiond.lsp.text import Position, Text
 from sessiond.lsp.watching import Publish, watch
 from sessiond_client import Client, SessiondClientError
@@ -60,9 +62,19 @@ class _Meant(NamedTuple):
 class Editor:
     """The open documents of one editor."""
 
-    def __init__(self, join: Join, *, publish: Publish, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        join: Join,
+        *,
+        publish: Publish,
+        refresh: Callable[[], None],
+        say: Callable[[str], None],
+        progress: Progress,
+    ) -> None:
         self._link = Link(join, say)
         self._publish = publish
+        self._refresh = refresh
+        self._progress = progress
         self._documents: dict[str, Document] = {}
         self._watchers: tuple[TaskGroup, Client] | None = None
 
@@ -87,6 +99,11 @@ class Editor:
         """Return an open document; None if the URI is not open."""
         return self._documents.get(uri)
 
+    def document_of(self, path: Path) -> Document | None:
+        """Return the open document of a file; None if the file is not open."""
+        found = (one for one in self._documents.values() if one.path == path)
+        return next(found, None)
+
     def saved(self, uri: str) -> None:
         """Record that the editor wrote the file."""
         if (document := self._documents.get(uri)) is not None:
@@ -104,27 +121,32 @@ class Editor:
 
     async def symbols(self, uri: str) -> Outlined | None:
         """Return the outline; None if the daemon does not answer for the document."""
-        found = await self._look(uri)
+        found = await self.look(uri)
         if found is None:
             return None
         document, _, snapshot = found
-        found_in = await document.copies()
-        symbols = await to_thread.run_sync(_outline, snapshot, found_in.index)
-        return Outlined(symbols, found_in.text)
+        placed = await document.placed(snapshot)
+        if placed is None:
+            return None
+        symbols = await to_thread.run_sync(_outline, snapshot, placed)
+        return Outlined(symbols, placed.text)
 
     async def hover(self, uri: str, place: Position) -> Hovered | None:
         """Return the hover of the id under the cursor, or else of the entry in its line."""
-        found = await self._look(uri)
+        found = await self.look(uri)
         if found is None:
             return None
         document, client, snapshot = found
         if place.line == 0:
             return Hovered(describe_header(snapshot.info), None)
-        meant = await to_thread.run_sync(_meant, document.text.copy(), place)
+        placed = await document.placed(snapshot)
+        if placed is None:
+            return None
+        meant = await to_thread.run_sync(_meant, placed, place)
         if meant.entry_id is None:
             return None
         try:
-            entry = await _entry(document, client, snapshot, meant.entry_id)
+            entry = await _entry(placed, client, snapshot, meant.entry_id)
         except SessiondClientError:
             # No such entry, or none yet: an id without an entry is among the problems.
             return None
@@ -132,27 +154,37 @@ class Editor:
 
     async def definition(self, uri: str, place: Position) -> Span | None:
         """Return the place of the entry whose id is under the cursor."""
-        found = await self._look(uri)
+        found = await self.look(uri)
         if found is None:
             return None
-        document, _, _ = found
-        meant = await to_thread.run_sync(_meant, document.text.copy(), place)
+        document, _, snapshot = found
+        placed = await document.placed(snapshot)
+        if placed is None:
+            return None
+        meant = await to_thread.run_sync(_meant, placed, place)
         if meant.span is None or meant.entry_id is None:
             return None
-        line = (await document.index()).line_of(meant.entry_id)
-        if line is None:
-            return None
-        return await to_thread.run_sync(_own_span, document.text.copy(), line)
+        line = _line_of(placed, meant.entry_id)
+        return None if line is None else await to_thread.run_sync(_own_span, placed.text, line)
 
-    async def _look(self, uri: str) -> tuple[Document, Client, Snapshot] | None:
+    async def look(self, uri: str) -> tuple[Document, Client, Snapshot] | None:
+        """Return a document with the daemon's view of its file; None without one.
+
+        Raises Cancelled.
+        """
         document = self._documents.get(uri)
         client = await self._link.client()
-        if document is None or client is None:
+        if document is None:
             return None
-        try:
-            return document, client, await document.snapshot(client)
-        except SessiondClientError:
-            return None
+        if client is not None:
+            with suppress(SessiondClientError):
+                return document, client, await document.snapshot(client, self._progress)
+        document.was_unanswered = True
+        return None
+
+    async def client(self) -> Client | None:
+        """Return the client of the daemon; None if no daemon answers."""
+        return await self._link.client()
 
     # -- watching -------------------------------------------------------------
 
@@ -174,12 +206,12 @@ class Editor:
         self, document: Document, client: Client, scope: anyio.CancelScope
     ) -> None:
         with scope:
-            await watch(document, client, self._publish)
+            await watch(document, client, self._publish, self._refresh)
 
 
-def _outline(snapshot: Snapshot, index: Index) -> list[Symbol]:
+def _outline(snapshot: Snapshot, placed: Placed) -> list[Symbol]:
     title = snapshot.info.get("title") or snapshot.info["id"]
-    return outline(str(title), snapshot.nodes, index, more=snapshot.more)
+    return outline(str(title), snapshot.nodes, placed.index, placed.places, more=snapshot.more)
 
 
 def _own_span(text: Text, line: int) -> Span:
@@ -190,22 +222,30 @@ def _own_span(text: Text, line: int) -> Span:
     return Span(line, 0, 0)
 
 
-def _meant(text: Text, place: Position) -> _Meant:
+def _meant(placed: Placed, place: Position) -> _Meant:
+    text = placed.text
     line, at = text.line(place.line), text.index(place)
     for found in references(line):
         if found.start <= at <= found.end:
             return _Meant(found.entry_id, _span(text, place.line, found))
-    return _Meant(own_id(line), None)
+    node = placed.places.nodes.get(place.line)
+    return _Meant(own_id(line) if node is None else node.id, None)
+
+
+def _line_of(placed: Placed, entry_id: str) -> int | None:
+    """Return the line of an entry, which may be a record: then it is in no tree."""
+    line = placed.places.line_of(entry_id)
+    return placed.index.line_of(entry_id) if line is None else line
 
 
 def _span(text: Text, line: int, found: Reference) -> Span:
     return Span(line, text.column(line, found.start), text.column(line, found.end))
 
 
-async def _entry(document: Document, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:
+async def _entry(placed: Placed, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:
     """Return the daemon's data of an entry. Raises SessiondClientError."""
     stored = await client.entry(snapshot.info["id"], entry_id)
     children = len(stored.children) if isinstance(stored.children, list) else stored.children
-    line = (await document.index()).line_of(entry_id)
+    line = _line_of(placed, entry_id)
     node = snapshot.places.get(entry_id)
     return Entry(stored.entry, stored.seq, line, children, stored.label, node)

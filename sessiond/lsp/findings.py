@@ -1,11 +1,14 @@
 """Findings: problems of a file at their places in the editor's text.
 
-Law: pure. A finding says what to do next, and never quotes the file's content.
+Law: pure. A finding says what to do next, and never quotes the file's content. An agent at work has
+open calls, so a finding about these is a note, and there is none while a client is present and works.
+Calls further up are left alone: the log is append-only, and session/build_context gives each a result
+on request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final, cast
 
@@ -14,7 +17,21 @@ from msgspec import Struct
 from sessiond.lsp.lines import references
 from sessiond.lsp.text import Text
 
-__all__ = ["Finding", "Severity", "Verdict", "changed_on_disk", "findings", "refusal"]
+__all__ = [
+    "MISSING_RESULT",
+    "Finding",
+    "LastTurn",
+    "Severity",
+    "Verdict",
+    "changed_on_disk",
+    "findings",
+    "refusal",
+]
+
+
+MISSING_RESULT: Final = "missing_result"
+# Lines at the end of the text among which an open call is looked for.
+_CALL_LINES_MAX: Final = 2_000
 
 
 class Severity(Enum):
@@ -174,3 +191,54 @@ def _whole(text: Text, number: int, severity: Severity, code: str, message: str)
     number = min(number, len(text) - 1)
     end = text.encoding.units(text.line(number))
     return Finding(number, 0, end, severity, code, message)
+
+
+# -- tool calls without a result --------------------------------------------------
+
+
+class _Block(Struct):
+    type: str
+    meta: Mapping[str, Any] | None = None
+
+
+class LastTurn(Struct):
+    """The part of a turn that shows its open calls."""
+
+    status: str = ""
+    response: Sequence[_Block] = ()
+
+
+def open_calls(turn: LastTurn) -> list[str]:
+    """Return the ids of the calls of a turn that have no result yet."""
+    if turn.status != "pending":
+        return []
+    metas = [block.meta or {} for block in turn.response if block.type == "tool"]
+    found = [meta.get("id") for meta in metas if meta.get("state") == "running"]
+    return [call_id for call_id in found if isinstance(call_id, str)]
+
+
+def open_call_findings(calls: Sequence[str], text: Text) -> list[Finding]:
+    """Return a note at each line with open calls."""
+    counts: dict[int, int] = {}
+    for call_id in calls:
+        if (line := _line_of(call_id, text)) is not None:
+            counts[line] = counts.get(line, 0) + 1
+    return [
+        Finding(
+            line,
+            0,
+            text.encoding.units(text.line(line)),
+            Severity.NOTE,
+            MISSING_RESULT,
+            f"{count} tool call{'s' if count > 1 else ''} without a result: the agent still works, or it ended",
+        )
+        for line, count in sorted(counts.items())
+    ]
+
+
+def _line_of(call_id: str, text: Text) -> int | None:
+    quoted = f'"{call_id}"'
+    for line in range(len(text) - 1, max(-1, len(text) - 1 - _CALL_LINES_MAX), -1):
+        if quoted in text.line(line):
+            return line
+    return None

@@ -14,13 +14,13 @@ from sessiond.lsp.outline import one_line
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Entry", "describe", "describe_header"]
+__all__ = ["Entry", "describe", "describe_header", "usage"]
 
 _USAGE: Final = (
-    ("input", ("input_tokens", "input")),
-    ("output", ("output_tokens", "output")),
-    ("cache read", ("cache_read_tokens", "cacheRead")),
-    ("cache write", ("cache_write_tokens", "cacheWrite")),
+    ("input", ("input_tokens", "input", "inputTokens")),
+    ("output", ("output_tokens", "output", "outputTokens")),
+    ("cache read", ("cache_read_tokens", "cacheRead", "cacheReadTokens")),
+    ("cache write", ("cache_write_tokens", "cacheWrite", "cacheWriteTokens")),
     ("total", ("total_tokens", "totalTokens")),
 )
 
@@ -52,7 +52,7 @@ def describe(entry: Entry, heads: Iterable[Head]) -> str:
         ("label", entry.label),
         ("heads here", ", ".join(h.name for h in heads if h.leaf_id == wire.get("id")) or None),
         ("active path", None if node is None else "yes" if node.on_active_path else "no"),
-        ("tokens", _tokens(wire)),
+        ("tokens", ", ".join(f"{word} {count:,}" for word, count in usage(wire).items()) or None),
     ]
     rows = [
         _title(wire),
@@ -83,19 +83,18 @@ def _title(wire: Mapping[str, Any]) -> str:
     return f"{title} ({_said(model)})" if isinstance(model, str) else title
 
 
-def _tokens(wire: Mapping[str, Any]) -> str | None:
-    usage = _members(_members(wire.get("message")).get("usage") or wire.get("usage"))
-    parts: list[str] = []
+def usage(wire: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the tokens that an entry states, by the word for each."""
+    stated = _members(_members(wire.get("message")).get("usage") or wire.get("usage"))
+    found: dict[str, int] = {}
     for word, spellings in _USAGE:
-        count = next((usage[name] for name in spellings if name in usage), None)
+        count = next((stated[name] for name in spellings if name in stated), None)
         if isinstance(count, int):
-            parts.append(f"{word} {count:,}")
-    parts += [
-        f"{word} {count:,}"
-        for word in ("before", "after")
-        if isinstance(count := wire.get(f"tokens_{word}"), int)
-    ]
-    return ", ".join(parts) or None
+            found[word] = count
+    for word in ("before", "after"):
+        if isinstance(count := wire.get(f"tokens_{word}"), int):
+            found[word] = count
+    return found
 
 
 def _members(value: object) -> Mapping[str, Any]:

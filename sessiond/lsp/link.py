@@ -87,9 +87,7 @@ class Link:
 
     async def _serve(self, *, may_start: bool, serve: Serve) -> None:
         path = await to_thread.run_sync(self._join, may_start, abandon_on_cancel=True)
-        who = connect(
-            path, timeout=_CALL_SECONDS, client_id="sessiond-lsp", access="read", start=False
-        )
+        who = connect(path, timeout=_CALL_SECONDS, client_id="sessiond-lsp", start=False)
         async with who as client:
             with closing(Port(path)) as port:
                 async with anyio.create_task_group() as tasks:

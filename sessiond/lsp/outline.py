@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.lines import Index
+from sessiond.lsp.places import Places
 from sessiond_client.tree_results import TreeNode
 
 __all__ = ["Symbol", "SymbolType", "one_line", "outline"]
@@ -49,7 +50,9 @@ class Symbol(Struct):
     children: list[Symbol]
 
 
-def outline(title: str, nodes: Sequence[TreeNode], index: Index, *, more: int = 0) -> list[Symbol]:
+def outline(
+    title: str, nodes: Sequence[TreeNode], index: Index, places: Places, *, more: int = 0
+) -> list[Symbol]:
     """Return the header and the turns of `nodes`, given in pre-order.
 
     `more` nodes are not given.
@@ -57,7 +60,7 @@ def outline(title: str, nodes: Sequence[TreeNode], index: Index, *, more: int = 
     shown: list[tuple[int, TreeNode]] = []
     left_out = more
     for node in nodes:
-        line = index.line_of(node.id)
+        line = places.line_of(node.id)
         if line is None:
             # The entry was stored after the editor read the file, so the text has no line for it.
             continue
@@ -99,7 +102,8 @@ def _turns(chain: Iterable[tuple[int, TreeNode]], index: Index) -> list[Symbol]:
     turns: list[Symbol] = []
     opened: Symbol | None = None
     for line, node in chain:
-        role = index.roles.get(line)
+        # A summary may be stored as a message of the user.
+        role = (index.roles.get(line) or node.role) if node.type == "message" else None
         symbol = _symbol(_name(node, role), _detail(node, role), _type(node, role), line)
         if role == "user" or node.type in _OPENERS:
             opened = symbol

@@ -13,7 +13,8 @@ import inspect
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
@@ -21,7 +22,12 @@ from urllib.parse import urlsplit
 from anyio import to_thread
 from cattrs import Converter
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInternalError, JsonRpcMethodNotFound
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInternalError,
+    JsonRpcMethodNotFound,
+    JsonRpcRequestCancelled,
+)
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
 from pygls.uris import to_fs_path
@@ -30,10 +36,14 @@ from sessiond import __version__
 from sessiond.lsp.answers import Encoded, encoded
 from sessiond.lsp.document import Document
 from sessiond.lsp.editor import Editor
+from sessiond.lsp.features.commands import COMMANDS, run
+from sessiond.lsp.features.desk import Desk, Refusal
+from sessiond.lsp.features.table import FEATURES
 from sessiond.lsp.findings import Finding
 from sessiond.lsp.incoming import Incoming
 from sessiond.lsp.link import Join
 from sessiond.lsp.outgoing import Outgoing
+from sessiond.lsp.progress import Cancelled
 from sessiond.lsp.shapes import (
     ENCODINGS,
     diagnostics,
@@ -43,6 +53,7 @@ from sessiond.lsp.shapes import (
     tree_symbols,
 )
 from sessiond.lsp.text import Position, Text
+from sessiond.lsp.window import Window
 
 __all__ = ["serve"]
 
@@ -64,6 +75,16 @@ def serve(join: Join) -> int:
 
 class _Protocol(LanguageServerProtocol):
     """Protocol of pygls without its own documents: `Editor` keeps the texts."""
+
+    def __init__(self, server: LanguageServer, converter: Any) -> None:
+        super().__init__(server, converter)
+        # pygls runs a command apart from its request, and then a cancelled request does not end it.
+        self.fm.add_builtin_feature(  # pyright: ignore[reportUnknownMemberType]
+            types.WORKSPACE_EXECUTE_COMMAND, self._execute_command
+        )
+
+    async def _execute_command(self, params: types.ExecuteCommandParams) -> Any:
+        return await self._feature(types.WORKSPACE_EXECUTE_COMMAND)(params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Any:
@@ -103,7 +124,15 @@ class _Server(LanguageServer):
         )
         self.was_shut_down = False
         self._incoming = incoming
-        self._editor = Editor(join, publish=self._publish, say=self._say)
+        self._window = Window(self)
+        self._editor = Editor(
+            join,
+            publish=self._publish,
+            refresh=self._window.refresh,
+            say=self._window.warn,
+            progress=self._window.work,
+        )
+        self._desk = Desk(self._editor, self._window)
         self._running: asyncio.Task[None] | None = None
         for feature, handler in (
             (types.INITIALIZE, self._begin),
@@ -115,8 +144,16 @@ class _Server(LanguageServer):
             (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols),
             (types.TEXT_DOCUMENT_HOVER, self._hover),
             (types.TEXT_DOCUMENT_DEFINITION, self._definition),
+            (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, self._cancel),
         ):
             self.feature(feature)(_plain(handler, converter))
+        for offered in FEATURES:
+            answer = partial(offered.answer, self._desk)
+            self.feature(offered.method, offered.options)(_answering(answer, converter))
+        self.feature(types.WORKSPACE_EXECUTE_COMMAND)(_plain(self._execute, converter))
+        for name in COMMANDS:
+            # pygls tells the editor of these; `_execute` carries them out.
+            self.command(name)(_plain(self._execute, converter))
 
     def serve(self, outgoing: Outgoing) -> None:
         """Serve until the editor ends the stream or says goodbye."""
@@ -125,13 +162,14 @@ class _Server(LanguageServer):
             self.start_io(cast("BinaryIO", self._incoming), cast("BinaryIO", outgoing))
         finally:
             outgoing.close()
+            self._desk.close()
 
     def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002
         """Log only the place of a bug, since its text may quote the editor's data.
 
-        An unknown method is answered as the protocol defines, and is no bug.
+        An unknown method and a refusal are answered as the protocol defines, and are no bugs.
         """
-        if not isinstance(error, JsonRpcMethodNotFound):
+        if not isinstance(error, JsonRpcMethodNotFound | _Refused | JsonRpcRequestCancelled):
             _log_bug(error)
 
     # -- life -----------------------------------------------------------------
@@ -156,7 +194,7 @@ class _Server(LanguageServer):
         counted = types.PositionEncodingKind(self.workspace.position_encoding or "utf-16")
         text = Text(self._incoming.lines(item.text), ENCODINGS[counted])
         if self._editor.opened(item.uri, path, text) is None:
-            self._say(
+            self._window.warn(
                 "sessiond: too many session files are open; close one, then open the last one again"
             )
 
@@ -183,8 +221,8 @@ class _Server(LanguageServer):
         shown = types.PublishDiagnosticsParams(document.uri, diagnostics(found))
         self.text_document_publish_diagnostics(shown)
 
-    def _say(self, text: str) -> None:
-        self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, text))
+    def _cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
+        self._window.cancel(params.token)
 
     # -- questions ------------------------------------------------------------
 
@@ -208,23 +246,43 @@ class _Server(LanguageServer):
         found = await self._editor.definition(uri, _place(params.position))
         return None if found is None else location(uri, found)
 
+    async def _execute(self, params: types.ExecuteCommandParams) -> Any:
+        return await run(self._desk, params.command, params.arguments)
+
     def _shows_trees(self) -> bool:
         documents = self.client_capabilities.text_document
         symbols = None if documents is None else documents.document_symbol
         return bool(symbols and symbols.hierarchical_document_symbol_support)
 
 
-def _plain(handler: _Handler, converter: Converter) -> _Handler:
-    """Return a function of its own for pygls to mark, since a bound method takes no marks.
+class _Refused(JsonRpcException):
+    """A command that could not be carried out, as the editor is told."""
 
-    The answer of a coroutine is encoded by a thread.
+    CODE = types.LSPErrorCodes.RequestFailed.value
+
+
+def _answering(answer: Callable[[Any], Awaitable[Any]], converter: Converter) -> _Handler:
+    """Return a handler whose answers are encoded by a thread.
+
+    Refusals and cancellations become errors of the protocol.
     """
+
+    async def wait(params: Any) -> Any:
+        try:
+            found = await answer(params)
+        except Refusal as refusal:
+            raise _Refused(str(refusal)) from refusal
+        except Cancelled as cancelled:
+            raise JsonRpcRequestCancelled from cancelled
+        return await to_thread.run_sync(encoded, converter, found)
+
+    return wait
+
+
+def _plain(handler: _Handler, converter: Converter) -> _Handler:
+    """Return a function of its own for pygls to mark, since a bound method takes no marks."""
     if inspect.iscoroutinefunction(handler):
-
-        async def wait(params: Any) -> Any:
-            return await to_thread.run_sync(encoded, converter, await handler(params))
-
-        return wait
+        return _answering(handler, converter)
 
     def act(params: Any) -> Any:
         return handler(params)

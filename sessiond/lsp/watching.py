@@ -18,7 +18,16 @@ import msgspec
 from anyio import CancelScope, create_task_group, to_thread
 
 from sessiond.lsp.document import Document
-from sessiond.lsp.findings import Finding, Verdict, changed_on_disk, findings, refusal
+from sessiond.lsp.findings import (
+    Finding,
+    LastTurn,
+    Verdict,
+    changed_on_disk,
+    findings,
+    open_call_findings,
+    open_calls,
+    refusal,
+)
 from sessiond.lsp.text import Text
 from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription
 
@@ -32,18 +41,28 @@ _CLOSE_SECONDS: Final = 2.0
 _LET_GO_LOOKS: Final = 20
 _LET_GO_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
+_REFRESH_SECONDS: Final = 0.3
+# Members of a session that differ after each change that an editor shows.
+_SHOWN: Final = ("epoch", "seq", "read_only", "archived")
 
 Publish = Callable[[Document, Sequence[Finding]], None]
 
 
-async def watch(document: Document, client: Client, publish: Publish) -> None:
-    """Watch a document until cancelled, or until the client is closed."""
+async def watch(
+    document: Document, client: Client, publish: Publish, refresh: Callable[[], None]
+) -> None:
+    """Watch a document until cancelled, or until the client is closed.
+
+    `refresh` has the editor ask again about a session that changed.
+    """
     is_stale = False
     with suppress(SessiondClientError):
         while True:
             saved = document.saved
             try:
-                is_stale = await _watch_session(document, client, publish, is_stale=is_stale)
+                is_stale = await _watch_session(
+                    document, client, (publish, refresh), is_stale=is_stale
+                )
             except RpcError as error:
                 await _refused(document, error, publish)
                 with anyio.move_on_after(_RETRY_SECONDS if error.retryable else None):
@@ -56,13 +75,18 @@ async def _refused(document: Document, error: RpcError, publish: Publish) -> Non
 
 
 async def _watch_session(
-    document: Document, client: Client, publish: Publish, *, is_stale: bool
+    document: Document,
+    client: Client,
+    tell: tuple[Publish, Callable[[], None]],
+    *,
+    is_stale: bool,
 ) -> bool:
     """Watch until the editor saves the file, or the session is closed. Raises SessiondClientError.
 
     Returns whether the daemon will keep using what it read before the save; `is_stale` is that
     result of the previous run.
     """
+    publish, refresh = tell
     opened = await client.call("session/open", path=str(document.path))
     session_id: str = opened["session"]["id"]
     saved = document.saved
@@ -75,6 +99,7 @@ async def _watch_session(
                 tasks.start_soon(_follow, document, events, tasks.cancel_scope)
                 tasks.start_soon(check.run, tasks.cancel_scope)
                 tasks.start_soon(_look, document)
+                tasks.start_soon(_refresh, document, client, session_id, refresh)
                 await saved.wait()
                 tasks.cancel_scope.cancel()
         return saved.is_set() and not await _let_go(client, session_id)
@@ -105,6 +130,25 @@ async def _look(document: Document) -> None:
         if found != seen:
             seen = found
             document.session_changed()
+
+
+async def _refresh(
+    document: Document, client: Client, session_id: str, refresh: Callable[[], None]
+) -> None:
+    """Have the editor ask again after each change, not more often than it can be answered."""
+    with suppress(SessiondClientError):
+        while True:
+            moved = document.moved
+            session: dict[str, Any] = (await client.call("session/get", session_id=session_id))[
+                "session"
+            ]
+            state = tuple(session.get(name) for name in _SHOWN)
+            is_new = document.refreshed is not None and document.refreshed != state
+            if is_new or document.was_unanswered:
+                refresh()
+            document.refreshed, document.was_unanswered = state, False
+            await moved.wait()
+            await anyio.sleep(max(_REFRESH_SECONDS, document.reading_seconds * _REST_PER_CHECK))
 
 
 async def _let_go(client: Client, session_id: str) -> bool:
@@ -168,7 +212,8 @@ class _Check:
             return
         answer = await self._client.call("session/verify", session_id=self._session_id)
         verdict = msgspec.convert({**answer, "reason": self._reason}, Verdict)
-        found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored)
+        calls = [] if verdict.read_only else await self._open_calls()
+        found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored, calls)
         if document.text.version != version:
             return
         if stored is not None or found:
@@ -176,8 +221,28 @@ class _Check:
         took = anyio.current_time() - began
         self._rest = max(_DEBOUNCE_SECONDS, took * _REST_PER_CHECK)
 
-    def _found(self, verdict: Verdict, text: Text, stored: int | None) -> list[Finding]:
+    def _found(
+        self, verdict: Verdict, text: Text, stored: int | None, calls: Sequence[str]
+    ) -> list[Finding]:
         if stored is None:
             return changed_on_disk(verdict, text)
         cut_at = stored if stored < len(text) else None
-        return findings(verdict, text, is_stale=self._is_stale, cut_at=cut_at)
+        found = findings(verdict, text, is_stale=self._is_stale, cut_at=cut_at)
+        return found + open_call_findings(calls, text)
+
+    async def _open_calls(self) -> list[str]:
+        """Return the tool calls at the end of the session that have no result."""
+        try:
+            turns = await self._turns("agent")
+            if turns and turns[-1].status == "pending":
+                turns = await self._turns("chat")
+        except RpcError:
+            # A turn may be too large for an answer.
+            return []
+        return open_calls(turns[-1]) if turns else []
+
+    async def _turns(self, view: str) -> list[LastTurn]:
+        answer = await self._client.call(
+            "session/turns", session_id=self._session_id, view=view, from_end=True, limit=1
+        )
+        return msgspec.convert(answer["turns"], list[LastTurn])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.outline import Symbol, SymbolType, outline
+from sessiond.lsp.places import find_places
+from sessiond.lsp.text import Text
 from sessiond_client.tree_results import TreeNode
+from tests.unit.lsp_views import UTF16
 
 
 def message(entry_id: str, role: str) -> str:
@@ -18,6 +22,14 @@ def message(entry_id: str, role: str) -> str:
 
 def node(entry_id: str, parent_id: str | None, seq: int, type_word: str = "message") -> TreeNode:
     return TreeNode(entry_id, parent_id, seq, type_word, preview=f"said {entry_id}")
+
+
+def drawn_up(title: str, nodes: list[TreeNode], lines: list[str], *, more: int = 0) -> list[Symbol]:
+    """Return the outline of nodes in a text of these lines."""
+    text = Text("".join(lines), UTF16)
+    index = Index(text)
+    places = find_places(nodes, index, text, Path("/never.jsonl"), 0)
+    return outline(title, nodes, index, places, more=more)
 
 
 def drawn(symbols: list[Symbol], depth: int = 0) -> Iterator[str]:
@@ -94,7 +106,7 @@ def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
         node("a2", "c1", 7),
         node("b1", "u1", 5),
     ]
-    symbols = outline("Title", nodes, Index(lines))
+    symbols = drawn_up("Title", nodes, lines)
     assert list(drawn(symbols)) == [
         "0-0 Title",
         "1-3 said u1",
@@ -118,13 +130,13 @@ def test_an_entry_whose_parent_is_a_label_is_no_branch() -> None:
     below = TreeNode("a1", "label", 3, "message", preview="said a1", resolved_parent_id="u1")
     nodes = [node("u1", None, 1), below]
     lines = ["{}\n", message("u1", "user"), "{}\n", message("a1", "assistant")]
-    symbols = outline("T", nodes, Index(lines))
+    symbols = drawn_up("T", nodes, lines)
     assert list(drawn(symbols)) == ["0-0 T", "1-3 said u1", "  3-3 said a1"]
 
 
 def test_entries_that_the_text_does_not_have_are_left_out() -> None:
     nodes = [node("u1", None, 1), node("later", "u1", 2)]
-    symbols = outline("T", nodes, Index(["{}\n", message("u1", "user")]))
+    symbols = drawn_up("T", nodes, ["{}\n", message("u1", "user")])
     assert list(drawn(symbols)) == ["0-0 T", "1-1 said u1"]
 
 
@@ -132,7 +144,7 @@ def test_names_hold_no_control_characters_and_show_labels() -> None:
     said = TreeNode("u1", None, 1, "message", preview="a\x1b[31m\u202eb", label="la\x07bel")
     silent = TreeNode("u2", "u1", 2, "message", preview="")
     lines = ["{}\n", message("u1", "user"), message("u2", "user")]
-    _, first, second = outline("\u202eT\n", [said, silent], Index(lines))
+    _, first, second = drawn_up("\u202eT\n", [said, silent], lines)
     assert first.name == "a [31m b  #la bel"
     assert second.name == "[user]"
 
@@ -141,7 +153,7 @@ def test_a_chain_of_thousands_is_flat_and_the_last_symbol_says_what_is_left_out(
     count = OUTLINE_SYMBOLS_MAX + 1234
     lines = ["{}\n", *(message(f"e{seq}", "user") for seq in range(1, count + 1))]
     nodes = [node(f"e{seq}", f"e{seq - 1}", seq) for seq in range(1, count + 1)]
-    symbols = outline("T", nodes, Index(lines), more=66)
+    symbols = drawn_up("T", nodes, lines, more=66)
     assert len(symbols) == OUTLINE_SYMBOLS_MAX + 2
     assert symbols[-1].name == "… 1,300 more entries are not in this outline"
     assert symbols[-1].type is SymbolType.REST

@@ -6,13 +6,15 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 from tests.processes.harness.daemon import SESSIOND, Daemon
@@ -20,7 +22,15 @@ from tests.processes.harness.daemon import SESSIOND, Daemon
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 NATIVE = SAMPLES / "native" / "every-type.jsonl"
 PI = SAMPLES / "pi" / "pi.jsonl"
+LINEAR = SAMPLES / "pi" / "pi-v1-linear.jsonl"
+SHARUR = SAMPLES / "sharur" / "sharur.jsonl"
+CLAUDE = SAMPLES.parent / "other_agents" / "claude-branch-compact.jsonl"
 PATIENCE_SECONDS = 120
+REFRESHES = (
+    types.WORKSPACE_CODE_LENS_REFRESH,
+    types.WORKSPACE_INLAY_HINT_REFRESH,
+    types.WORKSPACE_SEMANTIC_TOKENS_REFRESH,
+)
 
 
 class Editor(LanguageClient):
@@ -36,9 +46,36 @@ class Editor(LanguageClient):
         # pygls writes its marks on a handler, and a method takes none.
         self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(partial(self._published))
         self.feature(types.WINDOW_SHOW_MESSAGE)(partial(self._said))
+        self.choice: str | None = None
+        """Answer of the user to the next questions."""
+        self.asked: list[list[str]] = []
+        self.shown: list[str] = []
+        self.refreshed: asyncio.Queue[str] = asyncio.Queue()
+        self.progresses: asyncio.Queue[types.ProgressParams] = asyncio.Queue()
+        self.tokens: list[str | int] = []
+        self.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)(partial(self._asked))
+        self.feature(types.WINDOW_SHOW_DOCUMENT)(partial(self._showed))
+        self.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(partial(self._created))
+        self.feature(types.PROGRESS)(partial(self.progresses.put_nowait))
+        for method in REFRESHES:
+            self.feature(method)(partial(self._refreshed, method))
 
     def _published(self, params: types.PublishDiagnosticsParams) -> None:
         self.queue(params.uri).put_nowait(list(params.diagnostics))
+
+    def _asked(self, params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+        self.asked.append([item.title for item in params.actions or ()])
+        return None if self.choice is None else types.MessageActionItem(self.choice)
+
+    def _showed(self, params: types.ShowDocumentParams) -> types.ShowDocumentResult:
+        self.shown.append(params.uri)
+        return types.ShowDocumentResult(success=True)
+
+    def _created(self, params: types.WorkDoneProgressCreateParams) -> None:
+        self.tokens.append(params.token)
+
+    def _refreshed(self, method: str, _: object) -> None:
+        self.refreshed.put_nowait(method)
 
     def _said(self, params: types.ShowMessageParams) -> None:
         self.said.put_nowait(params.message)
@@ -103,6 +140,82 @@ class Editor(LanguageClient):
         asked = self.text_document_document_symbol_async(types.DocumentSymbolParams(named))
         return list(await asyncio.wait_for(asked, PATIENCE_SECONDS) or [])
 
+    async def ask(self, method: str, params: Any) -> Any:
+        """Return the answer to any request; raise JsonRpcException for a refusal."""
+        asked = self.protocol.send_request_async(method, params)
+        return await asyncio.wait_for(asked, PATIENCE_SECONDS)
+
+    async def run(self, command: str, *arguments: Any) -> Any:
+        """Return the result of a command."""
+        params = types.ExecuteCommandParams(command, arguments=list(arguments))
+        return await self.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+
+    async def refusal(self, command: str, *arguments: Any) -> str:
+        """Return the error of a command."""
+        with pytest.raises(JsonRpcException) as refused:
+            await self.run(command, *arguments)
+        assert refused.value.code == types.LSPErrorCodes.RequestFailed
+        return str(refused.value)
+
+    async def lenses(self, uri: str) -> dict[int, list[str]]:
+        """Return the titles of the lenses of each line."""
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        titles: dict[int, list[str]] = {}
+        for lens in await self.ask(types.TEXT_DOCUMENT_CODE_LENS, params) or ():
+            titles.setdefault(lens.range.start.line, []).append(lens.command.title)
+        return titles
+
+    async def actions(
+        self, uri: str, line: int, problems: Sequence[types.Diagnostic] = (), only: Any = None
+    ) -> list[types.CodeAction]:
+        at = types.Position(line, 0)
+        context = types.CodeActionContext(list(problems), only)
+        named = types.TextDocumentIdentifier(uri)
+        params = types.CodeActionParams(named, types.Range(at, at), context)
+        # lsprotocol takes every action that has a command for a command.
+        asked = self.protocol.send_request_async(types.TEXT_DOCUMENT_CODE_ACTION, params, "actions")
+        self.protocol._result_types["actions"] = None
+        found = await asyncio.wait_for(asked, PATIENCE_SECONDS)
+        converter = self.protocol._converter
+        return [converter.structure(one, types.CodeAction) for one in found or ()]
+
+    async def fix(self, uri: str, problem: types.Diagnostic) -> Any:
+        """Return the result of the one fix of a problem."""
+        (action,) = await self.actions(uri, problem.range.start.line, [problem], ["quickfix"])
+        assert action.command is not None
+        return await self.run(action.command.command, *(action.command.arguments or ()))
+
+    async def hints(self, uri: str, first: int = 0, last: int = 999) -> list[tuple[int, str]]:
+        lines = types.Range(types.Position(first, 0), types.Position(last, 0))
+        params = types.InlayHintParams(types.TextDocumentIdentifier(uri), lines)
+        found = await self.ask(types.TEXT_DOCUMENT_INLAY_HINT, params)
+        return [(hint.position.line, hint.label) for hint in found or ()]
+
+    async def find(self, query: str, token: str | None = None) -> list[tuple[str, str, int]]:
+        """Return name, URI and line of each hit in all sessions."""
+        params = types.WorkspaceSymbolParams(query, work_done_token=token)
+        found = await self.ask(types.WORKSPACE_SYMBOL, params)
+        return [(one.name, one.location.uri, one.location.range.start.line) for one in found]
+
+    async def folds(self, uri: str) -> list[tuple[int, int]]:
+        named = types.TextDocumentIdentifier(uri)
+        params = types.FoldingRangeParams(named)
+        found = await self.ask(types.TEXT_DOCUMENT_FOLDING_RANGE, params)
+        return [(one.start_line, one.end_line) for one in found]
+
+    async def references(
+        self, uri: str, line: int, column: int = 0, *, declared: bool = False
+    ) -> list[tuple[int, int, int]]:
+        params = types.ReferenceParams(
+            types.ReferenceContext(declared),
+            types.TextDocumentIdentifier(uri),
+            types.Position(line, column),
+        )
+        found = await self.ask(types.TEXT_DOCUMENT_REFERENCES, params)
+        ranges = [one.range for one in found]
+        assert all(one.uri == uri for one in found)
+        return [(at.start.line, at.start.character, at.end.character) for at in ranges]
+
     async def definition(self, uri: str, line: int, column: int) -> types.Location | None:
         named, at = types.TextDocumentIdentifier(uri), types.Position(line, column)
         asked = self.text_document_definition_async(types.DefinitionParams(named, at))
@@ -113,7 +226,11 @@ class Editor(LanguageClient):
 
 @asynccontextmanager
 async def editor(
-    server: Daemon, *options: str, trees: bool = True, encodings: tuple[str, ...] = ()
+    server: Daemon,
+    *options: str,
+    trees: bool = True,
+    refreshes: bool = False,
+    encodings: tuple[str, ...] = (),
 ) -> AsyncGenerator[Editor]:
     """Run an editor with its server; end the server as editors do."""
     client = Editor()
@@ -121,8 +238,15 @@ async def editor(
     await client.start_io(SESSIOND, "lsp", *where, env=dict(server.environment))
     try:
         symbols = types.DocumentSymbolClientCapabilities(hierarchical_document_symbol_support=trees)
+        fixes = types.CodeActionClientCapabilities(disabled_support=True)
         capabilities = types.ClientCapabilities(
-            text_document=types.TextDocumentClientCapabilities(document_symbol=symbols),
+            text_document=types.TextDocumentClientCapabilities(
+                document_symbol=symbols, code_action=fixes
+            ),
+            window=types.WindowClientCapabilities(
+                work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(True)
+            ),
+            workspace=_refreshing() if refreshes else None,
             general=types.GeneralClientCapabilities(position_encodings=list(encodings) or None),
         )
         asked = client.initialize_async(
@@ -139,6 +263,14 @@ async def editor(
             client._server.kill()
             await client.leave()
     assert client.exit_code == 0
+
+
+def _refreshing() -> types.WorkspaceClientCapabilities:
+    return types.WorkspaceClientCapabilities(
+        code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
+        inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
+        semantic_tokens=types.SemanticTokensWorkspaceClientCapabilities(refresh_support=True),
+    )
 
 
 def copy(sample: Path, folder: Path) -> Path:

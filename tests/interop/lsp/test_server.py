@@ -23,7 +23,7 @@ def test_a_method_it_lacks_is_refused_and_is_no_bug(home: Path, socket_path: Pat
     bodies = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
         | {"params": {"processId": None, "rootUri": None, "capabilities": {}}},
-        {"jsonrpc": "2.0", "id": 2, "method": "textDocument/foldingRange"}
+        {"jsonrpc": "2.0", "id": 2, "method": "textDocument/documentColor"}
         | {"params": {"textDocument": {"uri": "file:///x.jsonl"}}},
         {"jsonrpc": "2.0", "id": 3, "method": "acme/unheardOf", "params": {}},
         {"jsonrpc": "2.0", "id": 4, "method": "shutdown"},
