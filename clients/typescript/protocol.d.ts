@@ -260,7 +260,8 @@ export interface Closed {
 /**
  * Summary and first entry to keep, or messages that replace the context. With a plan_id, the plan
  * names the head and the first entry to keep. With neither summary nor messages the daemon plans,
- * has a summary written by the instructions, and commits the summary.
+ * has a summary written by the instructions, and commits the summary; then a first entry to keep is
+ * where the plan cuts.
  */
 export interface CompactParams {
   /** 8 to 128 characters of A-Z a-z 0-9 _ - */

@@ -51,6 +51,31 @@ async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: s
         assert other.requests == []
 
 
+async def test_a_run_keeps_from_the_entry_that_its_caller_names(house: House) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire)
+        await create_to_compact(wire, "u1", "u2", "u3")
+        await append(wire, "a3", role="assistant")
+        await append(wire, "t3", role="tool")
+        for entry_id in ("nowhere", "t3"):
+            with pytest.raises(Refusal) as refused:
+                await wire.call("compact", session_id=SESSION, first_kept_entry_id=entry_id)
+            assert refused.value.data["kind"] == "entry_invalid"
+            assert refused.value.data["path"] == "first_kept_entry_id"
+        with pytest.raises(Refusal) as refused:
+            await wire.call("compact", session_id=SESSION, first_kept_entry_id="u1")
+        assert refused.value.data["reason"] == "fits"
+        assert wire.requests == []
+        # The plan by itself would keep u3 or what follows.
+        number = await ask(wire, first_kept_entry_id="u2")
+        asked = await wire.next_request()
+        assert asked["params"]["plan"]["summarize"] == ["u1"]
+        await wire.reply(asked, {"summary": SAID})
+        done = await wire.answer(number)
+        context = await wire.call("build_context", session_id=SESSION)
+        assert context["sources"] == [done["entry"]["id"], "u2", "u3", "a3", "t3"]
+
+
 async def test_two_agents_reach_the_limit_at_once(house: House) -> None:
     async with (
         serving(house) as daemon,
@@ -285,7 +310,7 @@ async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
             ({"expected": {"leaf_id": "u1"}}, "precondition_failed"),
             ({"lease_id": "lost"}, "lease_lost"),
             ({"plan_id": "plan-1-x"}, "invalid_params"),
-            ({"first_kept_entry_id": "u2"}, "invalid_params"),
+            ({"first_kept_entry_id": "none"}, "entry_invalid"),
             ({"details": {}}, "invalid_params"),
             ({"tokens_before": 3}, "invalid_params"),
             ({"summary": "s", "instructions": "i"}, "invalid_params"),

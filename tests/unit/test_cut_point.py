@@ -22,7 +22,15 @@ from sessiond.service.context.token_counts import TokenCounts
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.compaction.branching import LeftStep, entries_left, gather
-from sessiond.session.compaction.cut_point import Cut, Parts, Past, Step, cut_point, divide
+from sessiond.session.compaction.cut_point import (
+    Cut,
+    Parts,
+    Past,
+    Step,
+    cut_before,
+    cut_point,
+    divide,
+)
 from sessiond.session.compaction.plan_id import PlanRef, decode_plan_id, encode_plan_id
 from sessiond.session.compaction.policy import PRESETS, policy_of
 from sessiond.session.compaction.prompts import (
@@ -358,6 +366,34 @@ def test_the_files_of_sharur_are_listed_under_both() -> None:
     found = divide(steps, Past(), 5, PRESETS["sharur"])
     assert isinstance(found, Parts)
     assert (found.files.read, found.files.modified) == (("a",), ("a",))
+
+
+def test_a_cut_before_an_entry_begins_with_a_message_that_can_begin() -> None:
+    said = read({"role": "user", "content": "x"})
+    answer = read({"role": "assistant", "content": "y"})
+    result = read({"role": "toolResult", "toolCallId": "c", "content": "z"})
+    steps = [
+        *(
+            Step("u1", said),
+            Step("a1", answer),
+            Step("set"),
+            Step("t1", result),
+            Step("a2", answer),
+        ),
+        *(Step("s2"), Step("u2", said), Step("end")),
+    ]
+    found = {one.id: cut_before(steps, one.id) for one in steps}
+    assert found == {
+        "u1": Cut(0),
+        "a1": Cut(1, 0),
+        "set": None,
+        "t1": None,
+        "a2": Cut(4, 0),
+        "s2": Cut(5),
+        "u2": Cut(6),
+        "end": None,
+    }
+    assert cut_before(steps, "nowhere") is None
 
 
 # -- the prompt --------------------------------------------------------------------------------

@@ -55,7 +55,8 @@ class CompactParams(SessionParams):
     """Summary and first entry to keep, or messages that replace the context.
 
     With a plan_id, the plan names the head and the first entry to keep. With neither summary nor
-    messages the daemon plans, has a summary written by the instructions, and commits the summary.
+    messages the daemon plans, has a summary written by the instructions, and commits the summary;
+    then a first entry to keep is where the plan cuts.
     """
 
     plan_id: Annotated[str, Meta(max_length=PLAN_ID_CHARS_MAX)] | None = None
@@ -110,7 +111,7 @@ def _commit(
 
 def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
     """Run the compaction after earlier requests; answer a retry with the stored result."""
-    for name in ("plan_id", "first_kept_entry_id", "tokens_before", "details"):
+    for name in ("plan_id", "tokens_before", "details"):
         sent = getattr(params, name)
         if sent is not UNSET and sent is not None:
             raise InvalidParams(f"{name} needs a summary or messages beside it", path=name)
@@ -123,7 +124,10 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         lease_id=params.lease_id,
         idempotency_key=params.idempotency_key,
     )
-    wish = CompactionRequest(head, params.instructions, params.lease_id, params.idempotency_key)
+    kept = None if params.first_kept_entry_id is UNSET else params.first_kept_entry_id
+    wish = CompactionRequest(
+        head, params.instructions, params.lease_id, params.idempotency_key, kept
+    )
 
     def begin(stored: int, _durability: str) -> Any:
         if not stored:

@@ -11,19 +11,27 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from sessiond.dialects.base import ContextLine
-from sessiond.errors import TooLarge
+from sessiond.errors import EntryInvalid, TooLarge
 from sessiond.limits import PLAN_BYTES_MAX
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import MESSAGE_KINDS, Kind
 from sessiond.service.context.context_lines import context_line
 from sessiond.service.log.open_session import OpenSession
-from sessiond.session.compaction.cut_point import Parts, Past, Reason, Step, divide
+from sessiond.session.compaction.cut_point import (
+    Parts,
+    Past,
+    Reason,
+    Step,
+    cut_before,
+    divide,
+    divide_at,
+)
 from sessiond.session.compaction.policy import Policy
 from sessiond.session.compaction.touched_files import TouchedFiles, touched
 from sessiond.session.context.context import is_closed, plan_context
 from sessiond.session.context.tokens import Estimator
 
-__all__ = ["Division", "files_before", "plan_at"]
+__all__ = ["Division", "files_before", "plan_at", "plan_before"]
 
 
 class Division(Struct, frozen=True):
@@ -47,6 +55,29 @@ def plan_at(
     if budget is None:
         budget = _budget(opened, policy, estimator)
     found = divide(steps, past, budget, policy.preset)
+    return found if isinstance(found, str) else Division(past, found)
+
+
+def plan_before(
+    opened: OpenSession, leaf: int, policy: Policy, estimator: Estimator, first_kept: str
+) -> Division | Reason:
+    """Return what to summarise at `leaf` so that the context is kept from an entry on.
+
+    Blocks; raises EntryInvalid, StorageError, TooLarge.
+    """
+    session = opened.session
+    if leaf and session.kinds[leaf] == Kind.COMPACTION:
+        return "compacted"
+    past, steps = _read(opened, leaf, estimator)
+    cut = cut_before(steps, first_kept)
+    if cut is None:
+        raise EntryInvalid(
+            "the entry is not on the path of the head behind the last compaction, or the first message"
+            " from there on is a tool result: name another entry",
+            entry_id=first_kept,
+            path="first_kept_entry_id",
+        )
+    found = divide_at(steps, past, cut, policy.preset)
     return found if isinstance(found, str) else Division(past, found)
 
 

@@ -8,7 +8,7 @@ from sessiond.model.ids import MAIN
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.plans import CompactionPlan, PlannedFiles
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.compaction.division import Division, plan_at
+from sessiond.service.compaction.division import Division, plan_at, plan_before
 from sessiond.session.compaction.cut_point import Reason, Step
 from sessiond.session.compaction.plan_id import PlanRef, encode_plan_id
 from sessiond.session.compaction.prompts import Material, compaction_prompt
@@ -17,22 +17,27 @@ __all__ = ["PlanRequest", "make_plan"]
 
 
 class PlanRequest(Struct, frozen=True):
-    """Head; number of newest tokens to keep; focus of the summary."""
+    """Head; number of newest tokens to keep, or the first entry to keep; focus of the summary."""
 
     head: str = MAIN
     keep_recent_tokens: int | None = None
     instructions: str | None = None
+    first_kept_entry_id: str | None = None
 
 
 def make_plan(actor: SessionActor, leaf: int, wish: PlanRequest) -> CompactionPlan | Reason:
     """Return the plan at a leaf of the head, or the reason why there is nothing to do. Blocks.
 
-    The plan's files are remembered for its compaction. Raises StorageError, TooLarge.
+    The plan's files are remembered for its compaction. Raises EntryInvalid, StorageError, TooLarge.
     """
     policies = actor.environment.policies
     policy = policies.of(actor.opened)
     estimator = policies.estimator(policy)
-    found = plan_at(actor.opened, leaf, policy, estimator, wish.keep_recent_tokens)
+    kept = wish.first_kept_entry_id
+    if kept is None:
+        found = plan_at(actor.opened, leaf, policy, estimator, wish.keep_recent_tokens)
+    else:
+        found = plan_before(actor.opened, leaf, policy, estimator, kept)
     if not isinstance(found, Division):
         return found
     return _told(actor, leaf, wish, found, policy.preset.marker)

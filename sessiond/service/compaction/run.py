@@ -15,12 +15,13 @@ __all__ = ["CompactionRequest", "CompactionRun"]
 
 
 class CompactionRequest(Struct, frozen=True):
-    """Head to compact; focus of the summary; lease and idempotency key of the commit."""
+    """Head to compact; focus of the summary; lease and key of the commit; first entry to keep."""
 
     head: str
     instructions: str | None = None
     lease_id: str | None = None
     idempotency_key: str | None = None
+    first_kept_entry_id: str | None = None
 
 
 class CompactionRun(Run[CompactResult]):

@@ -132,7 +132,11 @@ class CompactionRunner:
         head = actor.opened.session.heads.get(wish.head)
         if head is None:
             raise HeadNotFound("the head was dropped before its compaction began", head=wish.head)
-        planned = PlanRequest(wish.head, instructions=wish.instructions)
+        planned = PlanRequest(
+            wish.head,
+            instructions=wish.instructions,
+            first_kept_entry_id=wish.first_kept_entry_id,
+        )
         plan = await self._all.read(make_plan, actor, head.leaf, planned)
         if not isinstance(plan, CompactionPlan):
             raise NothingToCompact(

@@ -19,7 +19,17 @@ from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.compaction.policy import Preset
 from sessiond.session.compaction.touched_files import NO_FILES, TouchedFiles, touched
 
-__all__ = ["Cut", "Parts", "Past", "Reason", "Step", "cut_point", "divide"]
+__all__ = [
+    "Cut",
+    "Parts",
+    "Past",
+    "Reason",
+    "Step",
+    "cut_before",
+    "cut_point",
+    "divide",
+    "divide_at",
+]
 
 Reason = Literal["empty", "compacted", "fits"]
 
@@ -79,7 +89,11 @@ def divide(steps: Sequence[Step], past: Past, budget: int, preset: Preset) -> Pa
     """Return what to summarise to keep about `budget` tokens, or why there is nothing."""
     if not steps:
         return "compacted" if past.id else "empty"
-    cut = cut_point(steps, budget, preset.stops)
+    return divide_at(steps, past, cut_point(steps, budget, preset.stops), preset)
+
+
+def divide_at(steps: Sequence[Step], past: Past, cut: Cut | None, preset: Preset) -> Parts | Reason:
+    """Return what to summarise before a cut, or why there is nothing."""
     if cut is None:
         return "fits"
     begin = cut.first_kept if cut.turn_start is None else cut.turn_start
@@ -120,6 +134,18 @@ def cut_point(
     if steps[cut].begins_turn:
         return Cut(cut)
     return Cut(cut, _turn_start(steps, cut, _BEGIN_A_TURN))
+
+
+def cut_before(steps: Sequence[Step], entry_id: str) -> Cut | None:
+    """Return the cut that keeps from an entry on.
+
+    None if the entry is no step, or if the first message from there on cannot begin a context.
+    """
+    at = next((index for index, step in enumerate(steps) if step.id == entry_id), len(steps))
+    first = next((step for step in steps[at:] if step.reading is not None), None)
+    if first is None or not first.can_begin:
+        return None
+    return Cut(at) if first.begins_turn else Cut(at, _turn_start(steps, at, _BEGIN_A_TURN))
 
 
 def _below_exceeding(steps: Sequence[Step], budget: int) -> Cut | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from lsprotocol import types
 
 from sessiond_client import connect
+from sessiond_client.generated.requests import Summarize
 from tests.interop.lsp.editor import CLAUDE, LINEAR, NATIVE, PI, SHARUR, copy, editor
 from tests.processes.harness.daemon import Daemon
 
@@ -123,6 +125,35 @@ async def test_a_compaction_keeps_from_the_entry_on(server: Daemon, home: Path) 
         stored = (await other.entry(session.id, made["leaf_id"])).entry
         assert (stored["type"], stored["summary"]) == ("compaction", "In short.")
         assert stored["first_kept_entry_id"] == entry_id
+
+
+async def test_the_daemon_has_a_summary_written_of_what_stands_before_an_entry(
+    server: Daemon, home: Path
+) -> None:
+    async with editor(server) as client, connect(server.socket_path) as other:
+        session = (await other.create(cwd="/p", persist="immediate")).session
+        for name in ("u1", "u2", "u3"):
+            message = {"role": "user", "content": f"question {name}"}
+            await other.append(
+                session.id, entry={"type": "message", "id": name, "message": message}
+            )
+        uri = client.open(Path(session.path or ""))
+        lenses = await client.lenses(uri)
+        assert ["compact up to here" in lenses[line] for line in (1, 2, 3)] == [False, True, True]
+        client.choice = "Compact"
+        refused = await client.refusal("sessiond.compact", uri, "u2")
+        assert "compaction refused (summarizer_unavailable)" in refused
+        async with other.offer(summarize=True) as asked:
+            compacted = asyncio.ensure_future(client.run("sessiond.compact", uri, "u2"))
+            async for one in asked:
+                assert isinstance(one.about, Summarize)
+                assert "question u1" in one.about.prompt
+                assert "question u2" not in one.about.prompt
+                one.answer("In short.")
+                break
+            made = await compacted
+        stored = (await other.entry(session.id, made["leaf_id"])).entry
+        assert (stored["summary"], stored["first_kept_entry_id"]) == ("In short.", "u2")
 
 
 async def test_a_command_that_cannot_be_carried_out_says_why(server: Daemon, home: Path) -> None:

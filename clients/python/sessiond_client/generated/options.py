@@ -475,7 +475,8 @@ class CompactOptions(_Move, total=False):
 
     Summary and first entry to keep, or messages that replace the context. With a plan_id, the plan
     names the head and the first entry to keep. With neither summary nor messages the daemon plans,
-    has a summary written by the instructions, and commits the summary.
+    has a summary written by the instructions, and commits the summary; then a first entry to keep
+    is where the plan cuts.
 
     With neither a summary nor messages the daemon has a summary written, by `instructions`: allow
     minutes for that (`timeout`).
