@@ -77,7 +77,7 @@ class Link:
             except (CannotJoin, SessiondClientError, OSError) as error:
                 reason = str(error)
             if not has_said:
-                self._say(f"sessiond: {reason}; outline, hover and problems wait for the daemon")
+                self._say(f"sessiond: {reason}; session files are shown as plain text until then")
                 has_said = True
             self._is_settled.set()
             with anyio.move_on_after(pause):

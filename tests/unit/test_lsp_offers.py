@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from lsprotocol import types
 
 from sessiond.limits import LENS_ENTRIES_MAX
+from sessiond.lsp.features.commands import COMMANDS
 from sessiond.lsp.features.fixing import fixes
 from sessiond.lsp.features.lenses import lenses
 from sessiond.lsp.findings import LastTurn, Severity, open_call_findings, open_calls
@@ -97,6 +100,14 @@ def test_a_fix_is_offered_where_the_daemon_has_one() -> None:
         assert fix(code)[0] is None
         assert reason in str(fix(code)[1])
     assert fix("something_new") == (None, None)
+
+
+def test_the_page_about_editors_names_every_command_with_its_arguments() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "editors.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(sessiond\.\w+)` \| ([^|]+) \|", page, re.MULTILINE))
+    assert rows.keys() == COMMANDS.keys()
+    for name, told in rows.items():
+        assert len(told.split(",")) == len(COMMANDS[name].arguments.__struct_fields__), name
 
 
 def turn(status: str, *blocks: tuple[str, str, str]) -> LastTurn:

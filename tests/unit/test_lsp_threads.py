@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
@@ -13,13 +14,17 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
+from sessiond.lsp import document as documents
 from sessiond.lsp import editor as editors
 from sessiond.lsp import server as servers
 from sessiond.lsp.answers import Encoded
+from sessiond.lsp.features import folding, lenses, references, tokens
 from sessiond.lsp.incoming import Incoming
+from sessiond_client.results import EntryPage
 from sessiond_client.tree_results import TreeNode, TreePage
 
 URI = "file:///x.jsonl"
+START = types.Position(1, 0)
 COUNT = 3_000
 TEXT = "{}\n" + "".join(
     f'{{"type":"message","id":"e{seq}","parent_id":"e{seq - 1}"}}\n' for seq in range(1, COUNT)
@@ -41,6 +46,9 @@ class FakeClient:
     async def tree(self, _: str, **__: Any) -> TreePage:
         nodes = [TreeNode(f"e{seq}", f"e{seq - 1}", seq, "message") for seq in range(1, COUNT)]
         return TreePage(nodes=nodes)
+
+    async def entries(self, _: str, **__: Any) -> EntryPage:
+        return EntryPage(entries=[])
 
     async def heads(self, _: str) -> list[Any]:
         return []
@@ -83,6 +91,14 @@ def places(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
         watch(editors, name)
     for name in ("tree_symbols", "flat_symbols", "encoded"):
         watch(servers, name)
+    for module, name in (
+        (documents, "find_places"),
+        (folding, "folds"),
+        (references, "references_to"),
+        (lenses, "lenses"),
+        (tokens, "encoded"),
+    ):
+        watch(module, name)
     return seen
 
 
@@ -115,8 +131,8 @@ async def test_an_outline_is_made_and_encoded_beside_the_loop(
     assert isinstance(answer, Encoded)
     assert len(json.loads(answer.body)) == COUNT
     assert {*places} in (
-        {"outline", "tree_symbols", "encoded"},
-        {"outline", "flat_symbols", "encoded"},
+        {"find_places", "outline", "tree_symbols", "encoded"},
+        {"find_places", "outline", "flat_symbols", "encoded"},
     )
     assert not any(places.values())
 
@@ -129,5 +145,36 @@ async def test_a_line_is_searched_beside_the_loop(
     assert b"id: e" in answer.body
     answer = await ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(named, place))
     assert json.loads(answer.body)["range"]["start"]["line"] == COUNT - 2
-    assert {*places} == {"references", "encoded"}
+    assert {*places} == {"find_places", "references", "encoded"}
+    assert not any(places.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "work"),
+    [
+        (types.TEXT_DOCUMENT_FOLDING_RANGE, types.FoldingRangeParams, "folds"),
+        (types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams, "lenses"),
+        (
+            types.TEXT_DOCUMENT_REFERENCES,
+            partial(types.ReferenceParams, types.ReferenceContext(True), position=START),
+            "references_to",
+        ),
+        (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, types.SemanticTokensParams, None),
+        (
+            types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE,
+            partial(types.SemanticTokensRangeParams, range=types.Range(START, START)),
+            None,
+        ),
+    ],
+)
+async def test_a_feature_works_beside_the_loop(
+    ask: Callable[[str, Any], Any],
+    places: dict[str, bool],
+    method: str,
+    params: Callable[..., Any],
+    work: str | None,
+) -> None:
+    answer = await ask(method, params(text_document=types.TextDocumentIdentifier(URI)))
+    assert answer.body != b"null"
+    assert {*places} == {"encoded"} | ({work, "find_places"} if work is not None else set())
     assert not any(places.values())

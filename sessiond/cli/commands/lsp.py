@@ -13,10 +13,11 @@ __all__ = ["COMMAND"]
 @place_options
 @start_option
 def lsp(place: DaemonPlace, *, may_start: bool) -> None:
-    """Show session files in an editor: outline, hover, definitions and problems.
+    """Show session files in an editor: outline, folding, problems with fixes, search, commands.
 
-    A language server on standard input and output, for the session files of sessiond and
-    of pi (*.jsonl). The server asks the daemon, which is started if none runs. docs/editors.md says
+    A language server on standard input and output, for session files of every format that sessiond
+    knows (*.jsonl). At an entry the editor can branch, label, show the context and compact.
+    The server asks the daemon, which is started if none runs. docs/editors.md says
     how to set up an editor. Logs go to standard error, never with content.
 
     \b
