@@ -12,11 +12,11 @@ from sessiond_client.tree_results import TreeNode
 from tests.unit.lsp_views import node, placed
 
 
-def chain(*whats: str) -> list[TreeNode]:
+def chain(*kinds: str) -> list[TreeNode]:
     """Return entries, each below the one before."""
     return [
         node(f"e{seq}", f"e{seq - 1}" if seq > 1 else None, seq, what)
-        for seq, what in enumerate(whats, 1)
+        for seq, what in enumerate(kinds, 1)
     ]
 
 
@@ -54,13 +54,13 @@ def test_lines_of_another_branch_are_not_folded_as_compacted() -> None:
 
 
 @given(
-    whats=st.lists(st.sampled_from(["user", "assistant", "compaction", "tool"]), max_size=12),
+    kinds=st.lists(st.sampled_from(["user", "assistant", "compaction", "tool"]), max_size=12),
     keeps=st.lists(st.integers(0, 14), max_size=12),
 )
-def test_ranges_are_nested_or_apart(whats: list[str], keeps: list[int]) -> None:
-    nodes = chain(*whats)
+def test_ranges_are_nested_or_apart(kinds: list[str], keeps: list[int]) -> None:
+    nodes = chain(*kinds)
     lines = [one.seq or 0 for one in nodes if one.type == "compaction"]
-    found = folds(placed(*nodes), zip(lines, keeps, strict=False), len(whats))
+    found = folds(placed(*nodes), zip(lines, keeps, strict=False), len(kinds))
     assert len({(fold.first, fold.last) for fold in found}) == len(found)
     for one, two in combinations(found, 2):
         is_apart = one.last < two.first or two.last < one.first

@@ -22,7 +22,7 @@ TEXT = "".join(f'{{"type":"message","id":"e{line}"}}\n' for line in range(7))
 READ_ONLY: dict[str, Any] = {"read_only": True, "read_only_reason": "other_agent"}
 
 
-def titles(whats: str, **info: Any) -> list[str]:
+def titles(kinds: str, **info: Any) -> list[str]:
     """Return the lenses of a chain of entries, each line's joined by commas."""
     nodes = [
         node(
@@ -33,7 +33,7 @@ def titles(whats: str, **info: Any) -> list[str]:
             on_active_path=True,
             label=f"l{seq}" if seq == 2 else None,
         )
-        for seq, what in enumerate(whats.split(), 1)
+        for seq, what in enumerate(kinds.split(), 1)
     ]
     lines: dict[int, list[str]] = {}
     for lens in lenses(view_of(TEXT, nodes, info)):
