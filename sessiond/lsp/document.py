@@ -38,11 +38,17 @@ class Snapshot(Struct, frozen=True):
 
     info: Mapping[str, Any]
     nodes: list[TreeNode]
-    """The first OUTLINE_NODES_MAX nodes, in pre-order."""
+    """The first nodes, in pre-order; at most OUTLINE_NODES_MAX."""
     places: Mapping[str, TreeNode]
     heads: list[Head]
     more: int
     """Number of nodes that were not read, at least."""
+    next_cursor: str | None = None
+    """Page of the nodes that were not read."""
+
+    def has(self, count: int) -> bool:
+        """Return whether so many nodes were read, or all."""
+        return self.next_cursor is None or len(self.nodes) >= count
 
 
 class Copies(Struct, frozen=True):
@@ -92,6 +98,11 @@ class Document:
     def lines_parsed(self) -> int:
         """Number of lines parsed since the document was opened."""
         return self._index.lines_parsed
+
+    @property
+    def is_read_in_part(self) -> bool:
+        """Return whether the kept snapshot lacks nodes."""
+        return self._snapshot is not None and self._snapshot.next_cursor is not None
 
     def replace(self, start: Position, end: Position, text: str | Sequence[str]) -> None:
         """Replace the text between two places, given as a text or as its lines."""
@@ -152,14 +163,24 @@ class Document:
                 return found
         return None
 
-    async def snapshot(self, client: Client, progress: Progress) -> Snapshot:
-        """Return the daemon's view of the file. Raises SessiondClientError and Cancelled."""
+    async def snapshot(
+        self, client: Client, progress: Progress, *, nodes: int = OUTLINE_NODES_MAX
+    ) -> Snapshot:
+        """Return the daemon's view of the file, with at least so many nodes, or with all.
+
+        Raises SessiondClientError and Cancelled.
+        """
+        if self._snapshot is not None and self._snapshot.has(nodes):
+            return self._snapshot
         async with self._reading:
-            if self._snapshot is not None:
-                return self._snapshot
-            changes, began = self._changes, anyio.current_time()
+            changes, found, began = self._changes, self._snapshot, anyio.current_time()
+            if found is not None and found.has(nodes):
+                return found
             async with progress(f"reading {self.path.name}") as work:
-                found = await _read(client, self.path, work.report)
+                if found is None:
+                    found = await _read(client, self.path, work.report)
+                if not found.has(nodes):
+                    found = await _read_on(client, found, nodes, work.report)
             self.reading_seconds = anyio.current_time() - began
             if self._is_watched and self._changes == changes:
                 self._snapshot = found
@@ -182,20 +203,31 @@ class Document:
 
 
 async def _read(client: Client, path: Path, report: OnProgress) -> Snapshot:
+    """Return the session with the first page of its nodes."""
     answer = await client.call("session/open", path=str(path), on_progress=report)
     info = answer["session"]
-    session_id = info["id"]
-    nodes: list[TreeNode] = []
-    page = await client.tree(session_id, limit=_PAGE_ROWS)
-    nodes += page.nodes
-    while page.next_cursor is not None and len(nodes) < OUTLINE_NODES_MAX:
-        report(len(nodes), info["seq"], "entries")
-        page = await client.tree(session_id, limit=_PAGE_ROWS, cursor=page.next_cursor)
+    heads = await client.heads(info["id"])
+    page = await client.tree(info["id"], limit=_PAGE_ROWS)
+    return _snapshot(info, heads, page.nodes, page.next_cursor)
+
+
+async def _read_on(client: Client, found: Snapshot, wanted: int, report: OnProgress) -> Snapshot:
+    """Return the session with further pages, until so many nodes are there."""
+    nodes, cursor = found.nodes.copy(), found.next_cursor
+    while cursor is not None and len(nodes) < wanted:
+        report(len(nodes), found.info["seq"], "entries")
+        page = await client.tree(found.info["id"], limit=_PAGE_ROWS, cursor=cursor)
         nodes += page.nodes
+        cursor = page.next_cursor
+    return _snapshot(found.info, found.heads, nodes, cursor)
+
+
+def _snapshot(
+    info: Mapping[str, Any], heads: list[Head], nodes: list[TreeNode], cursor: str | None
+) -> Snapshot:
     # Every line but the header may be a node; the count only feeds the note on missing entries.
-    more = max(0, info["seq"] - len(nodes)) if page.next_cursor is not None else 0
-    heads = await client.heads(session_id)
-    return Snapshot(info, nodes, {node.id: node for node in nodes}, heads, more)
+    more = max(0, info["seq"] - len(nodes)) if cursor is not None else 0
+    return Snapshot(info, nodes, {node.id: node for node in nodes}, heads, more, cursor)
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

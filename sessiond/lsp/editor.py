@@ -16,13 +16,13 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from sessiond.limits import DOCUMENTS_MAX
+from sessiond.limits import DOCUMENTS_MAX, OUTLINE_NODES_MAX, OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.document import Document, Placed, Snapshot
 from sessiond.lsp.hovering import Entry, describe, describe_header
 from sessiond.lsp.lines import Reference, own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
-from sessiond.lsp.progress import Progress
+from sessiond.lsp.progress import Cancelled, Progress
 from sessiond.lsp.text import Position, Text
 from sessiond.lsp.watching import Publish, watch
 from sessiond_client import Client, SessiondClientError
@@ -121,10 +121,14 @@ class Editor:
 
     async def symbols(self, uri: str) -> Outlined | None:
         """Return the outline; None if the daemon does not answer for the document."""
-        found = await self.look(uri)
+        # The outline shows no more, so the first symbols do not wait for all nodes of a long session.
+        found = await self.look(uri, nodes=OUTLINE_SYMBOLS_MAX)
         if found is None:
             return None
-        document, _, snapshot = found
+        document, client, snapshot = found
+        if document.is_read_in_part and self._watchers is not None:
+            tasks, _ = self._watchers
+            tasks.start_soon(self._read_all, document, client)
         placed = await document.placed(snapshot)
         if placed is None:
             return None
@@ -167,7 +171,9 @@ class Editor:
         line = _line_of(placed, meant.entry_id)
         return None if line is None else await to_thread.run_sync(_own_span, placed.text, line)
 
-    async def look(self, uri: str) -> tuple[Document, Client, Snapshot] | None:
+    async def look(
+        self, uri: str, *, nodes: int = OUTLINE_NODES_MAX
+    ) -> tuple[Document, Client, Snapshot] | None:
         """Return a document with the daemon's view of its file; None without one.
 
         Raises Cancelled.
@@ -178,13 +184,19 @@ class Editor:
             return None
         if client is not None:
             with suppress(SessiondClientError):
-                return document, client, await document.snapshot(client, self._progress)
+                found = await document.snapshot(client, self._progress, nodes=nodes)
+                return document, client, found
         document.was_unanswered = True
         return None
 
     async def client(self) -> Client | None:
         """Return the client of the daemon; None if no daemon answers."""
         return await self._link.client()
+
+    async def _read_all(self, document: Document, client: Client) -> None:
+        """Read the rest of a long session before a question needs the rest."""
+        with suppress(SessiondClientError, Cancelled):
+            await document.snapshot(client, self._progress)
 
     # -- watching -------------------------------------------------------------
 
