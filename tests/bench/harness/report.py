@@ -20,6 +20,7 @@ UNITS = {
     "us_each": "us each",
     "ms": "ms",
     "first": "ms",
+    "hover": "ms",
     "step": "ms",
     "step_cpu": "ms",
     "again": "ms",
