@@ -91,7 +91,8 @@ class Document:
         self._changes = 0
         self._snapshot: Snapshot | None = None
         self._index = LiveIndex(text)
-        self._placed: tuple[Snapshot, Placed] | None = None
+        self._placed: tuple[Snapshot, int, Placed] | None = None
+        """Places, and the moves of the index before them."""
         self._reading = anyio.Lock()
 
     @property
@@ -147,19 +148,16 @@ class Document:
         None if the text keeps changing: the editor asks again.
         """
         for _ in range(_TRIES_MAX):
-            kept = self._placed
-            if (
-                kept is not None
-                and kept[0] is snapshot
-                and kept[1].text.version == self.text.version
-            ):
-                return kept[1]
-            copies = await self.copies()
+            copies, moves = await self.copies(), self._index.moves
+            if self._placed is not None and self._placed[0] is snapshot:
+                _, placed_at, kept = self._placed
+                if placed_at == moves:
+                    return Placed(copies.text, kept.index, kept.places)
             text, index, shift = copies.text, copies.index, line_shift(snapshot.info)
             find = partial(find_places, snapshot.nodes, index, text, self.path, shift)
             found = Placed(text, index, await to_thread.run_sync(find))
             if self.text.version == text.version:
-                self._placed = snapshot, found
+                self._placed = snapshot, moves, found
                 return found
         return None
 

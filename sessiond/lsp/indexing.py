@@ -33,6 +33,8 @@ class LiveIndex:
     def __init__(self, text: Text) -> None:
         self.lines_parsed = 0
         """Number of lines parsed so far."""
+        self.moves = 0
+        """Number of changes so far after which an entry may be in another line."""
         self._text = text
         self._index: Index | None = None
         self._dropped: Index | None = None
@@ -80,6 +82,8 @@ class LiveIndex:
         return Index(lines)
 
     def _apply(self, index: Index, edit: Edit, facts: Sequence[LineFacts]) -> None:
+        has_all_ids = all(found.entry_id is not None for found in facts)
+        self.moves += not has_all_ids or index.facts(edit.first, edit.last) != facts
         index.splice(edit.first, edit.last, facts)
         self.lines_parsed += len(facts)
         self._waiting.popleft()
@@ -89,6 +93,7 @@ class LiveIndex:
         self._dropped, self._index = self._index or self._dropped, None
         self._waiting.clear()
         self._makings += 1
+        self.moves += 1
 
 
 def _is_short(edit: Edit) -> bool:

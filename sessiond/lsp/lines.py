@@ -107,6 +107,10 @@ class Index:
         copied._places = None
         return copied
 
+    def facts(self, first: int, last: int) -> list[LineFacts]:
+        """Return the facts of the lines from `first` up to, without, `last`."""
+        return [self._facts[line] for line in range(first, last)]
+
     def splice(self, first: int, last: int, facts: Sequence[LineFacts]) -> None:
         """Follow an edit of the text: put facts in the place of those from `first` to `last`."""
         exchange = self._facts.splice(first, last, facts)

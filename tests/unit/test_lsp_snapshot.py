@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from sessiond.lsp.document import Document
+from sessiond.lsp.document import Document, Placed
 from sessiond.lsp.progress import ProgressWire, Work
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text import Encoding, Position, Text
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
 
@@ -72,6 +72,33 @@ async def test_a_change_has_all_pages_read_anew() -> None:
     document.session_changed()
     await document.snapshot(client, unseen)
     assert daemon.asked == ["0", "0", "1", "2", "3"]
+
+
+async def test_places_are_kept_until_an_entry_moves() -> None:
+    document = opened()
+    document.set("{}\n" + "".join(f'{{"id":"e{number}"}}\n' for number in range(1, 300)))
+    snapshot = await document.snapshot(cast("Client", FakeClient()), unseen)
+
+    async def placed() -> Placed:
+        found = await document.placed(snapshot)
+        assert found is not None
+        assert list(found.text) == list(document.text)
+        return found
+
+    first = await placed()
+    assert first.places.line_of("e9") == 9
+    document.replace(Position(9, 1), Position(9, 1), '"x":1,')
+    assert (await placed()).places is first.places
+    for place, fresh, line in (
+        (Position(1, 0), '{"id":"new"}\n', 10),
+        (Position(10, 12), "0", None),
+        (Position(1, 0), "torn", None),
+    ):
+        before = (await placed()).places
+        document.replace(place, place, fresh)
+        after = (await placed()).places
+        assert after is not before
+        assert after.line_of("e9") == line
 
 
 async def test_without_a_watcher_nothing_is_kept() -> None:
