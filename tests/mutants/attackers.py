@@ -468,4 +468,9 @@ ATTACKERS: Final = (
         "clients of MCP, well-behaved and not",
         ("tests/interop/mcp/test_lines.py", "tests/interop/mcp/test_marks.py"),
     ),
+    Attacker(
+        "editor",
+        "an editor with unsaved text, whose file other programs write, repair and damage",
+        ("tests/interop/lsp/test_folding.py", "tests/interop/lsp/test_fixes.py"),
+    ),
 )

@@ -246,7 +246,7 @@ async def editor(
             window=types.WindowClientCapabilities(
                 work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(True)
             ),
-            workspace=_refreshing() if refreshes else None,
+            workspace=_refreshing(is_asked=refreshes),
             general=types.GeneralClientCapabilities(position_encodings=list(encodings) or None),
         )
         asked = client.initialize_async(
@@ -265,11 +265,14 @@ async def editor(
     assert client.exit_code == 0
 
 
-def _refreshing() -> types.WorkspaceClientCapabilities:
+def _refreshing(*, is_asked: bool) -> types.WorkspaceClientCapabilities:
+    lens, hint = (
+        types.CodeLensWorkspaceClientCapabilities,
+        types.InlayHintWorkspaceClientCapabilities,
+    )
+    tokens = types.SemanticTokensWorkspaceClientCapabilities
     return types.WorkspaceClientCapabilities(
-        code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
-        inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
-        semantic_tokens=types.SemanticTokensWorkspaceClientCapabilities(refresh_support=True),
+        code_lens=lens(is_asked), inlay_hint=hint(is_asked), semantic_tokens=tokens(is_asked)
     )
 
 

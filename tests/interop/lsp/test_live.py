@@ -102,10 +102,13 @@ async def test_semantic_tokens_of_a_range_of_a_text_and_of_a_change(
 
 async def test_a_search_finds_entries_of_all_sessions(server: Daemon, home: Path) -> None:
     folders = {kind: home / kind for kind in ("pi", "sharur", "claude-code")}
-    for sample, kind in ((PI, "pi"), (LINEAR, "pi"), (SHARUR, "sharur"), (CLAUDE, "claude-code")):
-        folder = folders[kind] / "project" if kind == "claude-code" else folders[kind]
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(sample, folder)
+    agents = folders["claude-code"] / "-p" / "5e55a1d0-0000-4000-8000-000000000001.jsonl"
+    for folder in (folders["pi"], folders["sharur"], agents.parent):
+        folder.mkdir(parents=True)
+    for sample in (PI, LINEAR):
+        shutil.copy(sample, folders["pi"])
+    shutil.copy(SHARUR, folders["sharur"])
+    shutil.copy(CLAUDE, agents)
     async with editor(server) as client, connect(server.socket_path) as other:
         for kind, folder in folders.items():
             await other.call("catalog/roots", action="add", path=str(folder), kind=kind)
@@ -118,6 +121,7 @@ async def test_a_search_finds_entries_of_all_sessions(server: Daemon, home: Path
             ("flaky", folders["pi"] / PI.name, 3),
             ("four", folders["pi"] / LINEAR.name, 5),
             ("retry bug", folders["sharur"] / SHARUR.name, 3),
+            ("smaller", agents, 7),
         ):
             found = [(uri, at) for _, uri, at in await client.find(query)]
             assert (file.as_uri(), line) in found
