@@ -15,10 +15,11 @@ import anyio
 from sessiond.cli.offline.lines import lines_of
 from sessiond.lsp.document import Document
 from sessiond.lsp.hovering import describe_header
-from sessiond.lsp.lines import Index, own_id, references
+from sessiond.lsp.lines import own_id, references
 from sessiond.lsp.outline import outline
 from sessiond.lsp.text import Encoding, Text
 from sessiond_client import BlockingClient, RpcError, SessiondClientError, Synced, connect
+from tests.kit.progress import unseen
 
 __all__ = ["edited", "read"]
 
@@ -71,15 +72,16 @@ def edited(socket: Path, path: Path, data: bytes) -> Iterator[str]:
 
 
 async def _outlined(socket: Path, path: Path, text: str) -> None:
-    index = Index(text.split("\n"))
     for line in text.split("\n"):
         own_id(line)
         list(references(line))
     async with connect(socket) as client:
         document = Document(path.as_uri(), path, Text(text, Encoding("utf-16-le", 2)))
         try:
-            found = await document.snapshot(client)
+            found = await document.snapshot(client, unseen)
         except SessiondClientError:
             return
-        outline("title", found.nodes, index, more=found.more)
+        placed = await document.placed(found)
+        assert placed is not None, "nobody edits the text"
+        outline("title", found.nodes, placed.index, placed.places, more=found.more)
         describe_header(found.info)

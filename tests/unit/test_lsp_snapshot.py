@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from sessiond.lsp.document import Document, Placed
-from sessiond.lsp.progress import ProgressWire, Work
 from sessiond.lsp.text import Encoding, Position, Text
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
+from tests.kit.progress import unseen
 
 PAGES = 4
 
@@ -37,12 +35,6 @@ class FakeClient:
 
 def opened() -> Document:
     return Document("file:///x", Path("/x"), Text("{}\n", Encoding("utf-8", 1)))
-
-
-@asynccontextmanager
-async def unseen(_: str) -> AsyncGenerator[Work]:
-    """Show no progress."""
-    yield Work(cast("ProgressWire", None), "", None, shown_after=60)
 
 
 async def test_a_question_reads_the_pages_that_it_needs_and_the_next_one_the_rest() -> None:
