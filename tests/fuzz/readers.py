@@ -14,6 +14,11 @@ import anyio
 
 from sessiond.cli.offline.lines import lines_of
 from sessiond.lsp.document import Document
+from sessiond.lsp.features.desk import View
+from sessiond.lsp.features.folding import folds
+from sessiond.lsp.features.lenses import lenses
+from sessiond.lsp.features.references import references_to
+from sessiond.lsp.features.tokens import encoded
 from sessiond.lsp.hovering import describe_header
 from sessiond.lsp.lines import own_id, references
 from sessiond.lsp.outline import outline
@@ -85,3 +90,9 @@ async def _outlined(socket: Path, path: Path, text: str) -> None:
         assert placed is not None, "nobody edits the text"
         outline("title", found.nodes, placed.index, placed.places, more=found.more)
         describe_header(found.info)
+        view = View(document.uri, client, found, placed.text, placed.places)
+        folds(view.places, [(row.line, 0) for row in view.places.rows], len(view.text) - 1)
+        lenses(view)
+        encoded(enumerate(view.text), view.text.encoding)
+        for row in view.places.rows[:1]:
+            references_to(view, row.node.id, declared=True)
