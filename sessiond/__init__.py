@@ -3,6 +3,7 @@
 __main__.py  `python -m sessiond`
 cli/         the command line
 daemon/      the composition root: one process that serves
+browse/      the terminal application, a client
 lsp/         the language server, a client
 mcp/         the server of the Model Context Protocol; a client of the daemon
 testing/     public fakes and conformance suites

@@ -37,6 +37,7 @@ CONTENTS: Final[tuple[Listed, ...]] = (
     Listed("Sessions", "context", "context", "Print the messages that a model is sent."),
     Listed("Sessions", "continue", "continue_recent", "Print the latest session of a project."),
     Listed("Sessions", "scope", "scope", "Print the one session of a scope."),
+    Listed("Sessions", "browse", "browse", "Look at sessions and change them, in the terminal."),
     Listed("Sessions", "search", "search", "Find entries by their text."),
     Listed("Sessions", "forest", "forest", "Draw which session came from which."),
     Listed("Sessions", "fork", "fork", "Make a session from the entries of another."),

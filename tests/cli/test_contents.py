@@ -13,7 +13,7 @@ import pytest
 import sessiond.cli.commands
 from sessiond.cli import CONTENTS, main
 
-HEAVY = ("rich", "pygls", "lsprotocol", "sessiond_client", "structlog", "uuid_utils")
+HEAVY = ("rich", "textual", "pygls", "lsprotocol", "sessiond_client", "structlog", "uuid_utils")
 
 
 def test_every_module_of_commands_is_listed_once() -> None:

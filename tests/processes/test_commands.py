@@ -171,8 +171,8 @@ def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_of_itself(name: str) -> None:
-    # These go on until they are ended; test_daemon_lifecycle.py and the tests of lsp and mcp run them.
-    if name not in {"serve", "lsp", "mcp"}:
+    # These go on until they are ended; test_daemon_lifecycle.py and the tests of browse, lsp and mcp run them.
+    if name not in {"browse", "serve", "lsp", "mcp"}:
         assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
 
 

@@ -1,0 +1,110 @@
+"""The application: its views, its one client, and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+
+from sessiond.browse.help import HelpView
+from sessiond.browse.link import Link, Start
+from sessiond.browse.search import SearchView
+from sessiond.browse.sessions import SessionsView
+from sessiond.browse.tree import TreeView
+from sessiond.browse.view import View
+from sessiond_client import SessiondClientError
+
+__all__ = ["BrowseApp", "browse"]
+
+T = TypeVar("T")
+
+
+def browse(socket: Path, start: Start | None, project: str, session_id: str | None) -> None:
+    """Run the application until the user quits. Raise SessiondClientError without a daemon.
+
+    `start` starts a daemon that ended; None if none may be started.
+    """
+    app = BrowseApp(socket, start, project, session_id)
+    app.run()
+    if app.failure is not None:
+        raise app.failure
+
+
+class BrowseApp(App[None]):
+    """The terminal application; its colours are those of the terminal."""
+
+    TITLE = "sessiond browse"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "quit", show=False)]
+
+    def __init__(
+        self, socket: Path, start: Start | None, project: str, session_id: str | None = None
+    ) -> None:
+        super().__init__()
+        # Colours by name are the terminal's own: readable on light and on dark.
+        self.theme = "ansi-dark"
+        self.project = project
+        self.failure: SessiondClientError | None = None
+        self.link = Link(socket, start, lost=self._lost, found=self._found)
+        self._session_id = session_id
+
+    def on_mount(self) -> None:
+        """Connect, and show the sessions or the session that was named."""
+        self.run_worker(self._keep_connected(), group="link")
+        self.push_screen(SessionsView())
+        if self._session_id is not None:
+            self.show_tree(self._session_id)
+
+    def say(self, text: str, *, is_error: bool = False) -> None:
+        """Show a message in the view that is shown now, below a dialog if one is open."""
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, View):
+                screen.say(text, is_error=is_error)
+                return
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work as a task of the application, which no end of a view ends."""
+        self.run_worker(work)
+
+    def open(self, view: Screen[None]) -> None:
+        """Show a view above the present one."""
+        self.push_screen(view)
+
+    def leave(self, view: Screen[None]) -> None:
+        """Show the view before a view, if the view is shown and not the first one."""
+        # Below the first view lies the empty screen of Textual.
+        if self.screen is view and len(self.screen_stack) > 2:
+            self.pop_screen()
+
+    async def ask(self, dialog: ModalScreen[T]) -> T:
+        """Show a dialog and return its answer."""
+        return await self.push_screen_wait(dialog)
+
+    def show_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(HelpView())
+
+    def show_search(self, session: tuple[str, str | None] | None) -> None:
+        """Show the search."""
+        self.push_screen(SearchView(session))
+
+    def show_tree(self, session_id: str, entry_id: str | None = None) -> None:
+        """Show the tree of a session."""
+        self.push_screen(TreeView(session_id, entry_id))
+
+    async def _keep_connected(self) -> None:
+        try:
+            await self.link.run()
+        except SessiondClientError as error:
+            self.failure = error
+            self.exit()
+
+    def _lost(self, text: str) -> None:
+        self.say(text, is_error=True)
+
+    def _found(self) -> None:
+        self.say("the daemon is back; nothing was missed")

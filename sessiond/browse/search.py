@@ -1,0 +1,137 @@
+"""The search: words, and the entries that hold them, in one session or in all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, cast
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from sessiond.browse.bars import Key
+from sessiond.browse.entry import EntryView
+from sessiond.browse.rows import Line, Part, Rows
+from sessiond.browse.view import View
+from sessiond.browse.words import line_of, short_id
+from sessiond_client import Client
+from sessiond_client.generated.results import Hit
+
+__all__ = ["SearchView"]
+
+_HITS_MAX: Final = 500
+# The daemon searches projects; hits of one session are chosen among so many of its project.
+_HITS_LOOKED_AT: Final = 5_000
+
+
+class SearchView(View):
+    """A line for words, and below it the hits, best first."""
+
+    KEYS: ClassVar[Sequence[Key]] = (
+        *(("Enter", "search, then open"), ("Tab", "one or all sessions"), ("Esc", "back")),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "scope", "scope", show=False, priority=True),
+        Binding("down", "to_hits", "hits", show=False),
+        Binding("slash", "to_words", "words", show=False),
+    ]
+    DEFAULT_CSS = """
+    SearchView Input { border: none; height: 1; padding: 0 1; text-style: underline; }
+    """
+
+    def __init__(self, session: tuple[str, str | None] | None) -> None:
+        """Search a session, given by its id and its project, or all sessions."""
+        super().__init__()
+        self.is_one = session is not None
+        self._session = session
+        self._query = ""
+
+    def body(self) -> Iterator[Widget]:
+        """Yield the line and the hits."""
+        yield Input(placeholder='words, or a "phrase"; Enter searches')
+        yield Rows[Hit](self._line)
+
+    @property
+    def rows(self) -> Rows[Hit]:
+        """The hits."""
+        return cast("Rows[Hit]", self.query_one(Rows))
+
+    def on_mount(self) -> None:
+        """Begin in the line."""
+        self._show_title("")
+        self.query_one(Input).focus()
+
+    def session_of_view(self) -> tuple[str, str | None] | None:
+        """Return the session that is searched."""
+        return self._session
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Search."""
+        self._query = event.value.strip()
+        if any(character.isalnum() for character in self._query):
+            self.act(self._search, "searching …")
+        else:
+            self.say("type a word to search for")
+
+    def on_rows_chosen(self) -> None:
+        """Open the hit: the entry, or the session whose title or folder was found."""
+        hit = self.rows.current
+        if hit is None:
+            return
+        if hit.entry_id is None:
+            self.browser.show_tree(hit.session_id)
+        else:
+            self.browser.open(EntryView(hit.session_id, hit.entry_id))
+
+    def action_scope(self) -> None:
+        """Search all sessions, or the one session again."""
+        if self._session is None:
+            self.say("open a session first to search in one session")
+            return
+        self.is_one = not self.is_one
+        self._show_title("")
+        if self._query:
+            self.act(self._search, "searching …")
+
+    def action_to_hits(self) -> None:
+        """Go from the line to the hits."""
+        if self.rows.items:
+            self.rows.focus()
+
+    def action_to_words(self) -> None:
+        """Go back to the line."""
+        self.query_one(Input).focus()
+
+    async def _search(self, client: Client) -> None:
+        query, is_one = self._query, self.is_one
+        hits, is_cut = await self._hits(client, query, is_one=is_one)
+        if (query, is_one) != (self._query, self.is_one) or not self.is_mounted:
+            return
+        self.rows.show(hits, 0)
+        self._show_title(f"{len(hits)}{'+' if is_cut else ''} hits")
+        if hits:
+            self.rows.focus()
+        else:
+            self.browser.say("no entry holds all words; the last letters of a word may be missing")
+
+    async def _hits(self, client: Client, query: str, *, is_one: bool) -> tuple[list[Hit], bool]:
+        """Return the hits, and whether there may be more."""
+        if self._session is None or not is_one:
+            found = await client.search(query, limit=_HITS_MAX)
+            return found, len(found) == _HITS_MAX
+        session_id, project = self._session
+        options: dict[str, Any] = {} if project is None else {"cwd": project}
+        found = await client.search(
+            query, limit=_HITS_LOOKED_AT, archived=None, drafts=True, subagents=True, **options
+        )
+        own = [hit for hit in found if hit.session_id == session_id]
+        return own, len(found) == _HITS_LOOKED_AT
+
+    def _line(self, hit: Hit) -> Line:
+        left = [Part(f" {line_of(hit.snippet)}")]
+        return Line(left, [Part(f"{short_id(hit.session_id)} {hit.seq:>6} ", "cyan")])
+
+    def _show_title(self, count: str) -> None:
+        one = self._session
+        where = f"session {short_id(one[0])}" if one and self.is_one else "all sessions"
+        self.title_is(f"Search in {where}", count)
