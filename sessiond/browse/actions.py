@@ -98,6 +98,8 @@ class Acting(View):
             self.say("put the cursor on an entry first: Enter opens a session")
             return
 
+        self.say("")
+
         async def change(client: Client) -> None:
             await make(client, target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -40,6 +41,12 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
 }
 
 
+# The daemon's own advice speaks of methods.
+_ADVISED: Final = frozenset(
+    {"head_not_found", "session_archived", "session_read_only", "summarizer_unavailable"}
+)
+
+
 def advice(error: SessiondClientError) -> str:
     """Return the line for an error."""
     return spelled(" ".join(_told(error).split()))
@@ -49,7 +56,10 @@ def _told(error: SessiondClientError) -> str:
     if isinstance(error, RpcError):
         errno = str(error.data.get("errno", ""))
         then = _NEXT_BY_ERRNO.get(errno) or _NEXT.get(error.kind)
-        return f"{error.message}: {then or ('try again' if error.retryable else _GIVE_UP)}"
+        what = error.message
+        if error.kind in _ADVISED:
+            what = re.split("[;:] ", what)[0]
+        return f"{what}: {then or ('try again' if error.retryable else _GIVE_UP)}"
     if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
         return f"{error}: it may have been done; look at the session before you try again"
     return f"{error}: see `sessiond status`, then try again"

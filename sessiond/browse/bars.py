@@ -7,6 +7,7 @@ quit always fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from rich.cells import cell_len
@@ -23,6 +24,7 @@ Key = tuple[str, str]
 
 _ALWAYS: Final[Sequence[Key]] = (("?", "help"), ("q", "quit"))
 _GAP: Final = "  "
+_SHOWN_SECONDS: Final = 15.0
 
 
 class TitleBar(Widget):
@@ -49,20 +51,29 @@ class TitleBar(Widget):
 
 
 class MessageBar(Widget):
-    """The latest message: at most three lines, none while there is nothing to tell."""
+    """The latest message, in at most three lines; one that is no error ends after a while."""
 
     DEFAULT_CSS = "MessageBar { height: auto; max-height: 3; display: none; }"
 
     def __init__(self) -> None:
         super().__init__()
         self.text = ""
+        self._turn = 0
         self._is_error = False
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Show a message; an empty text ends the last one."""
         self.text, self._is_error = spelled(text), is_error
+        self._turn += 1
         self.display = bool(text)
         self.refresh(layout=True)
+        if self.is_attached and text and not is_error:
+            self.set_timer(_SHOWN_SECONDS, partial(self._end, self._turn))
+
+    def _end(self, turn: int) -> None:
+        """End a message that no later one has replaced."""
+        if turn == self._turn:
+            self.say("")
 
     def render(self) -> RenderResult:
         """Return the message."""

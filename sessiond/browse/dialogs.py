@@ -30,7 +30,7 @@ _CSS = """
     border: solid $primary; background: $background;
 }}
 {name} Static {{ height: auto; }}
-{name} Input {{ border: none; height: 1; padding: 0; background: $background; text-style: underline; }}
+{name} Input {{ background: $background; text-style: underline; }}
 """
 
 
@@ -52,7 +52,7 @@ class Question(ModalScreen[str | None]):
         with Vertical():
             yield Static(Text(spelled(self._question), style="bold"))
             yield Static(Text(spelled(self._hint)))
-            yield Input(self._value, select_on_focus=False)
+            yield Input(self._value, select_on_focus=False, compact=True)
             yield Static(Text("Enter does it, Esc goes back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -56,7 +56,7 @@ class EntryView(Acting, View):
 
     def reload(self) -> None:
         """Read the entry, or read it again after a change of its label."""
-        self.act(self._load, "reading the entry …")
+        self.act(self._load)
 
     def target(self) -> Target:
         """Return the entry."""

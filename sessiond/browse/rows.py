@@ -57,7 +57,9 @@ class Rows(ScrollView, Generic[T], can_focus=True):
         Binding("end,G", "go(-1)", "last", show=False),
         Binding("enter", "choose", "open", show=False),
     ]
-    DEFAULT_CSS = "Rows { height: 1fr; background: transparent; overflow-x: hidden; }"
+    DEFAULT_CSS = """
+    Rows { height: 1fr; background: transparent; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
 
     class Moved(Message):
         """The cursor stands on another row."""
@@ -81,6 +83,8 @@ class Rows(ScrollView, Generic[T], can_focus=True):
         self.items = items
         self._resize()
         self.put_cursor(cursor)
+        # The size of a new list counts from the next layout on.
+        self.call_after_refresh(self._keep_in_sight)
 
     def grow(self) -> None:
         """Show the items that were added to the end of the list."""
@@ -100,7 +104,7 @@ class Rows(ScrollView, Generic[T], can_focus=True):
 
     def action_page(self, by: int) -> None:
         """Move the cursor by screens."""
-        self.put_cursor(self.cursor + by * max(1, self.size.height - 1))
+        self.put_cursor(self.cursor + by * max(1, self._room.height - 1))
 
     def action_go(self, to: int) -> None:
         """Move the cursor to the first row, or with -1 to the last."""
@@ -124,21 +128,26 @@ class Rows(ScrollView, Generic[T], can_focus=True):
     def on_resize(self) -> None:
         """Keep the cursor in sight in another size."""
         self._resize()
-        self._keep_in_sight()
+        self.call_after_refresh(self._keep_in_sight)
 
     def render_line(self, y: int) -> Strip:
         """Return a visible line."""
-        width, row = self.size.width, y + self.scroll_offset.y
+        width, row = self._room.width, y + self.scroll_offset.y
         if not 0 <= row < len(self.items):
             return Strip.blank(width)
         strip = _strip(self._draw(self.items[row]), width)
         return strip.apply_style(Style(reverse=True)) if row == self.cursor else strip
 
+    @property
+    def _room(self) -> Size:
+        """Size without the scrollbar."""
+        return self.scrollable_content_region.size
+
     def _resize(self) -> None:
         self.virtual_size = Size(0, len(self.items))
 
     def _keep_in_sight(self) -> None:
-        height, top = max(1, self.size.height), self.scroll_offset.y
+        height, top = max(1, self._room.height), self.scroll_offset.y
         if self.cursor < top:
             self.scroll_to(y=self.cursor, animate=False, immediate=True)
         elif self.cursor >= top + height:

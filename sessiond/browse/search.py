@@ -13,7 +13,7 @@ from sessiond.browse.bars import Key
 from sessiond.browse.entry import EntryView
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
-from sessiond.browse.words import line_of, short_id
+from sessiond.browse.words import counted, line_of, short_id
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit
 
@@ -36,7 +36,7 @@ class SearchView(View):
         Binding("slash", "to_words", "words", show=False),
     ]
     DEFAULT_CSS = """
-    SearchView Input { border: none; height: 1; padding: 0 1; text-style: underline; }
+    SearchView Input { padding: 0 1; text-style: underline; }
     """
 
     def __init__(self, session: tuple[str, str | None] | None) -> None:
@@ -48,7 +48,7 @@ class SearchView(View):
 
     def body(self) -> Iterator[Widget]:
         """Yield the line and the hits."""
-        yield Input(placeholder='words, or a "phrase"; Enter searches')
+        yield Input(placeholder='words, or a "phrase"; Enter searches', compact=True)
         yield Rows[Hit](self._line)
 
     @property
@@ -108,7 +108,7 @@ class SearchView(View):
         if (query, is_one) != (self._query, self.is_one) or not self.is_mounted:
             return
         self.rows.show(hits, 0)
-        self._show_title(f"{len(hits)}{'+' if is_cut else ''} hits")
+        self._show_title(counted(len(hits), "hit", has_more=is_cut))
         if hits:
             self.rows.focus()
         else:

@@ -15,6 +15,7 @@ from sessiond.browse.bars import Key
 from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.view import View
+from sessiond.browse.words import counted
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
 from sessiond_client.generated.results import ForestNode, SessionInfo
@@ -137,8 +138,9 @@ class SessionsView(Acting, View):
                 scope["cwd"] = self.browser.project
             items, cursor = (await client.catalog_forest(**scope)).nodes, None
         else:
-            limit = min(_PAGE_MAX, max(_PAGE, len(self.rows.items)))
-            page = await client.list(limit=limit, **self._scope())
+            # Whole pages, so that a list that was complete has room for new sessions.
+            pages = len(self.rows.items) // _PAGE + 1
+            page = await client.list(limit=min(_PAGE_MAX, pages * _PAGE), **self._scope())
             items, cursor = page.sessions, page.next_cursor
         if (is_forest, is_all) == (self.is_forest, self.is_all) and self.is_mounted:
             self._show(items, cursor)
@@ -161,7 +163,9 @@ class SessionsView(Acting, View):
         self.rows.show(items, at)
         where = "all projects" if self.is_all else self.browser.project
         what = "Forest" if self.is_forest else "Sessions"
-        self.title_is(f"{what} of {where}", _counted(items, has_more=cursor is not None))
+        self.title_is(
+            f"{what} of {where}", counted(len(items), "session", has_more=cursor is not None)
+        )
         if not items:
             more = "" if self.is_all else "; a shows those of all projects"
             self.say(f"no session here yet: `sessiond new` makes one{more}")
@@ -169,9 +173,3 @@ class SessionsView(Acting, View):
 
 def _id_of(item: Item) -> str:
     return item.session_id if isinstance(item, ForestNode) else item.id
-
-
-def _counted(items: Sequence[Item], *, has_more: bool) -> str:
-    if has_more:
-        return f"{len(items)}+ sessions"
-    return "1 session" if len(items) == 1 else f"{len(items)} sessions"

@@ -142,7 +142,7 @@ class TreeView(Acting, View):
 
     def _draw(self, window: Window) -> None:
         """Draw the tree; the cursor stays at its entry, or at the leaf if it stood there."""
-        row, has_earlier = self.rows.current, window.low > 1
+        row, has_earlier = self._row_to_keep(), window.low > 1
         window.lay_out()
         kept = self._wanted or (window.leaf if self._is_at_leaf else row and row.node.id)
         items: list[TreeRow | None] = [None, *window.rows] if has_earlier else [*window.rows]
@@ -154,6 +154,15 @@ class TreeView(Acting, View):
             at = len(items) - 1
         self.rows.show(items, min(self.rows.cursor, len(items)) if at is None else at)
         self._show_title()
+
+    def _row_to_keep(self) -> TreeRow | None:
+        """Return the row at the cursor; at the top, the first row below the mark of earlier entries."""
+        items = self.rows.items
+        return (
+            items[1]
+            if self.rows.cursor == 0 and len(items) > 1 and items[0] is None
+            else (self.rows.current)
+        )
 
     def _show_title(self) -> None:
         window, info = self._follower.window, self._follower.info

@@ -86,11 +86,16 @@ class View(Screen[None]):
         """The application."""
         return browser_of(self)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.title_bar = TitleBar()
+        self.message_bar = MessageBar()
+
     def compose(self) -> ComposeResult:
         """Put the bars around the body."""
-        yield TitleBar()
+        yield self.title_bar
         yield from self.body()
-        yield MessageBar()
+        yield self.message_bar
         yield KeyBar(self.KEYS)
 
     def body(self) -> Iterator[Widget]:
@@ -99,13 +104,11 @@ class View(Screen[None]):
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Show a message; an empty text ends the last one."""
-        if self.is_mounted:
-            self.query_one(MessageBar).say(text, is_error=is_error)
+        self.message_bar.say(text, is_error=is_error)
 
     def title_is(self, left: str, right: str = "") -> None:
         """Show the title."""
-        if self.is_mounted:
-            self.query_one(TitleBar).show(left, right)
+        self.title_bar.show(left, right)
 
     def act(self, work: Callable[[Client], Awaitable[None]], doing: str = "") -> None:
         """Run work that asks the daemon; show its error.
@@ -115,7 +118,8 @@ class View(Screen[None]):
         self.browser.start(self._act(work, doing))
 
     async def _act(self, work: Callable[[Client], Awaitable[None]], doing: str) -> None:
-        self.say(doing)
+        if doing:
+            self.say(doing)
         try:
             await work(await self.browser.link.client())
         except ClientClosed:
@@ -123,7 +127,7 @@ class View(Screen[None]):
         except SessiondClientError as error:
             self.browser.say(advice(error), is_error=True)
         else:
-            if doing and self.is_mounted and self.query_one(MessageBar).text == doing:
+            if doing and self.message_bar.text == doing:
                 self.say("")
 
     def session_of_view(self) -> tuple[str, str | None] | None:

@@ -18,6 +18,7 @@ from rich.cells import cell_len, set_cell_size
 __all__ = [
     "READABLE_CHARS",
     "clock",
+    "counted",
     "fitted",
     "kind_of",
     "line_of",
@@ -66,6 +67,11 @@ def fitted(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+
+
+def counted(count: int, noun: str, *, has_more: bool = False) -> str:
+    """Return a count with its noun: "1 hit", "2 hits", "500+ hits"."""
+    return f"{count:,}{'+' if has_more else ''} {noun}{'' if count == 1 and not has_more else 's'}"
 
 
 def short_id(entry_or_session_id: str) -> str:

@@ -1,0 +1,142 @@
+"""What the views show, and the ways between them, on a real daemon over a real socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sessiond_client import Client
+from tests.interop.browse.application import SESSION, browsing, conversation
+from tests.kit.line_proxy import line_proxy
+from tests.processes.harness.daemon import Daemon
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
+
+
+async def test_the_list_leads_to_a_session_an_entry_and_its_json(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("Sessions of /my/project", "Fix the clock", "1 session")
+        await screen.press("enter")
+        await screen.shows(
+            "Tree of Fix the clock", "user: Why is it late?", "▶ assistant: The cron"
+        )
+        await screen.press("up", "enter")
+        await screen.shows("type:     message", "Why is it late?")
+        await screen.press("tab")
+        await screen.shows('"role": "user"', '"content": "Why is it late?"')
+        await screen.press("tab")
+        await screen.shows_no('"role"')
+        await screen.press("escape")
+        await screen.shows("Tree of Fix the clock")
+        await screen.press("escape")
+        await screen.shows("Sessions of /my/project")
+        await screen.press("escape")
+        await screen.shows("Sessions of /my/project")
+
+
+async def test_a_shows_the_sessions_of_all_projects_and_of_the_project_again(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    await conversation(client, session_id="session-elsewhere", title="Elsewhere", cwd="/other")
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("Fix the clock")
+        assert "Elsewhere" not in screen.text
+        await screen.press("a")
+        await screen.shows("Sessions of all projects", "Elsewhere", "other", "2 sessions")
+        await screen.press("a")
+        await screen.shows_no("Elsewhere")
+
+
+async def test_tab_shows_which_session_came_from_which(server: Daemon, client: Client) -> None:
+    await conversation(client)
+    await client.fork(SESSION, title="One fork")
+    await client.fork(SESSION, title="Other fork")
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("One fork")
+        await screen.press("tab")
+        await screen.shows("Forest of /my/project", "├── One fork", "└── Other fork")
+        await screen.press("down", "enter")
+        await screen.shows("Tree of One fork")
+
+
+async def test_a_list_is_live_and_goes_on_over_pages(server: Daemon, client: Client) -> None:
+    for at in range(130):
+        await client.create("/my/project", title=f"Number {at}", persist="immediate")
+    async with browsing(server.socket_path, session_id=None) as screen:
+        await screen.shows("100+ sessions")
+        await screen.press("end")
+        await screen.shows("130 sessions")
+        await client.create("/my/project", title="The newest", persist="immediate")
+        await screen.shows("131 sessions")
+        await screen.press("home")
+        await screen.shows("The newest")
+
+
+async def test_a_search_finds_in_the_session_and_in_all_sessions(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    await conversation(client, ["A late train"], session_id="session-elsewhere", cwd="/other")
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("Why is it late?")
+        await screen.press("slash", *"late", "enter")
+        await screen.shows(f"Search in session {SESSION}", "1 hit", "Why is it late?")
+        assert "train" not in screen.text
+        await screen.press("tab")
+        await screen.shows("Search in all sessions", "2 hits", "A late train")
+        await screen.goes_to("train")
+        await screen.press("enter")
+        await screen.shows("A late train", "label:    none")
+        await screen.press("t")
+        await screen.shows("Tree of", "user: A late train")
+
+
+async def test_help_names_every_key_and_q_quits(server: Daemon, client: Client) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path, size=(80, 60)) as screen:
+        await screen.shows("B branch  F fork  R rebase  M merge  L label  E export  / search")
+        await screen.shows("? help  q quit")
+        await screen.press("question_mark")
+        for word in ("branch:", "fork:", "rebase:", "squash:", "export to a new file", "search:"):
+            await screen.shows(word)
+        await screen.press("escape")
+        await screen.shows("Tree of")
+        await screen.press("q")
+        await screen.until(lambda: not screen.app.is_running)
+
+
+async def test_the_first_screen_of_100_000_entries_takes_a_few_calls(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    await conversation(client, [])
+    for at in range(0, 100_000, 500):
+        texts = (f"number {n}" for n in range(at, at + 500))
+        entries = [{"type": "message", "message": {"role": "user", "content": t}} for t in texts]
+        await client.append(SESSION, entries=entries)
+    asked: list[str] = []
+
+    def count(line: bytes) -> list[bytes]:
+        asked.append(msgspec.json.decode(line)["method"])
+        return [line]
+
+    place = tmp_path / "counted.sock"
+    with line_proxy(place, server.socket_path, requests=count):
+        async with browsing(place) as screen:
+            await screen.shows("number 99999", "100,000 lines", "live")
+            # The list below the tree is read again when the catalog says so.
+            session = [one for one in asked if one.startswith("session/")]
+            assert sorted(one for one in session if one != "session/list") == [
+                *("session/entries", "session/get", "session/labels", "session/subscribe"),
+            ]
+            await screen.press("home")
+            await screen.shows("number 99799", "number 99800")
+            assert "number 99800" in screen.cursor_line
+            await screen.press("home")
+            await screen.shows("number 99599", "number 99600")
+    assert asked.count("session/entries") == 3
