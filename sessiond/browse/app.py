@@ -32,6 +32,8 @@ def browse(socket: Path, start: Start | None, project: str, session_id: str | No
     app.run()
     if app.failure is not None:
         raise app.failure
+    if app.bug is not None:
+        raise app.bug
 
 
 class BrowseApp(App[None]):
@@ -44,11 +46,12 @@ class BrowseApp(App[None]):
     def __init__(
         self, socket: Path, start: Start | None, project: str, session_id: str | None = None
     ) -> None:
-        super().__init__()
         # Colours by name are the terminal's own: readable on light and on dark.
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.project = project
         self.failure: SessiondClientError | None = None
+        self.bug: Exception | None = None
         self.link = Link(socket, start, lost=self._lost, found=self._found)
         self._session_id = session_id
 
@@ -95,6 +98,14 @@ class BrowseApp(App[None]):
     def show_tree(self, session_id: str, entry_id: str | None = None) -> None:
         """Show the tree of a session."""
         self.push_screen(TreeView(session_id, entry_id))
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.bug = self.bug or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print the values of variables, and with them what messages say.
+        self._close_messages_no_wait()
 
     async def _keep_connected(self) -> None:
         try:

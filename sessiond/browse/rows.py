@@ -134,7 +134,7 @@ class Rows(ScrollView, Generic[T], can_focus=True):
         """Return a visible line."""
         width, row = self._room.width, y + self.scroll_offset.y
         if not 0 <= row < len(self.items):
-            return Strip.blank(width)
+            return Strip.blank(width, Style.null())
         strip = _strip(self._draw(self.items[row]), width)
         return strip.apply_style(Style(reverse=True)) if row == self.cursor else strip
 
@@ -157,9 +157,11 @@ class Rows(ScrollView, Generic[T], can_focus=True):
 def _strip(line: Line, width: int) -> Strip:
     right = sum(cell_len(part.text) for part in line.right) + _GAP
     if not line.right or width - right < _LEFT_LEAST:
-        return Strip(_segments(line.left, width)).adjust_cell_length(width)
-    left = Strip(_segments(line.left, width - right)).adjust_cell_length(width - right + _GAP)
-    return Strip([*left, *_segments(line.right, right)]).adjust_cell_length(width)
+        return Strip(_segments(line.left, width)).adjust_cell_length(width, Style.null())
+    left = Strip(_segments(line.left, width - right)).adjust_cell_length(
+        width - right + _GAP, Style.null()
+    )
+    return Strip([*left, *_segments(line.right, right)]).adjust_cell_length(width, Style.null())
 
 
 def _segments(parts: Sequence[Part], width: int) -> list[Segment]:
@@ -175,5 +177,5 @@ def _segments(parts: Sequence[Part], width: int) -> list[Segment]:
 
 
 @lru_cache(maxsize=64)
-def _style(words: str) -> Style | None:
-    return Style.parse(words) if words else None
+def _style(words: str) -> Style:
+    return Style.parse(words) if words else Style.null()

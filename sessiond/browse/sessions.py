@@ -138,9 +138,10 @@ class SessionsView(Acting, View):
                 scope["cwd"] = self.browser.project
             items, cursor = (await client.catalog_forest(**scope)).nodes, None
         else:
-            # Whole pages, so that a list that was complete has room for new sessions.
-            pages = len(self.rows.items) // _PAGE + 1
-            page = await client.list(limit=min(_PAGE_MAX, pages * _PAGE), **self._scope())
+            # A list that was shown whole has room for a new session.
+            shown = len(self.rows.items) + (_PAGE if self._next_cursor is None else 0)
+            limit = min(_PAGE_MAX, max(_PAGE, shown))
+            page = await client.list(limit=limit, **self._scope())
             items, cursor = page.sessions, page.next_cursor
         if (is_forest, is_all) == (self.is_forest, self.is_all) and self.is_mounted:
             self._show(items, cursor)

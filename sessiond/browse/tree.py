@@ -46,6 +46,7 @@ class TreeView(Acting, View):
         self._follower = Follower(session_id, self)
         self._is_at_leaf = True
         self._is_drawing = False
+        self._drawn_leaf: str | None = None
 
     def body(self) -> Iterator[Widget]:
         """Yield the tree."""
@@ -98,8 +99,9 @@ class TreeView(Acting, View):
 
     def on_rows_moved(self) -> None:
         """Note whether the cursor follows the leaf; read earlier entries at the top."""
-        row, window = self.rows.current, self._follower.window
-        self._is_at_leaf = row is not None and window is not None and row.node.id == window.leaf
+        row = self.rows.current
+        # The leaf that is drawn: the window may know a newer one already.
+        self._is_at_leaf = row is not None and row.node.id == self._drawn_leaf
         if row is None and self.rows.items:
             self._load_earlier()
 
@@ -144,6 +146,7 @@ class TreeView(Acting, View):
         """Draw the tree; the cursor stays at its entry, or at the leaf if it stood there."""
         row, has_earlier = self._row_to_keep(), window.low > 1
         window.lay_out()
+        self._drawn_leaf = window.leaf
         kept = self._wanted or (window.leaf if self._is_at_leaf else row and row.node.id)
         items: list[TreeRow | None] = [None, *window.rows] if has_earlier else [*window.rows]
         found = (at for at, item in enumerate(items) if item and item.node.id == kept)

@@ -7,8 +7,8 @@ Textual's own stand-in, the pilot. A test waits for what the screen shows, or fo
 from __future__ import annotations
 
 import inspect
-import time
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path

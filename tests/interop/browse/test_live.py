@@ -1,0 +1,160 @@
+"""The views while other clients write, and while the daemon or the session goes away."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+
+from sessiond_client import Client
+from tests.interop.browse.application import SESSION, browsing, conversation
+from tests.processes.harness.daemon import SESSIOND, Daemon
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
+
+# Markup, escape sequences, a change of the reading order, and half of a pair.
+HOSTILE = "[bold red]not bold[/] \x1b[31mred\x1b]0;owned\x07 \u202eabc\u202c \x9b2J a\tb"
+SPELLED = r"[bold red]not bold[/] \u001b[31mred\u001b]0;owned\u0007 \u202eabc\u202c \u009b2J a"
+
+
+async def say(client: Client, *texts: str) -> list[str]:
+    entries = [{"type": "message", "message": {"role": "user", "content": text}} for text in texts]
+    done = await client.append(SESSION, entries=entries)
+    return [one.id for one in done.entries]
+
+
+async def test_an_append_a_label_and_a_move_of_another_client_are_shown(
+    server: Daemon, client: Client
+) -> None:
+    ids = await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.", "2 lines")
+        await say(client, "One more")
+        await screen.shows("▶ user: One more", "3 lines")
+        assert "One more" in screen.cursor_line
+        await client.label(SESSION, ids[0], "start")
+        await screen.shows("[start] user: Why is it late?")
+        await client.label(SESSION, ids[0], None)
+        await screen.shows_no("[start]")
+        await client.branch(SESSION, ids[0])
+        await screen.shows("▶ user: Why is it late?")
+        await say(client, "Another way")
+        await screen.shows("├─ ▶ user: Another way", "└─   assistant: The cron job.")
+        await client.branch(SESSION, ids[1], head="reviewer")
+        await screen.shows("◀ reviewer")
+        await client.branch(SESSION, None, head="reviewer", drop=True)
+        await screen.shows_no("◀ reviewer")
+        await client.update(SESSION, title="Another title")
+        await screen.shows("Tree of Another title")
+
+
+async def test_the_cursor_stays_at_its_entry_while_another_client_appends(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("up")
+        await say(client, *(f"number {at}" for at in range(60)))
+        await screen.shows("62 lines")
+        assert "Why is it late?" in screen.cursor_line
+        await screen.press("end")
+        await screen.shows("▶ user: number 59")
+        await say(client, "the newest")
+        await screen.shows("▶ user: the newest")
+
+
+async def test_hostile_text_is_shown_as_text(server: Daemon, client: Client) -> None:
+    ids = await conversation(client, [HOSTILE], title="t\x1b[31m [red]title")
+    async with browsing(server.socket_path, session_id=None, size=(160, 24)) as screen:
+        await screen.shows(r"t\u001b[31m [red]title")
+        await screen.press("enter")
+        await screen.shows(f"▶ user: {SPELLED}")
+        await client.label(SESSION, ids[0], "[blink]x[/]")
+        await screen.shows("[[blink]x[/]]")
+        await screen.press("enter")
+        await screen.shows(f"{SPELLED}    b")
+        await screen.press("tab")
+        await screen.shows(r"[bold red]not bold[/] \u001b[31mred")
+        await screen.press("escape", "slash", *"bold", "enter")
+        await screen.shows("1 hit", "[bold red]not bold[/]")
+        assert "\x1b" not in screen.text
+        assert "\u202e" not in screen.text
+
+
+async def test_a_killed_daemon_is_told_and_nothing_is_missed(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        server.end(signal.SIGKILL)
+        await screen.shows("the daemon ended")
+        server.start()
+        await say(client, "after the kill")
+        await screen.shows("the daemon is back", "▶ user: after the kill", "3 lines")
+        await say(client, "and on")
+        await screen.shows("▶ user: and on", "4 lines")
+
+
+async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) -> None:
+    await conversation(client)
+    starts: list[int] = []
+
+    def start() -> None:
+        starts.append(1)
+        place = [f"--socket={server.socket_path}", f"--home={server.home}"]
+        subprocess.run([SESSIOND, "start", *place], check=True, capture_output=True)
+
+    def stop() -> None:
+        place = [f"--socket={server.socket_path}", f"--home={server.home}"]
+        subprocess.run([SESSIOND, "stop", *place], check=True, capture_output=True)
+
+    async with browsing(server.socket_path, start=start) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        server.end(signal.SIGKILL)
+        await screen.shows("the daemon ended")
+        assert starts == []
+        await screen.press("enter")
+        await screen.shows("type:     message")
+        assert starts == [1]
+        await say(client, "after the start")
+        await screen.press("escape")
+        await screen.shows("▶ user: after the start")
+    await to_thread.run_sync(stop)
+
+
+async def test_a_replaced_file_is_shown_anew(server: Daemon, client: Client) -> None:
+    await conversation(client, ["Why is it late?"])
+    await say(client, "The cron job.")
+    (file,) = server.files(SESSION)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ user: The cron job.", "2 lines")
+        lines = file.read_text().splitlines(keepends=True)
+        new = Path(f"{file}.new")
+        new.write_text("".join(lines[:2]).replace("Why is it late?", "Who did it?"))
+        new.rename(file)
+        await screen.shows("▶ user: Who did it?", "1 line")
+        await screen.shows_no("The cron job.")
+        await say(client, "on the new file")
+        await screen.shows("▶ user: on the new file")
+
+
+async def test_a_session_that_is_deleted_stays_in_sight_and_says_so(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await client.delete(SESSION)
+        await screen.shows("2 lines · deleted", "it was deleted, see `sessiond trash`")
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("L")
+        await screen.shows("Label entry")
+        await screen.type("late")
+        await screen.shows("it was deleted, see `sessiond trash`")
+        await screen.press("escape")
+        await screen.shows("0 sessions")

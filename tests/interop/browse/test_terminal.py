@@ -1,0 +1,198 @@
+"""The real command in a real terminal, narrow and wide, while four processes append."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiond_client import connect_blocking
+from tests.interop.browse.application import SESSION
+from tests.interop.browse.terminal import terminal
+from tests.processes.harness.daemon import SESSIOND, Daemon
+
+pytestmark = [pytest.mark.slow, pytest.mark.interop]
+
+WRITERS: Final = 4
+MESSAGES: Final = 25
+WRITER: Final = """
+import sys
+from sessiond_client import connect_blocking
+place, session, name, count = sys.argv[1:]
+with connect_blocking(place, client_id=name) as client:
+    for at in range(int(count)):
+        text = f"{name} says number {at}, and goes on with as many words as a line of a terminal has"
+        client.append(session, message={"role": "assistant", "content": text})
+"""
+
+
+@pytest.fixture
+def tmux(program: Callable[[str], str]) -> str:
+    """Return the terminal; skip the test without it."""
+    return program("tmux")
+
+
+@pytest.fixture
+def session(server: Daemon, project: Path) -> str:
+    """Return a session of the project with two messages."""
+    with connect_blocking(server.socket_path) as client:
+        client.create(str(project), session_id=SESSION, title="Fix it", persist="immediate")
+        client.append(SESSION, message={"role": "user", "content": "Why is it late?"})
+        client.append(SESSION, message={"role": "assistant", "content": "\x1b[41mThe clock."})
+    return SESSION
+
+
+@contextmanager
+def writing(server: Daemon) -> Iterator[None]:
+    """Let four processes append; wait for their ends."""
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(server.socket_path), SESSION, name, str(MESSAGES)]
+        )
+        for name in (f"writer-{at}" for at in range(WRITERS))
+    ]
+    try:
+        yield
+        assert [writer.wait(120) for writer in writers] == [0] * WRITERS
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+
+
+def options(server: Daemon) -> tuple[str, ...]:
+    return ("--no-start", "--socket", str(server.socket_path))
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_screen_is_readable_and_live_while_four_processes_append(
+    tmux: str, server: Daemon, session: str, project: Path, width: int
+) -> None:
+    with terminal(tmux, project, server.environment, (width, 24), *options(server)) as shown:
+        shown.until_shown("Sessions of", "Fix it", "1 session", "q quit")
+        shown.press("Enter")
+        shown.until_shown("Tree of Fix it", "user: Why is it late?")
+        last = f"{2 + WRITERS * MESSAGES} lines · live"
+        screens = [shown.screen()]
+        with writing(server):
+            while last not in screens[-1]:
+                screens.append(shown.screen())
+        screen = screens[-1]
+        # Every screen on the way is whole: bars at their places, and rows between them.
+        assert len({one.count("writer-") for one in screens}) > 2
+        for one in screens:
+            lines = one.rstrip("\n").split("\n")
+            assert lines[0].startswith(" Tree of Fix it ")
+            assert lines[-1].startswith("B branch  F fork")
+            assert all(line == "" or ": " in line for line in lines[1:-1]), one
+            assert max(map(len, lines)) <= width
+        lines = screen.rstrip("\n").split("\n")
+        assert lines[0].startswith(" Tree of Fix it ")
+        assert lines[0].endswith(last)
+        assert lines[-1].startswith("B branch  F fork  R rebase  M merge  L label  E export")
+        assert lines[-1].endswith("? help  q quit")
+        rows = lines[1:-1]
+        assert len(rows) == 22
+        # Every row but the leaf's stands on the path, and a text that is too long is cut with a mark.
+        leaf = [row for row in rows if row.startswith(" ▶ assistant: writer-")]
+        assert len(leaf) == 1
+        assert all(row.startswith((" ▶ assistant: ", " • assistant: ")) for row in rows)
+        if width == 80:
+            assert all(re.search(r"as many words as a lin.*…", row) for row in rows)
+        else:
+            whole = re.compile(r"a terminal has +\d{4}-\d\d-\d\d \d\d:\d\d  [0-9a-f]{8}\b")
+            assert all(whole.search(row) for row in rows)
+        shown.press("Home")
+        shown.until_shown("user: Why is it late?", r"assistant: \u001b[41mThe clock.")
+        shown.press("q")
+        assert shown.until_ended()[0] == 0
+
+
+def test_the_colours_are_those_of_the_terminal_and_none_with_no_color(
+    tmux: str, server: Daemon, session: str, project: Path
+) -> None:
+    """No colour is a mix of red, green and blue: names of colours are readable on light and dark."""
+    seen = []
+    for more in ({}, {"NO_COLOR": "1"}):
+        environment = {**server.environment, **more}
+        with terminal(tmux, project, environment, (80, 24), *options(server), session) as shown:
+            shown.until_shown("The clock.", "q quit")
+            seen.append(shown.screen("-e"))
+    codes = [set(re.findall(r"\x1b\[([0-9;]*)m", screen)) for screen in seen]
+    coloured = [{code for one in found for code in one.split(";")} for found in codes]
+    # 30 to 37: one of the eight colours of the terminal. 38 and 48: a colour of the program's own.
+    assert coloured[0] & {str(code) for code in range(30, 38)}
+    for found in coloured:
+        assert not found & {"38", "48"}
+    assert not coloured[1] & {str(code) for code in (*range(30, 38), *range(40, 48))}
+    assert "7" in coloured[1]
+
+
+def test_one_connection_for_calls_and_no_child_process(
+    tmux: str, server: Daemon, session: str, project: Path
+) -> None:
+    with terminal(tmux, project, server.environment, (80, 24), *options(server), session) as shown:
+        shown.until_shown("The clock.", "live")
+        pid = shown.pid()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        assert children == []
+        with connect_blocking(server.socket_path) as client:
+            # This client's own, the calls, the silent one, and a subscription of list and tree each.
+            assert client.stats()["clients"] <= 5
+
+
+def test_a_session_is_named_on_the_command_line_and_a_wrong_one_is_an_error(
+    tmux: str, server: Daemon, session: str, project: Path
+) -> None:
+    with terminal(tmux, project, server.environment, (80, 24), *options(server), "Fix it") as shown:
+        shown.until_shown("Tree of Fix it", "The clock.")
+    with terminal(tmux, project, server.environment, (80, 24), *options(server), "nope") as shown:
+        status, said = shown.until_ended()
+        assert status == 4
+        assert "sessiond: no session has this text" in said
+
+
+def run(environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SESSIOND, "browse", *words],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_without_a_terminal_or_textual_the_command_says_what_to_do(
+    server: Daemon, tmp_path: Path
+) -> None:
+    done = run(server.environment)
+    assert done.returncode == 2
+    assert done.stderr.startswith("sessiond: browse needs a terminal: use `sessiond list`")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'textual' else find(name, *more)\n"
+    )
+    done = run({**server.environment, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert done.stderr == (
+        "sessiond: the package textual is not installed: run: pip install 'sessiond[browse]'\n"
+    )
+
+
+def test_without_a_daemon_no_start_is_an_error(tmux: str, home: Path, project: Path) -> None:
+    nowhere = ("--no-start", "--socket", str(home / "nowhere.sock"))
+    with terminal(tmux, project, dict(os.environ), (80, 24), *nowhere) as shown:
+        status, said = shown.until_ended()
+        assert status == 3
+        assert "no daemon listens on" in said
+        assert "start it with `sessiond start --socket" in said
