@@ -112,7 +112,11 @@ class Follower:
     async def _follow(self, client: Client) -> None:
         """Open the session and follow it until its file is replaced."""
         info = await client.get(self.session_id)
-        window = Window({head.name: head.leaf_id for head in info.heads or ()}, (info.seq or 0) + 1)
+        window = Window(
+            {head.name: head.leaf_id for head in info.heads or ()},
+            (info.seq or 0) + 1,
+            is_of_other_agent=info.read_only_reason == "other_agent",
+        )
         await self._load_page(client, window, window.low)
         await self._load_labels(client, window)
         self.window, self.info, self.seq = window, info, info.seq or 0

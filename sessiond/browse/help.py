@@ -21,7 +21,7 @@ _SECTIONS: Final[Sequence[tuple[str, Sequence[Key]]]] = (
         "Everywhere",
         (
             ("Up Down j k", "move"),
-            ("PgUp PgDn Home End", "move far"),
+            ("PgUp PgDn", "move a screen; Home and End: to the first and the last row"),
             ("Enter", "open what the cursor is on"),
             ("Esc", "go back"),
             ("/", "search: the shown session, or all sessions"),
@@ -32,16 +32,16 @@ _SECTIONS: Final[Sequence[tuple[str, Sequence[Key]]]] = (
     (
         "Sessions",
         (
-            ("Tab", "the forest: which session came from which; again: the list"),
+            ("Tab", "the forest, which session came from which; again: the list"),
             ("a", "sessions of all projects; again: those of this folder"),
         ),
     ),
     (
         "Tree and entry",
         (
-            ("B", "branch: put a head at the entry, so that the session goes on there"),
+            ("B", "branch: put a head at the entry; main is where it goes on"),
             ("F", "fork: a new session of the path to the entry"),
-            ("R", "rebase: choose entries of the path for a new session (in the tree)"),
+            ("R", "rebase: choose entries of the path for a new session"),
             ("L", "label the entry; an empty label takes it away"),
             ("M", "merge another session into this one"),
             ("E", "export to a new file: .jsonl, .md, .html or .json"),
@@ -54,7 +54,7 @@ _SECTIONS: Final[Sequence[tuple[str, Sequence[Key]]]] = (
         (
             ("Space", "choose the entry, or leave it out"),
             ("a", "choose all, or none"),
-            ("s", "squash: the model sees a summary in place of the entries"),
+            ("s", "squash: the model sees a summary in place of them"),
             ("Enter", "make the session"),
         ),
     ),
@@ -82,7 +82,7 @@ class HelpView(View):
         for title, keys in _SECTIONS:
             text.append(f"{title}\n", style="bold")
             for key, word in keys:
-                text.append(f"  {key:20}", style="cyan").append(f"{word}\n")
+                text.append(f"  {key:14}", style="cyan").append(f"{word}\n")
             text.append("\n")
         text.append("Every change is stored at once and shown to every other client.\n")
         with VerticalScroll():

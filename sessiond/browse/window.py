@@ -1,9 +1,9 @@
 """Window: the newest entries of a session, and their tree. Pure.
 
 Law: the window holds every entry from its first seq on. Older entries are added a page at a time,
-new ones as their events come; both ways give one tree. The tree is drawn as `sessiond tree` draws
-it: only forks indent, and the path to the leaf of main comes first. An entry whose parent lies
-before the window stands as a root.
+new ones as their events come; both ways give one tree. Its order is that of session/tree: the path
+to the leaf of main comes first. Only forks indent. An entry whose parent lies before the window
+stands as a root.
 
 Records (labels, names of the session, moves of heads) are no rows: an entry below a record stands
 below the next row up.
@@ -54,8 +54,14 @@ class TreeRow(Struct):
 class Window:
     """The entries that are loaded, the heads and the labels."""
 
-    def __init__(self, heads: Mapping[str, str | None], low: int) -> None:
-        """Begin without entries; every seq from `low` on belongs to the window."""
+    def __init__(
+        self, heads: Mapping[str, str | None], low: int, *, is_of_other_agent: bool = False
+    ) -> None:
+        """Begin without entries; every seq from `low` on belongs to the window.
+
+        In a session of another agent, entries of further types are no rows.
+        """
+        self._has_own_types = not is_of_other_agent
         self.heads = dict(heads)
         self.labels: dict[str, str] = {}
         """Labels in force by entry, also of entries before the window."""
@@ -128,7 +134,7 @@ class Window:
 
     def _put(self, seq: int, entry: Mapping[str, Any]) -> Node:
         parent, kind = entry.get("parent_id"), str(entry.get("type", ""))
-        is_row = kind in _NODES or (parent is not None and kind not in _RECORDS)
+        is_row = kind in _NODES or (self._has_own_types and kind not in _RECORDS)
         node = Node(
             str(entry.get("id", "")),
             parent,
