@@ -7,21 +7,22 @@ Textual's own stand-in, the pilot. A test waits for what the screen shows, or fo
 from __future__ import annotations
 
 import inspect
-import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from textual.app import App
-from textual.pilot import Pilot
 
-from sessiond.browse.app import BrowseApp
-from sessiond.browse.link import Start
 from sessiond_client import Client
 from tests.kit.patience import HANG_SECONDS
+
+if TYPE_CHECKING:  # without the extra the tests are collected, and skipped
+    from textual.pilot import Pilot
+
+    from sessiond.browse.app import BrowseApp
+    from sessiond.browse.link import Start
 
 __all__ = ["SESSION", "Application", "browsing", "conversation"]
 
@@ -63,7 +64,7 @@ class Application:
 
     async def until(self, is_it: Callable[[], Any]) -> Any:
         """Wait for a condition, which may be a coroutine; return its value."""
-        end = time.monotonic() + float(os.environ.get("PAT", HANG_SECONDS))
+        end = time.monotonic() + HANG_SECONDS
         while True:
             value = is_it()
             if inspect.isawaitable(value):
@@ -109,10 +110,11 @@ async def browsing(
     start: Start | None = None,
 ) -> AsyncGenerator[Application]:
     """Run the application on a daemon."""
+    from sessiond.browse.app import BrowseApp
+
     app = BrowseApp(socket, start, str(project), session_id)
     async with app.run_test(size=size) as pilot:
         yield Application(app, pilot)
-    assert isinstance(app, App)
     assert app.failure is None
 
 

@@ -20,6 +20,7 @@ from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "browse.md"
 WRITERS: Final = 4
 MESSAGES: Final = 25
 WRITER: Final = """
@@ -196,3 +197,30 @@ def test_without_a_daemon_no_start_is_an_error(tmux: str, home: Path, project: P
         assert status == 3
         assert "no daemon listens on" in said
         assert "start it with `sessiond start --socket" in said
+
+
+def test_the_screen_of_the_page_is_the_screen(tmux: str, server: Daemon, project: Path) -> None:
+    with connect_blocking(server.socket_path) as client:
+        client.create(str(project), session_id=SESSION, title="Fix the clock", persist="immediate")
+
+        def say(role: str, text: str, head: str = "main") -> str:
+            message = {"role": role, "content": text}
+            return client.append(SESSION, message=message, head=head).entries[0].id
+
+        say("user", "Why is it late?")
+        fork = say("assistant", "It is the time zone, or the cron job.")
+        client.label(SESSION, fork, "question")
+        say("user", "Look at the cron job.")
+        say("toolResult", "0 3 * * * backup")
+        say("assistant", "The cron job runs at three, in UTC.")
+        client.branch(SESSION, fork, head="reviewer")
+        say("user", "Look at the time zone.", "reviewer")
+        say("assistant", "The zone is right.", "reviewer")
+    (shown_there,) = re.findall(
+        r"^```screen\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    with terminal(tmux, project, server.environment, (80, 13), *options(server), SESSION) as shown:
+        screen = shown.until_shown("live", "The zone is right.", "q quit")
+    if os.environ.get("UPDATE") == "1":
+        PAGE.write_text(PAGE.read_text().replace(shown_there, screen.rstrip("\n") + "\n"))
+    assert screen.rstrip("\n") == shown_there.rstrip("\n"), "run the test with UPDATE=1"
