@@ -5,6 +5,7 @@ are read in pages, and what another client changes comes as an event. Nothing po
 
     app.py            the application, and the way from view to view
     link.py           the one client, and whether its daemon is there
+    tasks.py          tasks of the application and of its screens
     view.py           a screen with its bars; from a key to the daemon
     bars.py           title, message and keys
     rows.py           a list of any length with a cursor

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -14,6 +13,7 @@ from sessiond.browse.help import HelpView
 from sessiond.browse.link import Link, Start
 from sessiond.browse.search import SearchView
 from sessiond.browse.sessions import SessionsView
+from sessiond.browse.tasks import Work, begin
 from sessiond.browse.tree import TreeView
 from sessiond.browse.view import View
 from sessiond_client import SessiondClientError
@@ -57,7 +57,7 @@ class BrowseApp(App[None]):
 
     def on_mount(self) -> None:
         """Connect, and show the sessions or the session that was named."""
-        self.run_worker(self._keep_connected(), group="link")
+        begin(self, self._keep_connected)
         self.push_screen(SessionsView())
         if self._session_id is not None:
             self.show_tree(self._session_id)
@@ -69,9 +69,9 @@ class BrowseApp(App[None]):
                 screen.say(text, is_error=is_error)
                 return
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Work) -> None:
         """Run work as a task of the application, which no end of a view ends."""
-        self.run_worker(work)
+        begin(self, work)
 
     def open(self, view: Screen[None]) -> None:
         """Show a view above the present one."""

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 from sessiond.browse.advice import advice
 from sessiond.browse.rows import Rows
 from sessiond.browse.session_lines import list_line
+from sessiond.browse.tasks import begin
 from sessiond.browse.view import browser_of
 from sessiond.browse.words import spelled
 from sessiond_client import SessiondClientError
@@ -95,7 +96,7 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
 
     def on_mount(self) -> None:
         """Read the sessions."""
-        self.run_worker(self._load())
+        begin(self, self._load)
 
     def on_rows_chosen(self) -> None:
         """Choose the session at the cursor."""
@@ -108,7 +109,7 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
     def action_all(self) -> None:
         """Offer the sessions of all projects, or those of the project again."""
         self._is_all = not self._is_all
-        self.run_worker(self._load(), exclusive=True)
+        begin(self, self._load, alone=True)
 
     async def _load(self) -> None:
         browser = browser_of(self)

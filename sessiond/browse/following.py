@@ -147,8 +147,7 @@ class Follower:
         if before <= 1:
             return
         page = await client.entries(self.session_id, before_seq=before, limit=PAGE_ENTRIES)
-        low = 1 if page.next_seq is None else min(row.seq for row in page.entries)
-        window.add_page(((row.seq, row.entry) for row in page.entries), low)
+        window.add_page(((row.seq, row.entry) for row in page.entries), page.next_seq or 1)
 
     async def _load_labels(self, client: Client, window: Window) -> None:
         cursor: PageOptions = {}

@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Final, cast
 import anyio
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
+from textual.worker import Worker
 
 from sessiond.browse.actions import Acting, Target
 from sessiond.browse.advice import advice
 from sessiond.browse.bars import Key
 from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
+from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
 from sessiond.browse.words import counted
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
@@ -49,6 +51,7 @@ class SessionsView(Acting, View):
         self.is_all = False
         self._next_cursor: str | None = None
         self._is_loading = False
+        self._following: Worker[None] | None = None
 
     def body(self) -> Iterator[Widget]:
         """Yield the list."""
@@ -60,9 +63,17 @@ class SessionsView(Acting, View):
         return cast("Rows[Item]", self.query_one(Rows))
 
     def on_mount(self) -> None:
-        """Follow the catalog."""
+        """Show that the sessions are on their way."""
         self.title_is("Sessions", "loading")
-        self.run_worker(self._follow())
+
+    def on_screen_resume(self) -> None:
+        """Follow the catalog while the list is in sight."""
+        self._following = begin(self, self._follow, alone=True)
+
+    def on_screen_suspend(self) -> None:
+        """Follow the catalog no more: each append of any client is a hint."""
+        if self._following is not None:
+            self._following.cancel()
 
     def target(self) -> Target | None:
         """Return the session at the cursor."""

@@ -15,6 +15,7 @@ from sessiond.browse.following import Follower
 from sessiond.browse.picker import RebaseView
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.session_lines import name_of
+from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
 from sessiond.browse.window import TreeRow, Window
 from sessiond.browse.words import clock, line_of, short_id
@@ -60,11 +61,11 @@ class TreeView(Acting, View):
     def on_mount(self) -> None:
         """Open the session and follow it."""
         self._show_title()
-        self.run_worker(self._follow())
+        begin(self, self._follow)
 
     def on_unmount(self) -> None:
         """End the use of the session."""
-        self.browser.start(self._follower.let_go())
+        self.browser.start(self._follower.let_go)
 
     def target(self) -> Target | None:
         """Return the entry at the cursor."""
@@ -108,6 +109,8 @@ class TreeView(Acting, View):
     def reloaded(self, window: Window, info: SessionInfo) -> None:
         """Show the window of a session that was opened, or whose file was replaced."""
         del info
+        if self.state != "opening":
+            self.say("the session was opened anew; what is shown is what it holds now")
         self._is_at_leaf = self._wanted is None
         self.state = "live"
         self._draw(window)

@@ -6,8 +6,9 @@ message bar what became of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import ClassVar, Protocol, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -18,6 +19,7 @@ from textual.widget import Widget
 from sessiond.browse.advice import advice
 from sessiond.browse.bars import Key, KeyBar, MessageBar, TitleBar
 from sessiond.browse.link import Link
+from sessiond.browse.tasks import Work
 from sessiond_client import Client, ClientClosed, SessiondClientError
 
 __all__ = ["Browser", "View", "browser_of"]
@@ -36,7 +38,7 @@ class Browser(Protocol):
         """Show a message in the view that is shown now."""
         ...
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Work) -> None:
         """Run work as a task of the application, which no end of a view ends."""
         ...
 
@@ -115,7 +117,7 @@ class View(Screen[None]):
 
         The work goes on if the user leaves the view meanwhile: what was begun is not half done.
         """
-        self.browser.start(self._act(work, doing))
+        self.browser.start(partial(self._act, work, doing))
 
     async def _act(self, work: Callable[[Client], Awaitable[None]], doing: str) -> None:
         if doing:

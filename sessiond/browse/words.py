@@ -107,21 +107,21 @@ def preview(entry: Mapping[str, Any]) -> str:
 def readable(entry: Mapping[str, Any]) -> str:
     """Return the whole text of an entry as a person reads it."""
     parts = [part for part in _words_of(entry) if part]
-    return _bounded(spelled("\n\n".join(parts)) or "(no text; Tab shows the JSON)")
+    return _bounded("\n\n".join(parts)) or "(no text; Tab shows the JSON)"
 
 
 def raw_json(raw: bytes) -> str:
     """Return the stored JSON of an entry, indented; numbers keep their spelling."""
     text = msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
-    # Line breaks of the text are those of the indentation: JSON escapes its own.
-    return _bounded("\n".join(map(spelled, text.split("\n"))))
+    return _bounded(text)
 
 
 def _bounded(text: str) -> str:
+    """Return the text spelled, and cut if it is longer than a screen is read."""
     if len(text) <= READABLE_CHARS:
-        return text
+        return spelled(text)
     more = len(text) - READABLE_CHARS
-    return f"{text[:READABLE_CHARS]}\n\n[{more:,} more characters; E exports the session]"
+    return f"{spelled(text[:READABLE_CHARS])}\n\n[{more:,} more characters; E exports the session]"
 
 
 def _words_of(entry: Mapping[str, Any]) -> Iterator[str]:

@@ -60,6 +60,8 @@ def browse(place: DaemonPlace, session: str | None, *, may_start: bool) -> None:
             join(place)
         except Failure as failure:
             raise CannotStart(f"{failure.what}: {failure.then}") from failure
+        except OSError as error:
+            raise CannotStart(f"{error}: see `sessiond start`") from error
 
     run(find_socket(place), start if may_start else None, absolute("."), found)
 

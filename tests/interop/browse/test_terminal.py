@@ -136,7 +136,7 @@ def test_the_colours_are_those_of_the_terminal_and_none_with_no_color(
     assert "7" in coloured[1]
 
 
-def test_one_connection_for_calls_and_no_child_process(
+def test_three_connections_and_no_child_process(
     tmux: str, server: Daemon, session: str, project: Path
 ) -> None:
     with terminal(tmux, project, server.environment, (80, 24), *options(server), session) as shown:
@@ -145,8 +145,8 @@ def test_one_connection_for_calls_and_no_child_process(
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         assert children == []
         with connect_blocking(server.socket_path) as client:
-            # This client's own, the calls, the silent one, and a subscription of list and tree each.
-            assert client.stats()["clients"] <= 5
+            # Calls, the tree's events, and the silent one; and this client's own.
+            assert client.stats()["clients"] == 4
 
 
 def test_a_session_is_named_on_the_command_line_and_a_wrong_one_is_an_error(

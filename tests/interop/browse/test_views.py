@@ -83,13 +83,14 @@ async def test_a_search_finds_in_the_session_and_in_all_sessions(
 ) -> None:
     await conversation(client)
     await conversation(client, ["A late train"], session_id="session-elsewhere", cwd="/other")
+    await conversation(client, ["A late bus"], session_id="session-beside")
     async with browsing(server.socket_path) as screen:
         await screen.shows("Why is it late?")
         await screen.press("slash", *"late", "enter")
         await screen.shows(f"Search in session {SESSION}", "1 hit", "Why is it late?")
-        assert "train" not in screen.text
+        assert "A late" not in screen.text
         await screen.press("tab")
-        await screen.shows("Search in all sessions", "2 hits", "A late train")
+        await screen.shows("Search in all sessions", "3 hits", "A late train", "A late bus")
         await screen.goes_to("train")
         await screen.press("enter")
         await screen.shows("A late train", "label:    none")
