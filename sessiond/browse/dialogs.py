@@ -122,6 +122,8 @@ class SessionChoice(ModalScreen[SessionInfo | None]):
         except SessiondClientError as error:
             self._tell(advice(error))
             return
+        if not self.is_attached:
+            return
         offered: Sequence[SessionInfo] = [one for one in page.sessions if one.id != self._without]
         self.rows.show(offered, 0)
         what = "no other session here; " if not offered else "Enter chooses, "

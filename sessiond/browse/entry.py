@@ -94,7 +94,7 @@ class EntryView(Acting, View):
     async def _load(self, client: Client) -> None:
         entry_id = self._entry_id
         stored = await client.entry(self._session_id, entry_id)
-        if entry_id == self._entry_id and self.is_mounted:
+        if entry_id == self._entry_id and self.is_attached:
             self._stored = stored
             self._show()
 

@@ -108,6 +108,8 @@ class RebaseView(View):
 
     async def _load_first(self, client: Client) -> None:
         page = await self._page(client, {})
+        if not self.is_attached:
+            return
         found = _choices(page)
         self._cursor = page.next_cursor
         self.rows.show(found, len(found) - 1)
@@ -118,6 +120,8 @@ class RebaseView(View):
             page = await self._page(client, {"cursor": self._cursor or ""})
         finally:
             self._is_loading = False
+        if not self.is_attached:
+            return
         earlier = _choices(page)
         self._cursor = page.next_cursor
         self.rows.show([*earlier, *self.rows.items], self.rows.cursor + len(earlier))

@@ -71,6 +71,8 @@ class Rows(ScrollView, Generic[T], can_focus=True):
         super().__init__()
         self.items: Sequence[T] = ()
         self.cursor = 0
+        self._is_to_be_seen = False
+        """True from a move of the cursor until a drawing shows the cursor."""
         self._draw = draw
 
     @property
@@ -83,8 +85,6 @@ class Rows(ScrollView, Generic[T], can_focus=True):
         self.items = items
         self._resize()
         self.put_cursor(cursor)
-        # The size of a new list counts from the next layout on.
-        self.call_after_refresh(self._keep_in_sight)
 
     def grow(self) -> None:
         """Show the items that were added to the end of the list."""
@@ -128,10 +128,12 @@ class Rows(ScrollView, Generic[T], can_focus=True):
     def on_resize(self) -> None:
         """Keep the cursor in sight in another size."""
         self._resize()
-        self.call_after_refresh(self._keep_in_sight)
+        self._keep_in_sight()
 
     def render_line(self, y: int) -> Strip:
         """Return a visible line."""
+        if self._is_to_be_seen:
+            self._look_for_cursor()
         width, row = self._room.width, y + self.scroll_offset.y
         if not 0 <= row < len(self.items):
             return Strip.blank(width, Style.null())
@@ -146,12 +148,21 @@ class Rows(ScrollView, Generic[T], can_focus=True):
     def _resize(self) -> None:
         self.virtual_size = Size(0, len(self.items))
 
+    def _look_for_cursor(self) -> None:
+        """Scroll again if the cursor is out of sight: a new size counts from its layout on only."""
+        top = self.scroll_offset.y
+        if top <= self.cursor < top + max(1, self._room.height):
+            self._is_to_be_seen = False
+        else:
+            self.call_later(self._keep_in_sight)
+
     def _keep_in_sight(self) -> None:
+        self._is_to_be_seen = True
         height, top = max(1, self._room.height), self.scroll_offset.y
         if self.cursor < top:
-            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor, animate=False, immediate=True, force=True)
         elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True)
+            self.scroll_to(y=self.cursor - height + 1, animate=False, immediate=True, force=True)
 
 
 def _strip(line: Line, width: int) -> Strip:

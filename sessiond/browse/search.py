@@ -105,7 +105,7 @@ class SearchView(View):
     async def _search(self, client: Client) -> None:
         query, is_one = self._query, self.is_one
         hits, is_cut = await self._hits(client, query, is_one=is_one)
-        if (query, is_one) != (self._query, self.is_one) or not self.is_mounted:
+        if (query, is_one) != (self._query, self.is_one) or not self.is_attached:
             return
         self.rows.show(hits, 0)
         self._show_title(counted(len(hits), "hit", has_more=is_cut))

@@ -154,7 +154,7 @@ class SessionsView(Acting, View):
             limit = min(_PAGE_MAX, max(_PAGE, shown))
             page = await client.list(limit=limit, **self._scope())
             items, cursor = page.sessions, page.next_cursor
-        if (is_forest, is_all) == (self.is_forest, self.is_all) and self.is_mounted:
+        if (is_forest, is_all) == (self.is_forest, self.is_all) and self.is_attached:
             self._show(items, cursor)
 
     async def _load_more(self, client: Client) -> None:
@@ -163,7 +163,9 @@ class SessionsView(Acting, View):
             page = await client.list(limit=_PAGE, cursor=cursor or "", **self._scope())
         finally:
             self._is_loading = False
-        if cursor == self._next_cursor and is_all == self.is_all and not self.is_forest:
+        if self.is_forest or not self.is_attached:
+            return
+        if cursor == self._next_cursor and is_all == self.is_all:
             self._show([*self.rows.items, *page.sessions], page.next_cursor)
 
     def _show(self, items: Sequence[Item], cursor: str | None) -> None:

@@ -134,7 +134,7 @@ class TreeView(Acting, View):
     def _load_earlier(self) -> None:
         async def load(client: Client) -> None:
             window = await self._follower.load_earlier(client)
-            if window is not None and self.is_mounted:
+            if window is not None and self.is_attached:
                 self._draw(window)
 
         if self._follower.may_load_earlier:
@@ -142,7 +142,7 @@ class TreeView(Acting, View):
 
     def _draw_soon(self) -> None:
         self._is_drawing = False
-        if self._follower.window is not None and self.is_mounted:
+        if self._follower.window is not None and self.is_attached:
             self._draw(self._follower.window)
 
     def _draw(self, window: Window) -> None:

@@ -115,7 +115,8 @@ class View(Screen[None]):
     def act(self, work: Callable[[Client], Awaitable[None]], doing: str = "") -> None:
         """Run work that asks the daemon; show its error.
 
-        The work goes on if the user leaves the view meanwhile: what was begun is not half done.
+        The work goes on if the user leaves the view meanwhile: what was begun is not half done. So
+        work that shows its outcome in the view looks first whether the view is attached.
         """
         self.browser.start(partial(self._act, work, doing))
 

@@ -29,7 +29,7 @@ __all__ = [
     "spelled",
 ]
 
-READABLE_CHARS: Final = 100_000
+READABLE_CHARS: Final = 50_000
 """Longest text of an entry on the screen; the rest is left out with a note."""
 _PREVIEW_CHARS: Final = 240
 _SHORT_CHARS: Final = 8

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from anyio import to_thread
 
 from sessiond_client import Client
 from tests.interop.browse.application import SESSION, browsing, conversation
+from tests.kit.line_proxy import line_proxy
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -159,3 +162,48 @@ async def test_a_session_that_is_deleted_stays_in_sight_and_says_so(
         await screen.shows("it was deleted, see `sessiond trash`")
         await screen.press("escape")
         await screen.shows("0 sessions")
+
+
+@pytest.mark.parametrize(
+    ("method", "keys"),
+    [
+        ("session/entry", ("enter",)),
+        ("session/path", ("R",)),
+        ("session/entries", ("home",)),
+        ("session/search", ("slash", *"late", "enter")),
+        ("session/list", ("M",)),
+    ],
+)
+async def test_a_view_that_is_left_before_its_answer_harms_nothing(
+    server: Daemon, client: Client, tmp_path: Path, method: str, keys: tuple[str, ...]
+) -> None:
+    await conversation(client, ["Why is it late?"])
+    await say(client, *(f"number {at}" for at in range(300)))
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold(line: bytes) -> list[bytes]:
+        if holding and msgspec.json.decode(line)["method"] == method:
+            is_held.set()
+            may_go.wait(60)
+        return [line]
+
+    holding: list[str] = []
+    place = tmp_path / "slow.sock"
+    with line_proxy(place, server.socket_path, requests=hold):
+        async with browsing(place) as screen:
+            await screen.shows("▶ user: number 299")
+            holding.append(method)
+            await screen.press(*keys)
+            await screen.until(is_held.is_set)
+            # The screen answers to keys while the daemon does not answer.
+            await screen.press("escape")
+            holding.clear()
+            may_go.set()
+            await say(client, "the newest")
+            await screen.press("question_mark")
+            await screen.shows("Tree and entry")
+            await screen.press("escape")
+            await screen.press("slash")
+            await screen.shows("Search in")
+            await screen.press(*"newest", "enter")
+            await screen.shows("1 hit")
