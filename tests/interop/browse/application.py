@@ -58,8 +58,14 @@ class Application:
         await self._pilot.press(*keys)
 
     async def type(self, text: str) -> None:
-        """Type a text into a dialog, in place of what stands there, and press Enter."""
-        await self.press("end", "ctrl+u", *text)
+        """Paste a text into a dialog, in place of what stands there, and press Enter."""
+        from textual.events import Paste
+        from textual.widgets import Input
+
+        line = self.app.screen.query_one(Input)
+        await self.press("end", "ctrl+u")
+        line.post_message(Paste(text))
+        await self.until(lambda: line.value == text)
         await self.press("enter")
 
     async def until(self, is_it: Callable[[], Any]) -> Any:
