@@ -63,7 +63,8 @@ class Follower:
         self.seq = 0
         """The last line of the session."""
         self._shown = shown
-        self._is_loading = False
+        self.is_loading = False
+        """True while a page of earlier entries is on its way."""
         self._client: Client | None = None
 
     @property
@@ -71,7 +72,7 @@ class Follower:
         """True if there are earlier entries, room for them, and no page is on its way."""
         window = self.window
         has_room = window is not None and len(window) < WINDOW_ENTRIES_MAX
-        return has_room and window is not None and window.low > 1 and not self._is_loading
+        return has_room and window is not None and window.low > 1 and not self.is_loading
 
     async def run(self, client: Client) -> None:
         """Follow the session until cancelled, or until the session is gone."""
@@ -96,11 +97,11 @@ class Follower:
         window = self.window
         if window is None:
             return None
-        self._is_loading = True
+        self.is_loading = True
         try:
             await self._load_page(client, window, window.low)
         finally:
-            self._is_loading = False
+            self.is_loading = False
         return window if window is self.window else None
 
     async def let_go(self) -> None:

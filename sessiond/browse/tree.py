@@ -27,6 +27,8 @@ __all__ = ["TreeView"]
 # A burst of appends draws the tree so many times a second.
 _DRAWS_PER_SECOND: Final = 20
 _WIDE: Final = 100
+# Pages that are read in search of an entry that the tree is to begin with.
+_SEEKS_MAX: Final = 10
 
 
 class TreeView(Acting, View):
@@ -44,6 +46,7 @@ class TreeView(Acting, View):
         self.session_id = session_id
         self.state = "opening"
         self._wanted = entry_id
+        self._seeks_left = _SEEKS_MAX
         self._follower = Follower(session_id, self)
         self._is_at_leaf = True
         self._is_drawing = False
@@ -87,7 +90,7 @@ class TreeView(Acting, View):
         if row is None or window is None:
             self.say("put the cursor on an entry first")
             return
-        upto = window.heads.get("main") if row.node.id in window.path else row.node.id
+        upto = None if row.node.id in window.path else row.node.id
         self.browser.open(RebaseView(self.session_id, upto))
 
     def on_rows_chosen(self) -> None:
@@ -103,7 +106,7 @@ class TreeView(Acting, View):
         row = self.rows.current
         # The leaf that is drawn: the window may know a newer one already.
         self._is_at_leaf = row is not None and row.node.id == self._drawn_leaf
-        if row is None and self.rows.items:
+        if row is None and self.rows.items and self._wanted is None:
             self._load_earlier()
 
     def reloaded(self, window: Window, info: SessionInfo) -> None:
@@ -156,19 +159,28 @@ class TreeView(Acting, View):
         at = next(found, None)
         if at is not None:
             self._wanted = None
-        elif self._is_at_leaf:
+        elif self._wanted is not None or self._is_at_leaf:
             at = len(items) - 1
         self.rows.show(items, min(self.rows.cursor, len(items)) if at is None else at)
         self._show_title()
+        if self._wanted is not None:
+            self._seek()
+
+    def _seek(self) -> None:
+        """Read earlier entries until the wanted entry comes, as far as is reasonable."""
+        if self._seeks_left > 0 and self._follower.may_load_earlier:
+            self._seeks_left -= 1
+            self._load_earlier()
+        elif not self._follower.is_loading:
+            self._wanted = None
+            self.say("the entry lies further up: Home reads earlier lines")
 
     def _row_to_keep(self) -> TreeRow | None:
         """Return the row at the cursor; at the top, the first row below the mark of earlier entries."""
-        items = self.rows.items
-        return (
-            items[1]
-            if self.rows.cursor == 0 and len(items) > 1 and items[0] is None
-            else (self.rows.current)
-        )
+        rows = self.rows
+        if rows.current is None and len(rows.items) > 1:
+            return rows.items[1]
+        return rows.current
 
     def _show_title(self) -> None:
         window, info = self._follower.window, self._follower.info

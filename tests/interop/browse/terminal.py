@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,13 @@ class Terminal:
         """Return the screen without blanks at the ends of lines; `options` are those of tmux."""
         captured = self.ask("capture-pane", "-p", *options)
         return "\n".join(line.rstrip() for line in captured.split("\n"))
+
+    def until(self, is_it: Callable[[], bool]) -> None:
+        """Wait for a condition."""
+        end = time.monotonic() + HANG_SECONDS
+        while not is_it():
+            assert time.monotonic() < end, f"the screen shows:\n{self.screen()}"
+            time.sleep(_LOOK_SECONDS)
 
     def until_shown(self, *texts: str, options: Sequence[str] = ()) -> str:
         """Wait until the screen shows every text; return the screen."""

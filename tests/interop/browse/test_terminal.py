@@ -146,7 +146,7 @@ def test_three_connections_and_no_child_process(
         assert children == []
         with connect_blocking(server.socket_path) as client:
             # Calls, the tree's events, and the silent one; and this client's own.
-            assert client.stats()["clients"] == 4
+            shown.until(lambda: client.stats()["clients"] == 4)
 
 
 def test_a_session_is_named_on_the_command_line_and_a_wrong_one_is_an_error(

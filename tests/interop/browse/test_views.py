@@ -98,6 +98,19 @@ async def test_a_search_finds_in_the_session_and_in_all_sessions(
         await screen.shows("Tree of", "user: A late train")
 
 
+async def test_a_hit_far_up_is_shown_in_its_tree(server: Daemon, client: Client) -> None:
+    await conversation(client, ["the needle", *(f"number {at}" for at in range(500))])
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("number 499")
+        await screen.press("slash", *"needle", "enter")
+        await screen.shows("1 hit")
+        await screen.press("enter")
+        await screen.shows("label:    none", "the needle")
+        await screen.press("t")
+        await screen.shows("• user: the needle", "number 10")
+        assert "the needle" in screen.cursor_line
+
+
 async def test_help_names_every_key_and_q_quits(server: Daemon, client: Client) -> None:
     await conversation(client)
     async with browsing(server.socket_path, size=(80, 60)) as screen:
