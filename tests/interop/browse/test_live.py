@@ -207,3 +207,28 @@ async def test_a_view_that_is_left_before_its_answer_harms_nothing(
             await screen.shows("Search in")
             await screen.press(*"newest", "enter")
             await screen.shows("1 hit")
+
+
+async def test_an_event_is_shown_without_a_call(
+    server: Daemon, client: Client, tmp_path: Path
+) -> None:
+    ids = await conversation(client)
+    asked: list[str] = []
+
+    def note(line: bytes) -> list[bytes]:
+        asked.append(msgspec.json.decode(line)["method"])
+        return [line]
+
+    place = tmp_path / "noted.sock"
+    with line_proxy(place, server.socket_path, requests=note):
+        async with browsing(place) as screen:
+            await screen.shows("▶ assistant: The cron job.", "live")
+            await screen.until(lambda: "session/subscribe" in asked)
+            asked.clear()
+            for at in range(30):
+                await say(client, f"number {at}")
+            await client.label(SESSION, ids[0], "start")
+            await client.branch(SESSION, ids[0])
+            await screen.shows("▶ [start] user: Why is it late?", "34 lines")
+            # The list below the tree may still have had a page on its way.
+            assert [one for one in asked if one not in {"session/list", "$/cancelRequest"}] == []
