@@ -1,7 +1,9 @@
 import type { InitializeParams } from "../protocol.js";
 import type { CallOptions, Values } from "./call.js";
 import { Exchange } from "./exchange.js";
-import { type SubscribeParams, Subscription } from "./feed.js";
+import type { SubscribeParams } from "./arrivals.js";
+import { Subscription } from "./feed.js";
+import { CatalogFollow, type Follow, type FollowListener, SessionFollow } from "./follow.js";
 import { Methods } from "./generated/methods.js";
 import { type CatalogChanged, Hints, type StateChanged } from "./hints.js";
 import { Lease, type LeaseParams } from "./lease.js";
@@ -19,6 +21,8 @@ export interface ConnectOptions {
   clientId?: string | undefined;
   /** What this client may do; "write" if nothing is said. */
   access?: "write" | "read" | "status" | undefined;
+  /** The command of the daemon, to start it; else SESSIOND_COMMAND of the environment, else `sessiond`. */
+  command?: string | undefined;
   /** Whether to start a daemon where none listens; true unless a socket is named. */
   start?: boolean | undefined;
   /** Milliseconds for each call, with all its tries. Default 30,000; Infinity for no bound. */
@@ -51,7 +55,7 @@ export class Client extends Methods {
   constructor(private readonly options: ConnectOptions) {
     super();
     const { socket, profile, home, clientId, access } = options;
-    this.#reach = new Reach({ socket, profile, home }, options.start ?? socket === undefined);
+    this.#reach = new Reach({ socket, profile, home }, options.start ?? socket === undefined, options.command);
     const hello = {
       ...(clientId === undefined ? {} : { client_id: clientId }),
       ...(access === undefined ? {} : { access }),
@@ -97,6 +101,20 @@ export class Client extends Methods {
     return this.#start(new Hints<StateChanged>(this.#reach, this.#hello, "state", params), options);
   }
 
+  /**
+   * Follow a session over the connection of the calls: from `after`, else from now on.
+   *
+   * Each session is followed once in a client. Events are given as fast as they come, to one listener.
+   */
+  follow(params: SubscribeParams, listener: FollowListener): SessionFollow {
+    return this.#follow(new SessionFollow(params, listener));
+  }
+
+  /** Follow hints that lists of sessions have changed, over the connection of the calls. */
+  followCatalog(onHint: (hint: CatalogChanged) => void): CatalogFollow {
+    return this.#follow(new CatalogFollow(onHint));
+  }
+
   /** Have a head for this client alone; the lease renews itself until it is released. */
   lease(params: LeaseParams): Promise<Lease> {
     return new Lease(this.#exchange, params, this.#timeoutMs).acquire();
@@ -109,6 +127,11 @@ export class Client extends Methods {
 
   protected ask(method: string, params: object, options: CallOptions = {}): Promise<unknown> {
     return this.#exchange.call(method, params as Values, options, options.timeoutMs ?? this.#timeoutMs);
+  }
+
+  #follow<F extends Follow>(follow: F): F {
+    this.#exchange.follow(follow);
+    return follow;
   }
 
   async #start<S extends Stream<any>>(stream: S, { timeoutMs, signal }: CallOptions): Promise<S> {

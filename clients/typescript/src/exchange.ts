@@ -1,12 +1,22 @@
 import { Call, type CallOptions, type Values } from "./call.js";
 import { backoff, Conversation, type Outcome, retryAfter } from "./conversation.js";
 import { CannotStart, ClientClosed, ConnectionLost, type RpcError, type SessiondError, Timeout } from "./errors.js";
+import type { Follow } from "./follow.js";
 import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
 import { later } from "./timers.js";
 
 /** What ends with the connection on which it was acquired. */
 export interface Tenure {
   lose(why: SessiondError): void;
+}
+
+/** A follow, with the request for it that has no answer yet. */
+interface Followed {
+  follow: Follow;
+  id: number;
+  refusals: number;
+  /** Set while a pause before the next try lasts. */
+  delay?: NodeJS.Timeout;
 }
 
 interface Progress {
@@ -23,6 +33,7 @@ interface Progress {
 export class Exchange extends Conversation {
   readonly #calls = new Map<number, Call>();
   readonly #tenures = new Set<Tenure>();
+  readonly #follows = new Map<string, Followed>();
   /** The presence to announce on the next connection, by session. */
   readonly #present = new Map<unknown, Values>();
   #lastId = 0;
@@ -54,6 +65,23 @@ export class Exchange extends Conversation {
     });
   }
 
+  /** Subscribe over this connection. */
+  follow(follow: Follow): void {
+    if (this.isClosed) throw new ClientClosed("the client is closed");
+    // One subscription for each session: a second one would end the first.
+    if (this.#follows.has(follow.key)) throw new TypeError(`${follow.key}: is followed already`);
+    const followed: Followed = { follow, id: 0, refusals: 0 };
+    this.#follows.set(follow.key, followed);
+    this.hold(true);
+    follow.attach({
+      send: (method, params) => void this.send({ id: ++this.#lastId, method, params }),
+      again: () => this.#followLater(followed, 0),
+      end: () => this.#unfollow(followed),
+    });
+    this.#request(followed);
+    this.open();
+  }
+
   begin(tenure: Tenure): void {
     this.#tenures.add(tenure);
   }
@@ -70,7 +98,8 @@ export class Exchange extends Conversation {
     }
     this.#isTrusted = !this.#isDoubted;
     this.#isAsked = false;
-    this.hold(this.#calls.size > 0);
+    this.hold(this.#isAwaited);
+    for (const followed of this.#follows.values()) this.#request(followed);
     for (const call of this.#calls.values()) this.#offer(call);
   }
 
@@ -82,19 +111,27 @@ export class Exchange extends Conversation {
 
   protected isWanted(): boolean {
     // Presence is said again on the next connection, so there must be one.
-    return this.#calls.size > 0 || this.#present.size > 0 || this.#opened !== undefined;
+    return this.#isAwaited || this.#present.size > 0 || this.#opened !== undefined;
   }
 
   protected answered(id: number, outcome: Outcome): void {
     const call = this.#calls.get(id);
-    if (call === undefined) return; // the late answer to a call that was given up
+    if (call === undefined) {
+      const followed = [...this.#follows.values()].find((one) => one.id === id);
+      // Else it is the late answer to a call that was given up, or that nothing waits for.
+      if (followed !== undefined) this.#followAnswered(followed, outcome);
+      return;
+    }
     if (outcome.error !== undefined && this.#asksAgain(call, outcome.error)) return;
     if (outcome.error === undefined) this.#note(call);
     this.#settle(call, outcome);
   }
 
   protected told(method: string, params: unknown): void {
-    if (method !== "$/progress") return;
+    if (method !== "$/progress") {
+      this.#follows.get(keyOf(method, params))?.follow.told(method, params);
+      return;
+    }
     const { token, value } = params as Progress;
     const call = this.#calls.get(Number(token));
     if (call?.options.onProgress === undefined) return;
@@ -112,6 +149,11 @@ export class Exchange extends Conversation {
     const gone = new ConnectionLost(`the connection broke: ${error.message}`, false, error);
     for (const tenure of this.#tenures) tenure.lose(gone);
     this.#tenures.clear();
+    for (const followed of this.#follows.values()) {
+      clearTimeout(followed.delay);
+      followed.id = 0;
+      followed.follow.lost();
+    }
     if (this.#opened !== undefined && Date.now() >= this.#opened.until) {
       const text = `cannot connect to sessiond: ${error.message}`;
       this.#opened.reject(error instanceof CannotStart ? error : new ConnectionLost(text, false, error));
@@ -135,6 +177,45 @@ export class Exchange extends Conversation {
     this.#opened = undefined;
     for (const tenure of this.#tenures) tenure.lose(error);
     for (const call of this.#calls.values()) this.#settle(call, { error });
+    for (const followed of this.#follows.values()) {
+      this.#unfollow(followed);
+      followed.follow.failed(error);
+    }
+  }
+
+  get #isAwaited(): boolean {
+    return this.#calls.size > 0 || this.#follows.size > 0;
+  }
+
+  #request(followed: Followed): void {
+    if (!this.isConnected) return;
+    followed.id = ++this.#lastId;
+    this.send({ id: followed.id, ...followed.follow.request() });
+  }
+
+  #followAnswered(followed: Followed, outcome: Outcome): void {
+    followed.id = 0;
+    if (outcome.error === undefined) {
+      followed.refusals = 0;
+      followed.follow.answered(outcome.result);
+    } else if (outcome.error.retryable) {
+      this.#followLater(followed, retryAfter(outcome.error));
+    } else {
+      this.#unfollow(followed);
+      followed.follow.failed(outcome.error);
+    }
+  }
+
+  /** Subscribe again after a pause, unless the connection is lost before: the next one subscribes anyway. */
+  #followLater(followed: Followed, leastMs: number): void {
+    followed.refusals += 1;
+    followed.delay = setTimeout(() => this.#request(followed), Math.max(leastMs, backoff(followed.refusals)));
+  }
+
+  #unfollow(followed: Followed): void {
+    clearTimeout(followed.delay);
+    this.#follows.delete(followed.follow.key);
+    if (!this.#isAwaited) this.hold(false);
   }
 
   /** Send a call, if it may be sent now. */
@@ -196,7 +277,7 @@ export class Exchange extends Conversation {
 
   #settle(call: Call, outcome: { result: unknown } | { error: unknown }): void {
     this.#calls.delete(call.id);
-    if (this.#calls.size === 0) this.hold(false);
+    if (!this.#isAwaited) this.hold(false);
     call.settle(outcome);
   }
 
@@ -210,4 +291,10 @@ export class Exchange extends Conversation {
       this.#present.delete(session);
     }
   }
+}
+
+/** Return the key of the follow to which a notification belongs. */
+function keyOf(method: string, params: unknown): string {
+  const { session_id } = (params ?? {}) as { session_id?: unknown };
+  return method.startsWith("session/") ? `session ${session_id}` : method.split("/", 1)[0] ?? "";
 }

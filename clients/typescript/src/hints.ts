@@ -6,49 +6,73 @@ const SUBSCRIBE_ID = 1;
 
 export type CatalogChanged = Extract<Notification, { method: "catalog/changed" }>;
 export type StateChanged = Extract<Notification, { method: "state/changed" }>;
+export type Hint = CatalogChanged | StateChanged;
 
-/**
- * Hints that something has changed; what is true is what `list` and `stateGet` say.
- *
- * A hint that may have been missed while there was no connection is made up for by one of "many".
- */
-export class Hints<T extends CatalogChanged | StateChanged> extends Stream<T> {
+/** The hints of one area as they arrive; a hint of "many" makes up for those that a lost connection may have cost. */
+export class HintArrivals<T extends Hint> {
   #revision: number | undefined;
 
   constructor(
-    reach: Reach,
-    hello: InitializeParams | undefined,
-    private readonly area: "catalog" | "state",
-    private readonly params: { namespace?: string },
-  ) {
-    super(reach, hello, true);
-  }
+    readonly area: "catalog" | "state",
+    readonly params: { namespace?: string },
+    private readonly give: (hint: T) => void,
+  ) {}
 
   /** The newest revision known. */
   get revision(): number | undefined {
     return this.#revision;
   }
 
-  protected begun(): void {
-    this.send({ id: SUBSCRIBE_ID, method: `${this.area}/subscribe`, params: this.params });
-  }
-
-  protected override done(_id: number, result: unknown): void {
-    const { revision } = result as WatchResult;
+  /** Take the answer to a subscription. */
+  begin({ revision }: WatchResult): void {
     const known = this.#revision;
     this.#revision = revision;
     // Namespaces become durable in any order: the revision of the state store does not show what was missed.
     if (known !== undefined && (this.area === "state" || revision !== known)) {
       const many = { session_id: null, change: "many", ...this.params, revision };
-      this.put({ jsonrpc: "2.0", method: `${this.area}/changed`, params: many } as unknown as T);
+      this.give({ jsonrpc: "2.0", method: `${this.area}/changed`, params: many } as unknown as T);
     }
+  }
+
+  /** Take a notification; one of another area is left out. */
+  take(method: string, params: unknown): void {
+    if (method !== `${this.area}/changed`) return;
+    this.#revision = (params as { revision: number }).revision;
+    this.give({ jsonrpc: "2.0", method, params } as T);
+  }
+}
+
+/** Hints that something has changed; what is true is what `list` and `stateGet` say. */
+export class Hints<T extends Hint> extends Stream<T> {
+  readonly #arrivals: HintArrivals<T>;
+
+  constructor(
+    reach: Reach,
+    hello: InitializeParams | undefined,
+    area: "catalog" | "state",
+    params: { namespace?: string },
+  ) {
+    super(reach, hello, true);
+    this.#arrivals = new HintArrivals<T>(area, params, (hint) => this.put(hint));
+  }
+
+  /** The newest revision known. */
+  get revision(): number | undefined {
+    return this.#arrivals.revision;
+  }
+
+  protected begun(): void {
+    const { area, params } = this.#arrivals;
+    this.send({ id: SUBSCRIBE_ID, method: `${area}/subscribe`, params });
+  }
+
+  protected override done(_id: number, result: unknown): void {
+    this.#arrivals.begin(result as WatchResult);
     this.subscribed();
   }
 
   protected told(method: string, params: unknown): void {
-    if (method !== `${this.area}/changed`) return;
-    this.#revision = (params as { revision: number }).revision;
-    this.put({ jsonrpc: "2.0", method, params } as T);
+    this.#arrivals.take(method, params);
   }
 
   protected lost(): void {}

@@ -12,7 +12,9 @@ export {
   SessiondError,
   Timeout,
 } from "./errors.js";
-export type { Flushed, SessionNotification, SubscribeParams, Subscription } from "./feed.js";
+export type { Flushed, SessionNotification, SubscribeParams } from "./arrivals.js";
+export type { Subscription } from "./feed.js";
+export type { CatalogFollow, FollowListener, SessionFollow } from "./follow.js";
 export type { CatalogChanged, Hints, StateChanged } from "./hints.js";
 export type { Lease, LeaseParams } from "./lease.js";
 export type { Asked, Hook, Offer, OfferOptions, Purpose } from "./offer.js";

@@ -18,6 +18,7 @@ export class Reach {
   constructor(
     private readonly place: Place,
     private readonly mayStart: boolean,
+    private readonly command?: string,
   ) {
     // Read once: a change of the environment leads no client to another daemon.
     this.#environment = { ...process.env };
@@ -38,7 +39,7 @@ export class Reach {
 
   /** Run `sessiond start`, which is safe to run any number of times at once. */
   async #start(): Promise<void> {
-    const own = this.#environment["SESSIOND_COMMAND"];
+    const own = this.command || this.#environment["SESSIOND_COMMAND"];
     const [program, ...words] = own ? shellWords(own) : ["sessiond"];
     const { socket, profile, home } = this.place;
     const flags = Object.entries({ "--socket": socket, "--profile": profile, "--home": home });

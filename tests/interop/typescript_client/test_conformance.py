@@ -21,8 +21,9 @@ RESPELLED = {
 RESPELLED_IN_A_FILE = {"repair"}
 
 
-def test_the_client_passes(any_node: Path, library: Path) -> None:
-    command = shlex.join([str(any_node), str(CLIENT), str(library)])
+@pytest.mark.parametrize("kind", ["streams", "follows"])
+def test_the_client_passes(kind: str, any_node: Path, library: Path) -> None:
+    command = shlex.join([str(any_node), str(CLIENT), str(library), kind])
     asked = sorted(set(CASES) - RESPELLED_IN_A_FILE)
     code, said = with_daemon("--client", command, *asked)
     assert skipped(said) == BELOW_A_CLIENT | RESPELLED
