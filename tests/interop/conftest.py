@@ -9,7 +9,13 @@ from typing import NoReturn
 import pytest
 
 from tests.demo import fake_model
-from tests.kit.node import built_client, installed, node_program
+from tests.kit.node import (
+    built_client,
+    built_extension,
+    code_server,
+    installed,
+    node_program,
+)
 from tests.processes.harness.daemon import Daemon, running
 
 HERE = Path(__file__).parent
@@ -49,6 +55,18 @@ def node20(node: Path, machine_environment: Mapping[str, str]) -> Path:
 def typescript_client(node: Path, machine_environment: Mapping[str, str]) -> Path:
     """Return the folder of the TypeScript client, built and packed."""
     return built_client(node, machine_environment)
+
+
+@pytest.fixture(scope="session")
+def vscode_extension(node: Path, machine_environment: Mapping[str, str]) -> Path:
+    """Return the folder of the VS Code extension, built and packed."""
+    return built_extension(node, machine_environment)
+
+
+@pytest.fixture(scope="session")
+def vscode_server(node: Path, machine_environment: Mapping[str, str]) -> Path:
+    """Return the program of code-server, which is VS Code for browsers."""
+    return code_server(HERE / "code_server", node, machine_environment)
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "EXTENSION",
     "TYPESCRIPT",
     "built_client",
+    "built_extension",
+    "code_server",
     "compile_typescript",
     "installed",
     "made",
@@ -29,6 +32,7 @@ __all__ = [
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TYPESCRIPT: Final = REPOSITORY / "clients" / "typescript"
+EXTENSION: Final = REPOSITORY / "clients" / "vscode"
 CACHE: Final = REPOSITORY / ".bench" / "interop"
 NPM_SECONDS: Final = 240
 COMPILE_SECONDS: Final = 120
@@ -46,27 +50,56 @@ def node_program() -> Path | None:
 def installed(lock: Path, node: Path, environment: Mapping[str, str]) -> Path:
     """Return a folder with the packages of the lock file in a folder, installed once per lock."""
 
-    def install(project: Path) -> None:
-        project.mkdir()
-        for file in ("package.json", "package-lock.json"):
-            shutil.copy(lock / file, project)
-        run_npm(["ci", "--ignore-scripts"], project, node, environment)
-
     text = (lock / "package-lock.json").read_bytes()
-    return made(CACHE / hashlib.sha256(text).hexdigest()[:16], install)
+    return made(
+        CACHE / hashlib.sha256(text).hexdigest()[:16],
+        lambda project: _install(lock, project, node, environment),
+    )
 
 
 def built_client(node: Path, environment: Mapping[str, str]) -> Path:
     """Return the TypeScript client, built and packed by `npm pack`, once per state of its files."""
-    files = sorted(path for path in TYPESCRIPT.rglob("*") if path.is_file() and _is_source(path))
-    digest = hashlib.sha256(b"".join(bytes(path) + path.read_bytes() for path in files))
 
     def build(project: Path) -> None:
         shutil.copytree(TYPESCRIPT, project, ignore=shutil.ignore_patterns(*_BUILT))
         run_npm(["ci", "--ignore-scripts"], project, node, environment)
         run_npm(["pack"], project, node, environment)
 
-    return made(CACHE / digest.hexdigest()[:16], build)
+    return made(CACHE / _digest(TYPESCRIPT), build)
+
+
+def built_extension(node: Path, environment: Mapping[str, str]) -> Path:
+    """Return the folder of the VS Code extension, type-checked, bundled and packed, with `dist/core.mjs`."""
+
+    def build(project: Path) -> None:
+        for source in (TYPESCRIPT, EXTENSION):
+            copy = project / source.name
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_BUILT))
+        extension = project / EXTENSION.name
+        # esbuild finds its program in a package of the platform: no script has to run.
+        run_npm(["ci", "--ignore-scripts"], extension, node, environment)
+        # The type checker reads the client's source, which needs the types of Node.
+        (project / "node_modules").symlink_to(Path(EXTENSION.name) / "node_modules")
+        run_npm(["run", "package"], extension, node, environment)
+        run_npm(["run", "core"], extension, node, environment)
+
+    return made(CACHE / _digest(TYPESCRIPT, EXTENSION), build) / EXTENSION.name
+
+
+def code_server(lock: Path, node: Path, environment: Mapping[str, str]) -> Path:
+    """Return the program of code-server, installed once per lock.
+
+    No native module is built: what is left out then are logs of files, a watchdog and Kerberos.
+    """
+
+    def install(project: Path) -> None:
+        _install(lock, project, node, environment)
+        program = project / "node_modules" / "code-server" / "lib" / "vscode"
+        # As its own script does; `npm ci` refuses the file of versions that it comes with.
+        run_npm(["install", "--omit=dev", "--ignore-scripts"], program, node, environment)
+
+    folder = made(CACHE / f"{_digest(lock)}-vscode", install)
+    return folder / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 
 
 def run_npm(words: list[str], project: Path, node: Path, environment: Mapping[str, str]) -> None:
@@ -107,8 +140,22 @@ def compile_typescript(node: Path, packages: Path, project: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _is_source(path: Path) -> bool:
-    return not set(_BUILT) & set(path.relative_to(TYPESCRIPT).parts)
+def _install(lock: Path, project: Path, node: Path, environment: Mapping[str, str]) -> None:
+    project.mkdir()
+    for file in ("package.json", "package-lock.json"):
+        shutil.copy(lock / file, project)
+    run_npm(["ci", "--ignore-scripts"], project, node, environment)
+
+
+def _digest(*folders: Path) -> str:
+    """Return a name for the present state of the source files of folders."""
+    state = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            parts = path.relative_to(folder).parts
+            if not set(_BUILT) & set(parts) and path.is_file():
+                state.update("/".join(parts).encode() + path.read_bytes())
+    return state.hexdigest()[:16]
 
 
 def made(folder: Path, make: Callable[[Path], None]) -> Path:

@@ -17,4 +17,5 @@ export type { Subscription } from "./feed.js";
 export type { CatalogFollow, FollowListener, SessionFollow } from "./follow.js";
 export type { CatalogChanged, Hints, StateChanged } from "./hints.js";
 export type { Lease, LeaseParams } from "./lease.js";
+export { shellWords } from "./reach.js";
 export type { Asked, Hook, Offer, OfferOptions, Purpose } from "./offer.js";

@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.kit.processes import children
+
 __all__ = ["Editor", "editing"]
 
 PLUGIN: Final = Path(__file__).resolve().parents[3] / "clients" / "neovim"
@@ -111,15 +113,7 @@ class Editor:
 
     def children(self) -> list[str]:
         """Return the commands of the child processes."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                fields = (folder / "stat").read_text("utf-8").rpartition(")")[2].split()
-                if int(fields[1]) == self.pid:
-                    found.append((folder / "cmdline").read_text("utf-8"))
-            except OSError:
-                continue  # a process that has ended meanwhile
-        return found
+        return children(self.pid)
 
 
 @contextmanager

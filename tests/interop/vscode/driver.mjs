@@ -1,0 +1,41 @@
+// The logic of the VS Code extension under the hand of a test: each line of input is code, each line of output what came of it.
+//
+//     node driver.mjs PATH_OF_THE_BUNDLED_LOGIC OPTIONS_OF_CONNECT
+//
+// The code sees the logic as `core`, a connection as `connection`, the shared follows as `feeds`, and keeps what it
+// needs in `s`. `until(() => …)` waits until a value is true; `changed` is to be called whenever the value may be another one.
+import { createInterface } from "node:readline";
+
+const core = await import(process.argv[2]);
+const options = JSON.parse(process.argv[3]);
+const connection = new core.Connection(() => ({ connectTimeoutMs: 20_000, ...options }));
+const feeds = new core.Feeds(connection);
+const s = {};
+const AsyncFunction = (async () => undefined).constructor;
+
+let waiting = [];
+const changed = () => {
+  const woken = waiting;
+  waiting = [];
+  for (const wake of woken) wake();
+};
+async function until(isIt) {
+  for (;;) {
+    const value = await isIt();
+    if (value) return value;
+    await new Promise((fulfil) => waiting.push(fulfil));
+  }
+}
+
+const given = { core, connection, feeds, s, until, changed };
+for await (const line of createInterface({ input: process.stdin })) {
+  let said;
+  try {
+    const act = new AsyncFunction(...Object.keys(given), JSON.parse(line));
+    said = { value: (await act(...Object.values(given))) ?? null };
+  } catch ({ name, message, kind, outcomeUnknown }) {
+    said = { error: { name, message, kind, outcomeUnknown } };
+  }
+  process.stdout.write(`${JSON.stringify(said)}\n`);
+}
+connection.dispose();
