@@ -40,17 +40,44 @@ export class Feeds {
 }
 
 class Feed {
-  readonly #follow: SessionFollow;
+  #follow: SessionFollow | undefined;
+  readonly #started: Promise<SessionFollow>;
   readonly #listeners = new Set<FeedListener>();
   #joined = 0;
 
   constructor(
     client: Client,
-    sessionId: string,
+    private readonly sessionId: string,
     private readonly gone: () => void,
   ) {
-    this.#follow = client.follow(
-      { session_id: sessionId, signals: false },
+    this.#started = this.#start(client);
+  }
+
+  async join(listener: FeedListener): Promise<Watch> {
+    this.#joined += 1;
+    let follow: SessionFollow;
+    try {
+      follow = await this.#started;
+    } catch (error) {
+      this.#leave();
+      throw error;
+    }
+    // The place and the listener are one step: no entry falls between them.
+    this.#listeners.add(listener);
+    const stop = (): void => {
+      if (this.#listeners.delete(listener)) this.#leave();
+    };
+    return { seq: follow.cursor?.seq ?? 0, stop };
+  }
+
+  async #start(client: Client): Promise<SessionFollow> {
+    const session = { session_id: this.sessionId };
+    // The newest entry proves later that the file is still the same one, which a number alone does not.
+    const { entries } = await client.entries({ ...session, before_seq: Number.MAX_SAFE_INTEGER, limit: 1 });
+    const [newest] = entries;
+    const after = newest === undefined ? 0 : { seq: newest.seq, entry_id: newest.entry.id };
+    const follow = client.follow(
+      { ...session, after, signals: false },
       {
         onEvent: (event) => {
           if (event.method === "session/event") this.#tell((one) => one.onEntry(event.params));
@@ -62,29 +89,16 @@ class Feed {
         },
       },
     );
-  }
-
-  async join(listener: FeedListener): Promise<Watch> {
-    this.#joined += 1;
-    try {
-      await this.#follow.started;
-    } catch (error) {
-      this.#leave();
-      throw error;
-    }
-    // The place and the listener are one step: no entry falls between them.
-    this.#listeners.add(listener);
-    const stop = (): void => {
-      if (this.#listeners.delete(listener)) this.#leave();
-    };
-    return { seq: this.#follow.cursor?.seq ?? 0, stop };
+    this.#follow = follow;
+    await follow.started;
+    return follow;
   }
 
   #leave(): void {
     this.#joined -= 1;
     if (this.#joined > 0) return;
     this.gone();
-    this.#follow.stop();
+    this.#follow?.stop();
   }
 
   #tell(tell: (listener: FeedListener) => void): void {

@@ -76,21 +76,28 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def window(
+def open_window(
     browser: Browser, code: CodeServer, project: Path, request: pytest.FixtureRequest
-) -> Iterator[Window]:
-    """Open a window on the project; keep a picture of the window if the test fails."""
+) -> Iterator[Callable[[], Window]]:
+    """Return a function that opens a window on the project; keep a picture of it if the test fails."""
+    failed = request.session.testsfailed
     page = browser.new_page(viewport={"width": 1200, "height": 800})
     page.set_default_timeout(60_000)
-    page.goto(f"{code.address()}/?folder={project}")
-    window = Window(page)
-    failed = request.session.testsfailed
-    try:
-        yield window
-    finally:
-        if request.session.testsfailed > failed:
-            page.screenshot(path=project.parent / "window.png")
-        page.close()
+
+    def open_it() -> Window:
+        page.goto(f"{code.address()}/?folder={project}")
+        return Window(page)
+
+    yield open_it
+    if request.session.testsfailed > failed:
+        page.screenshot(path=project.parent / "window.png")
+    page.close()
+
+
+@pytest.fixture
+def window(open_window: Callable[[], Window]) -> Window:
+    """Open a window on the empty project."""
+    return open_window()
 
 
 def say(client: BlockingClient, session: str, *texts: str) -> list[str]:
@@ -214,12 +221,16 @@ def moved_into(project: Path, environment: Mapping[str, str], session: str) -> P
 
 
 def test_a_session_file_has_an_outline_of_the_language_server(
-    window: Window, code: CodeServer, project: Path, environment: Mapping[str, str]
+    open_window: Callable[[], Window],
+    code: CodeServer,
+    project: Path,
+    environment: Mapping[str, str],
 ) -> None:
     with python_client(environment) as client:
         session = client.create(str(project), persist="immediate").session.id
         say(client, session, "the question of the outline")
     moved_into(project, environment, session)
+    window = open_window()
     window.file("moved.jsonl").dblclick()
     window.until_shown("the question of the outline")
     window.page.keyboard.press("Control+Shift+O")
@@ -229,7 +240,7 @@ def test_a_session_file_has_an_outline_of_the_language_server(
 
 
 def test_a_session_file_that_is_too_large_for_extensions_opens_as_its_session(
-    window: Window, project: Path, environment: Mapping[str, str]
+    open_window: Callable[[], Window], project: Path, environment: Mapping[str, str]
 ) -> None:
     with python_client(environment) as client:
         session = client.create(str(project), persist="immediate").session.id
@@ -237,6 +248,7 @@ def test_a_session_file_that_is_too_large_for_extensions_opens_as_its_session(
             say(client, session, f"{number}. {'x' * 1_000_000}")
         say(client, session, "the end of it")
     assert moved_into(project, environment, session).stat().st_size > LARGE_BYTES
+    window = open_window()
     window.file("moved.jsonl").dblclick()
     window.until_shown("the end of it")
     window.expect(window.page.locator(".tab", has_text="moved.jsonl")).to_have_count(0)
