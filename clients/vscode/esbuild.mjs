@@ -1,4 +1,4 @@
-// Make the bundle of the extension; with `node esbuild.mjs core FILE`, a bundle of the logic alone for a program in Node.
+// Make the bundle of the extension; with `node esbuild.mjs core FILE`, a bundle of the logic for programs in Node.
 import { build } from "esbuild";
 
 const [what, outfile = "dist/core.mjs"] = process.argv.slice(2);

@@ -80,8 +80,9 @@ def test_calls_and_follows_share_one_connection_over_kills(js: Driver, server: D
 def test_a_session_is_followed_once_and_again_after_a_stop(js: Driver, server: Daemon) -> None:
     with pytest.raises(JsError, match="is followed already"):
         js("c.follow({session_id}, {onEvent() {}})", session_id=SESSION)
-    js("s.follow.stop()")
+    js("s.follow.stop(); await c.heads({session_id})", session_id=SESSION)
     with other(server) as client:
+        assert client.call("server/stats")["sessions"][SESSION]["hub"]["subscribers"] == 0
         say(client, "while nobody followed")
     js(FOLLOW, session_id=SESSION)
     assert js("return s.until(2)") == ["stored before", "while nobody followed"]

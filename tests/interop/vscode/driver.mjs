@@ -1,10 +1,14 @@
-// The logic of the VS Code extension under the hand of a test: each line of input is code, each line of output what came of it.
+// The logic of the VS Code extension under the hand of a test: each line of input is code, each line of output what
+// came of it.
 //
 //     node driver.mjs PATH_OF_THE_BUNDLED_LOGIC OPTIONS_OF_CONNECT
 //
-// The code sees the logic as `core`, a connection as `connection`, the shared follows as `feeds`, and keeps what it
-// needs in `s`. `until(() => …)` waits until a value is true; `changed` is to be called whenever the value may be another one.
+// The code sees the logic as `core`, a connection as `connection`, the shared follows as `feeds`, and keeps what the
+// code needs in `s`. `until(() => …)` waits until a value is true; `changed` is to be called whenever the value may be
+// another one.
 import { createInterface } from "node:readline";
+
+const PATIENCE_MS = 60_000;
 
 const core = await import(process.argv[2]);
 const options = JSON.parse(process.argv[3]);
@@ -20,10 +24,15 @@ const changed = () => {
   for (const wake of woken) wake();
 };
 async function until(isIt) {
+  const end = Date.now() + PATIENCE_MS;
   for (;;) {
     const value = await isIt();
     if (value) return value;
-    await new Promise((fulfil) => waiting.push(fulfil));
+    if (Date.now() >= end) throw new Error("it was not true in time");
+    await new Promise((fulfil) => {
+      waiting.push(fulfil);
+      setTimeout(fulfil, end - Date.now()).unref();
+    });
   }
 }
 

@@ -10,7 +10,7 @@ export async function newSession(services: Services): Promise<void> {
   const known = folders();
   const cwd = known.length > 1 ? await window.showQuickPick(known, { placeHolder: "Of which folder?" }) : known[0];
   if (cwd === undefined) {
-    if (known.length === 0) await window.showInformationMessage("sessiond: open a folder first: a session belongs to one.");
+    if (known.length === 0) await window.showInformationMessage("sessiond: open a folder: a session belongs to one.");
     return;
   }
   const title = await window.showInputBox({ prompt: "Title of the new session (may be empty)" });
@@ -104,8 +104,9 @@ async function send(services: Services, target: Target, text: string): Promise<v
       return;
     } catch (error) {
       const [again, copy] = ["Try Again", "Copy Text"];
-      const known = isOutcomeUnknown(error) ? "It is not known whether the message is stored; to try again is safe." : sentence(error);
-      const answer = await window.showErrorMessage(`sessiond: ${known}`, again, copy);
+      const unknown = "It is not known whether the message is stored; to try again is safe.";
+      const why = isOutcomeUnknown(error) ? unknown : sentence(error);
+      const answer = await window.showErrorMessage(`sessiond: ${why}`, again, copy);
       if (answer === copy) await env.clipboard.writeText(text);
       if (answer !== again) return;
     }

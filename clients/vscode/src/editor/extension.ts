@@ -36,7 +36,9 @@ export function activate({ subscriptions }: ExtensionContext): void {
   const acts: Record<string, (...clicked: unknown[]) => unknown> = {
     open: async (clicked) => {
       const target = await targetOf(services, clicked);
-      if (target !== undefined) await show(services, target.sessionId, target.seq === undefined ? {} : { seq: target.seq });
+      if (target === undefined) return;
+      const { sessionId, seq } = target;
+      await show(services, sessionId, seq === undefined ? {} : { seq });
     },
     openAt: (sessionId, beforeSeq) =>
       show(services, String(sessionId), beforeSeq === undefined ? {} : { beforeSeq: Number(beforeSeq) }),

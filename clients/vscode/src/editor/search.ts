@@ -48,7 +48,8 @@ export function searchSessions(services: Services): void {
 
   function itemOf(hit: Hit): Found {
     const info = services.list.sessions.find((one) => one.id === hit.session_id);
-    // The daemon has decided what fits: the words of the question need not stand in the item.
-    return { label: hit.snippet || "(header)", description: info === undefined ? hit.session_id : titleOf(info), alwaysShow: true, hit };
+    // The daemon has decided what fits: the item need not have the words of the question.
+    const description = info === undefined ? hit.session_id : titleOf(info);
+    return { label: hit.snippet || "(header)", description, alwaysShow: true, hit };
   }
 }

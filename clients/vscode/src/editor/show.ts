@@ -5,17 +5,23 @@ import { type Services } from "./services.js";
 import { titleFor } from "./targets.js";
 
 /** Show a session: its newest entries, those before a line of its log, or the page with an entry. */
-export async function show(services: Services, sessionId: string, at: { beforeSeq?: number; seq?: number } = {}) {
-  const uri = openAddress(sessionId, at.beforeSeq) ?? addressOf(sessionId, await titleFor(services, sessionId), at.beforeSeq);
+export async function show(
+  services: Services,
+  sessionId: string,
+  at: { beforeSeq?: number; seq?: number } = {},
+): Promise<void> {
+  const { beforeSeq } = at;
+  const uri =
+    openAddress(sessionId, beforeSeq) ?? addressOf(sessionId, await titleFor(services, sessionId), beforeSeq);
   const editor = await window.showTextDocument(uri, { preview: false });
   const { seq } = at;
   if (seq === undefined) {
     // A session is read from its end.
-    if (at.beforeSeq === undefined) put(editor.document.lineCount - 1);
+    if (beforeSeq === undefined) put(editor.document.lineCount - 1);
     return;
   }
   const shown = services.files.shown(uri);
-  if (at.beforeSeq === undefined && shown !== undefined && seq < (shown.firstSeq ?? 0)) {
+  if (beforeSeq === undefined && shown !== undefined && seq < (shown.firstSeq ?? 0)) {
     await show(services, sessionId, { beforeSeq: seq + 1, seq });
     return;
   }
@@ -31,9 +37,9 @@ export async function show(services: Services, sessionId: string, at: { beforeSe
 /** Show the page before the first entry of the active document. */
 export async function showEarlier(services: Services): Promise<void> {
   const uri = window.activeTextEditor?.document.uri;
-  const place = uri === undefined ? undefined : placeOf(uri);
-  const first = uri === undefined ? undefined : services.files.shown(uri)?.firstSeq;
-  if (place === undefined) return;
+  const place = uri && placeOf(uri);
+  if (uri === undefined || place === undefined) return;
+  const first = services.files.shown(uri)?.firstSeq;
   if (first === undefined || first === 1) {
     window.setStatusBarMessage("There are no earlier entries", 4000);
     return;

@@ -14,7 +14,9 @@ export function showTokens({ connection, feeds }: Services): Disposable[] {
     item.text = `$(comment-discussion) ${shortNumber(tokens)} / ${shortNumber(size)} tokens`;
     const cost = totals.cost > 0 ? `, cost ${totals.cost.toFixed(2)}` : "";
     const advice = isFull ? "\nThe window is nearly full: compact the session." : "";
-    item.tooltip = `About ${tokens} of ${size} tokens of the model's window\nAll answers together: ${totals.total_tokens} tokens${cost}${advice}`;
+    item.tooltip =
+      `About ${tokens} of ${size} tokens of the model's window\n` +
+      `All answers together: ${totals.total_tokens} tokens${cost}${advice}`;
     item.show();
   });
   const show = (): void => {
