@@ -61,6 +61,7 @@ def test_an_outline_shows_branches_labels_and_heads_and_follows(
         ["Why is it late?", None, [], []],
         ["The clock.", None, ["main"], []],
     ]
+    assert js("return (await s.outline.read()).rows.map(({kind}) => kind)") == ["user", "user"]
     with python_client(environment) as client:
         first, second = (row.entry["id"] for row in client.entries(session).entries)
         client.branch(session, first, head="side")

@@ -49,9 +49,9 @@ export function outlineOfTree(nodes: readonly FlatNode[], heads: readonly HeadIn
   const outline: Outline = { rows: [], branches: [], isCut: false };
   const seen = new Map<string, { row: Row; list: Row[]; hasChild: boolean }>();
   for (const node of nodes) {
-    const { id, seq, type, label } = node;
+    const { id, seq, type, role, label } = node;
     const row: Row = {
-      ...{ entryId: id, seq, kind: type, preview: node.preview, label },
+      ...{ entryId: id, seq, kind: role ?? type, preview: node.preview, label },
       ...{ isOnMain: node.on_active_path, heads: namesAt(id, heads), branches: [] },
     };
     const parent = seen.get((node.resolved_parent_id ?? node.parent_id) || "");

@@ -24,6 +24,7 @@ export type Node =
 const ICONS: Readonly<Record<string, string>> = {
   user: "account",
   assistant: "sparkle",
+  tool: "tools",
   message: "comment",
   compaction: "fold",
   branch_summary: "git-merge",
