@@ -256,3 +256,8 @@ def test_a_session_file_that_is_too_large_for_extensions_opens_as_its_session(
     window.command("Sessions: Show Earlier Entries")
     window.until_shown("── user ── #1")
     window.expect(window.page.locator(".codelens-decoration a", has_text="Newest")).to_be_visible()
+    # Above, the file was opened before the extension was there; here the extension sees the file come.
+    window.command("View: Close All Editors")
+    window.expect(window.page.locator(".tab")).to_have_count(0)
+    window.file("moved.jsonl").dblclick()
+    window.until_shown("the end of it")
