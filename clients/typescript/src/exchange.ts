@@ -118,7 +118,7 @@ export class Exchange extends Conversation {
     const call = this.#calls.get(id);
     if (call === undefined) {
       const followed = [...this.#follows.values()].find((one) => one.id === id);
-      // Else it is the late answer to a call that was given up, or that nothing waits for.
+      // Any other answer is late: its call was given up, or nothing waits for the answer.
       if (followed !== undefined) this.#followAnswered(followed, outcome);
       return;
     }

@@ -3,7 +3,7 @@ import { Arrivals, type SessionNotification, type SubscribeParams } from "./arri
 import { ClientClosed, type SessiondError } from "./errors.js";
 import { type CatalogChanged, HintArrivals } from "./hints.js";
 
-/** What a follow has to say, and to be told, on the connection that all calls and follows share. */
+/** One follow's access to the connection that all calls and follows share. */
 export interface Line {
   send(method: string, params: object): void;
   /** Subscribe again, after a pause. */
@@ -14,8 +14,8 @@ export interface Line {
 /**
  * A subscription over the connection of the calls: for programs with one connection, such as an editor.
  *
- * What comes is given to a listener at once, in the order of the connection: an answer to `flush` comes
- * behind the events that it speaks of. The listener must not throw.
+ * Each event is given to a listener at once, in the order of the connection: the answer to a `flush` comes
+ * behind the events before the flush. The listener must not throw.
  */
 export abstract class Follow {
   /** The name under which the connection knows what comes for this follow. */
@@ -27,7 +27,7 @@ export abstract class Follow {
 
   constructor(private readonly area: "session" | "catalog") {
     this.#started = withResolvers();
-    // Who does not wait for the first answer is told of a failure by `ended`.
+    // A caller that does not wait for the first answer is told of a failure by `ended`.
     this.#started.promise.catch(() => undefined);
   }
 
@@ -61,7 +61,7 @@ export abstract class Follow {
   }
 
   told(method: string, params: unknown): void {
-    // What comes before the answer belongs to an earlier subscription of this connection.
+    // An event before the answer belongs to an earlier subscription of this connection.
     if (!this.#isAnswered || this.#end !== undefined) return;
     this.take(method, params);
     if (method === "session/closed") {

@@ -1,10 +1,11 @@
 import { CannotStart, ConnectionLost, RpcError, Timeout } from "sessiond-client";
 
-/** Whether the daemon may have done what was asked. */
+/** Tell whether the daemon may have done what was asked. */
 export function isOutcomeUnknown(error: unknown): boolean {
   return (error instanceof ConnectionLost || error instanceof Timeout) && error.outcomeUnknown;
 }
 
+/** Tell whether there is no daemon, and none could be started. */
 export function isNoDaemon(error: unknown): boolean {
   return error instanceof CannotStart;
 }

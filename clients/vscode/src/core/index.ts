@@ -1,4 +1,4 @@
-/** What the extension knows without an editor. */
+/** The logic of the extension, which knows no editor. */
 export * from "./connection.js";
 export * from "./failures.js";
 export * from "./feeds.js";

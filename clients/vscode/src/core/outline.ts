@@ -28,7 +28,7 @@ export interface Outline {
   rows: Row[];
   /** Ways that begin beside the first entry. */
   branches: Row[][];
-  /** Whether earlier entries are left out. */
+  /** True if earlier entries are left out. */
   isCut: boolean;
 }
 

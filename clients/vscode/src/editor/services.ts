@@ -4,7 +4,7 @@ import type { Connection, Feeds, SessionList } from "../core/index.js";
 import { isNoDaemon, sentence } from "../core/index.js";
 import type { SessionFiles } from "./files.js";
 
-/** What the parts of the extension share. */
+/** The objects that the parts of the extension share. */
 export interface Services {
   connection: Connection;
   feeds: Feeds;
