@@ -39,6 +39,28 @@ def test_a_method_it_lacks_is_refused_and_is_no_bug(home: Path, socket_path: Pat
     assert b"bug" not in done.stderr
 
 
+async def test_an_editor_is_told_what_is_offered(server: Daemon) -> None:
+    async with editor(server) as client:
+        assert client.hello is not None
+        offered = client.hello.capabilities
+        assert offered.folding_range_provider is True
+        assert offered.references_provider is True
+        assert offered.code_lens_provider == types.CodeLensOptions(resolve_provider=False)
+        assert offered.inlay_hint_provider == types.InlayHintOptions(resolve_provider=False)
+        actions = offered.code_action_provider
+        assert isinstance(actions, types.CodeActionOptions)
+        assert [*(actions.code_action_kinds or ())] == ["quickfix", "refactor"]
+        found = offered.workspace_symbol_provider
+        assert found == types.WorkspaceSymbolOptions(False, work_done_progress=True)
+        tokens = offered.semantic_tokens_provider
+        assert isinstance(tokens, types.SemanticTokensOptions)
+        assert (tokens.full, tokens.range) == (types.SemanticTokensFullDelta(delta=True), True)
+        assert offered.execute_command_provider is not None
+        assert [*offered.execute_command_provider.commands] == [
+            f"sessiond.{name}" for name in ("branch", "label", "context", "compact", "repair")
+        ]
+
+
 async def test_documents_that_are_no_files_are_left_alone(server: Daemon, home: Path) -> None:
     async with editor(server) as client:
         item = types.TextDocumentItem("untitled:Untitled-1", "jsonl", 1, "{}")
