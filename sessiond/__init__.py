@@ -22,6 +22,7 @@ catalog/     the index over all session files
 model/       pure data for every layer
 errors.py    every error with its code
 limits.py    every bound with its owner
+visible.py   texts that a screen may show
 system/      system calls that differ between platforms
 """
 

@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
+from sessiond.visible import spelled_out
+
 __all__ = [
     "READABLE_CHARS",
     "clock",
@@ -33,11 +35,6 @@ READABLE_CHARS: Final = 50_000
 """Longest text of an entry on the screen; the rest is left out with a note."""
 _PREVIEW_CHARS: Final = 240
 _SHORT_CHARS: Final = 8
-# C0 without line feed, DEL, C1, half characters, line and paragraph separators, the BOM, and the
-# marks, embeddings, overrides and isolates of writing direction.
-_ACTING: Final = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 _RANDOM: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Members that hold the words of a message, in the spelling of several programs.
 _CONTENTS: Final = ("content", "contents", "blocks", "command", "summary", "text", "output")
@@ -50,10 +47,7 @@ _ENVELOPE: Final = frozenset({"type", "id", "parent_id", "timestamp", "head", "a
 
 def spelled(text: str) -> str:
     r"""Return the text with each character that acts on a screen written out, like `\u001b`."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = text.replace("\r\n", "\n").replace("\t", "    ")
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return spelled_out(text.replace("\r\n", "\n").replace("\t", "    "))
 
 
 def line_of(text: str, chars: int = _PREVIEW_CHARS) -> str:

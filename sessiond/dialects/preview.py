@@ -15,6 +15,7 @@ from msgspec import Raw
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, items, text
 from sessiond.limits import PREVIEW_CHARS
+from sessiond.visible import ACTING
 
 __all__ = ["cut", "entry_preview", "first_line"]
 
@@ -22,8 +23,7 @@ __all__ = ["cut", "entry_preview", "first_line"]
 _BYTES_A_CHAR: Final = 16
 _WHOLE_ESCAPES: Final = rb'"(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*'
 _BLOCKS_MAX: Final = 16
-# C0 and C1 controls, DEL; marks, embeddings, overrides and isolates of direction; the BOM.
-_OBEYED: Final = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+_OBEYED: Final = f"[\t\n{ACTING}]"
 _WORDS: Final = (
     "summary",
     "label",

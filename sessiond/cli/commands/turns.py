@@ -14,7 +14,8 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import emit_raw, note, say, table
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.render import when
-from sessiond.cli.ui.text import one_line, printable
+from sessiond.cli.ui.text import one_line
+from sessiond.visible import spelled_out
 
 __all__ = ["COMMAND"]
 
@@ -89,11 +90,14 @@ def _shown(block: dict[str, Any]) -> str:
     words = [block["type"], *_facts(block.get("meta"))]
     said = content if isinstance(content, str) and block["type"] != "image" else ""
     if block["type"] == "text":
-        return "\n    ".join(map(printable, said.splitlines()))
+        return "\n    ".join(map(spelled_out, said.splitlines()))
     head = one_line(" ".join(words))
     lines = said.splitlines()
     return "\n    ".join(
-        [f"[{head}] {printable(lines[0])}" if lines else f"[{head}]", *map(printable, lines[1:])]
+        [
+            f"[{head}] {spelled_out(lines[0])}" if lines else f"[{head}]",
+            *map(spelled_out, lines[1:]),
+        ]
     )
 
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sessiond.cli.ui.failure import Failure
-from sessiond.cli.ui.text import printable
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
 
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
+from sessiond.visible import spelled_out
 
 __all__ = ["explain", "report", "usage"]
 
@@ -132,7 +132,7 @@ def usage(error: click.ClickException) -> Failure:
 def report(failure: Failure, *, as_json: bool) -> Status:
     """Print the failure on standard error, for programs also on standard output; return the status."""
     line = f"sessiond: {failure.what}: {failure.then}"
-    click.echo(printable(line.replace("\n", " ")), err=True)
+    click.echo(spelled_out(line.replace("\n", " ")), err=True)
     if as_json:
         from sessiond.cli.ui.output import emit
 

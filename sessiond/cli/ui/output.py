@@ -16,7 +16,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from sessiond.cli.ui.text import cells, fitted, one_line, printable
+from sessiond.cli.ui.text import cells, fitted, one_line
+from sessiond.visible import spelled_out
 
 __all__ = [
     "columns",
@@ -56,19 +57,19 @@ def emit(document: Any) -> None:
 def emit_raw(document: bytes) -> None:
     """Print one document of JSON bytes; programs get the bytes unchanged."""
     if is_terminal():
-        click.echo(printable(msgspec.json.format(document, indent=2).decode()))
+        click.echo(spelled_out(msgspec.json.format(document, indent=2).decode()))
     else:
         click.echo(document)
 
 
 def emit_line(document: bytes) -> None:
     """Print one of several JSON documents, each in one line."""
-    click.echo(printable(document.decode()) if is_terminal() else document)
+    click.echo(spelled_out(document.decode()) if is_terminal() else document)
 
 
 def say(text: str) -> None:
     """Print one or more lines for people."""
-    click.echo(printable(text))
+    click.echo(spelled_out(text))
 
 
 def drawing(text: str, kept: re.Pattern[str] | None = None) -> None:
@@ -76,7 +77,7 @@ def drawing(text: str, kept: re.Pattern[str] | None = None) -> None:
 
     A pager shows the whole lines and scrolls sideways.
     """
-    lines = [printable(line).replace("\t", " ") for line in text.removesuffix("\n").split("\n")]
+    lines = [spelled_out(line).replace("\t", " ") for line in text.removesuffix("\n").split("\n")]
     screen: Any = sys.stdout
     if hasattr(screen, "is_drawing") and len(lines) >= get_terminal_size().lines:
         screen.is_drawing = True
@@ -94,7 +95,7 @@ def _cut_line(line: str, kept: re.Pattern[str] | None) -> str:
 
 def note(text: str) -> None:
     """Print a line on standard error, beside the answer."""
-    click.echo(printable(text), err=True)
+    click.echo(spelled_out(text), err=True)
 
 
 def columns(words: Sequence[str], widths: Sequence[int] = (), *, last_is_cut: bool = True) -> None:

@@ -6,30 +6,16 @@ reading order.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from typing import Final
 
-__all__ = ["cells", "counted", "fitted", "one_line", "printable"]
+from sessiond.visible import spelled_out
 
-# C0 without tab and line feed, DEL, C1, line and paragraph separators, and the marks and
-# overrides of writing direction, which make a text look like another text.
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-
-
-def printable(text: str) -> str:
-    r"""Return the text with every control character spelled out, as in JSON: `\u001b`.
-
-    So a JSON document keeps its meaning.
-    """
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+__all__ = ["cells", "counted", "fitted", "one_line"]
 
 
 def one_line(text: str, width: int | None = None) -> str:
     """Return the text in one line, cut to `width` characters."""
-    line = printable(" ".join(text.split()))
+    line = spelled_out(" ".join(text.split()))
     if width is not None and len(line) > width:
         return line[: width - 1] + "…"
     return line

@@ -1,0 +1,34 @@
+r"""Texts that a screen may show: no character acts on the screen or on the reading order.
+
+Law: what a person sees comes from any program and any file. There is one list of the characters that act,
+for terminals, pages and previews alike.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["ACTING", "spelled_out"]
+
+ACTING: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+)
+"""Characters that act, as in the brackets of a regular expression.
+
+C0 without tab and line feed, DEL, C1, half characters, line and paragraph separators, the BOM, and the
+marks, embeddings, overrides and isolates of writing direction.
+"""
+
+# Compiled at the first use: a start of the daemon shows nothing.
+_ACTING: Final = f"[{ACTING}]"
+
+
+def spelled_out(text: str) -> str:
+    r"""Return the text with each character that acts written out, as in JSON: `\u001b`.
+
+    So a JSON document keeps its meaning.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_ACTING, lambda found: f"\\u{ord(found[0]):04x}", text)
