@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +18,7 @@ from tests.kit.node import (
     installed,
     node_program,
 )
-from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 HERE = Path(__file__).parent
 
@@ -26,6 +28,18 @@ def server(socket_path: Path, home: Path) -> Iterator[Daemon]:
     """Run a daemon; require at the end that it met no bug and exits with 0."""
     with running(Daemon(socket_path, home / "data")) as server:
         yield server
+
+
+@pytest.fixture
+def environment(home: Path) -> Iterator[Mapping[str, str]]:
+    """Yield a user's environment with an empty home; stop its daemon at the end."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+        "SESSIOND_HOME": str(home / "data"),
+    }
+    yield environment
+    subprocess.run([SESSIOND, "stop"], env=environment, capture_output=True, check=False)
 
 
 @pytest.fixture(scope="session")

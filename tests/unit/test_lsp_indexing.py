@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -168,8 +169,9 @@ async def test_the_file_is_compared_in_a_thread(
     assert threading.get_ident() not in threads["_lines_in_file"]
 
 
-async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = long_document()
+@asynccontextmanager
+async def while_indexing(opened: Document, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
+    """Run the block while a thread makes the index of a document."""
     begun, go_on = anyio.Event(), threading.Event()
 
     def make(text: Text) -> Index:
@@ -181,8 +183,14 @@ async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.Mo
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(opened.index)
         await begun.wait()
-        opened.replace(Position(1, 0), Position(1, 0), line(0))
+        yield
         go_on.set()
+
+
+async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = long_document()
+    async with while_indexing(opened, monkeypatch):
+        opened.replace(Position(1, 0), Position(1, 0), line(0))
     assert_same(await opened.index(), Index(opened.text))
     assert opened.lines_parsed == COUNT + 3
 
@@ -191,19 +199,8 @@ async def test_a_new_text_while_the_index_is_made_has_an_index_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = long_document()
-    begun, go_on = anyio.Event(), threading.Event()
-
-    def make(text: Text) -> Index:
-        anyio.from_thread.run_sync(begun.set)
-        assert go_on.wait(60)
-        return Index(text)
-
-    monkeypatch.setattr(indexing, "Index", make)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(opened.index)
-        await begun.wait()
+    async with while_indexing(opened, monkeypatch):
         opened.set("{}\n" + line(3))
-        go_on.set()
     assert (await opened.index()).line_of("e3") == 1
     assert (await opened.index()).line_of("e4") is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,26 +9,13 @@ import pytest
 
 from tests.interop.neovim.acts import SESSION
 from tests.interop.neovim.editor import Editor, editing
-from tests.interop.test_stubs import python_client, run
-from tests.processes.harness.daemon import SESSIOND
+from tests.interop.test_stubs import python_client
 
 
 @pytest.fixture(scope="session")
 def neovim(program: Callable[[str], str]) -> str:
     """Return the editor; skip the test without it."""
     return program("nvim")
-
-
-@pytest.fixture
-def environment(home: Path) -> Iterator[Mapping[str, str]]:
-    """Yield a user's environment with an empty home; stop its daemon at the end."""
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
-        "SESSIOND_HOME": str(home / "data"),
-    }
-    yield environment
-    run([SESSIOND, "stop"], environment)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -12,23 +11,10 @@ from typing import Final
 
 import pytest
 
-from tests.interop.test_stubs import python_client, run
+from tests.interop.test_stubs import python_client
 from tests.interop.vscode.acts import SESSION, Drive, Logic, say
-from tests.processes.harness.daemon import SESSIOND
 
 DRIVER: Final = Path(__file__).with_name("driver.mjs")
-
-
-@pytest.fixture
-def environment(home: Path) -> Iterator[Mapping[str, str]]:
-    """Yield a user's environment with an empty home; stop its daemon at the end."""
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
-        "SESSIOND_HOME": str(home / "data"),
-    }
-    yield environment
-    run([SESSIOND, "stop"], environment)
 
 
 @pytest.fixture
