@@ -57,10 +57,10 @@ async def test_a_run_keeps_from_the_entry_that_its_caller_names(house: House) ->
         await create_to_compact(wire, "u1", "u2", "u3")
         await append(wire, "a3", role="assistant")
         await append(wire, "t3", role="tool")
-        for entry_id in ("nowhere", "t3"):
+        for entry_id, kind in (("nowhere", "entry_not_found"), ("t3", "entry_invalid")):
             with pytest.raises(Refusal) as refused:
                 await wire.call("compact", session_id=SESSION, first_kept_entry_id=entry_id)
-            assert refused.value.data["kind"] == "entry_invalid"
+            assert refused.value.data["kind"] == kind
             assert refused.value.data["path"] == "first_kept_entry_id"
         with pytest.raises(Refusal) as refused:
             await wire.call("compact", session_id=SESSION, first_kept_entry_id="u1")
@@ -310,7 +310,7 @@ async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
             ({"expected": {"leaf_id": "u1"}}, "precondition_failed"),
             ({"lease_id": "lost"}, "lease_lost"),
             ({"plan_id": "plan-1-x"}, "invalid_params"),
-            ({"first_kept_entry_id": "none"}, "entry_invalid"),
+            ({"first_kept_entry_id": "none"}, "entry_not_found"),
             ({"details": {}}, "invalid_params"),
             ({"tokens_before": 3}, "invalid_params"),
             ({"summary": "s", "instructions": "i"}, "invalid_params"),

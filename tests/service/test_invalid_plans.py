@@ -77,7 +77,12 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"messages": [{"content": "x"}], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages"),
     ({"messages": ["x"], "expected": {"leaf_id": "u2"}}, "entry_invalid", "messages[0]"),
     ({"messages": [], "expected": {"leaf_id": "u1"}}, "precondition_failed", ""),
-    ({"first_kept_entry_id": "u2"}, "invalid_params", "first_kept_entry_id"),
+    ({"first_kept_entry_id": "u2"}, "summarizer_unavailable", ""),
+    ({"first_kept_entry_id": "s1"}, "entry_invalid", "first_kept_entry_id"),
+    ({"first_kept_entry_id": "nobody"}, "entry_not_found", "first_kept_entry_id"),
+    ({"first_kept_entry_id": "l1"}, "entry_not_found", "first_kept_entry_id"),
+    ({"first_kept_entry_id": "t1"}, "entry_invalid", "first_kept_entry_id"),
+    ({"first_kept_entry_id": ""}, "invalid_params", "first_kept_entry_id"),
     ({"details": {}}, "invalid_params", "details"),
 ]
 

@@ -129,12 +129,17 @@ def _run(client: Client, params: CompactParams, call: Call[Client]) -> Any:
         head, params.instructions, params.lease_id, params.idempotency_key, kept
     )
 
+    def check(draft: Draft) -> int:
+        if kept is not None:
+            draft.node(kept, "first_kept_entry_id")
+        return require_may_run(draft, request)
+
     def begin(stored: int, _durability: str) -> Any:
         if not stored:
             return client.service.compactions.join(actor, call, wish)
         return result_with_figures(actor, call, stored_result(actor, head, stored), None)
 
-    actor.submit(Command(call, begin, lambda draft: require_may_run(draft, request), entries=0))
+    actor.submit(Command(call, begin, check, entries=0))
     return DEFERRED
 
 
