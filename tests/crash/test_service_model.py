@@ -145,6 +145,14 @@ class Life(RuleBasedStateMachine):
         assert [row["seq"] for row in page["entries"]] == list(range(1, len(page["entries"]) + 1))
         return [row["entry"]["id"] for row in page["entries"]]
 
+    def leaf_type(self, session_id: str) -> str | None:
+        """Return the type of the entry at which `main` stands; None in front of the first entry."""
+        leaf_id = self.ask("session/get", session_id=session_id)["session"]["leaf_id"]
+        if leaf_id is None:
+            return None
+        found = self.ask("session/entry", session_id=session_id, entry_id=leaf_id)["entry"]["type"]
+        return str(found)
+
     def settle(self, session_id: str, known: Known) -> None:
         """Check the stored ids after an answer; from then on refused entries cannot appear."""
         assert self.stored(session_id) == known.ids
@@ -226,6 +234,9 @@ class Life(RuleBasedStateMachine):
             head = ("main", "side")[which % 2]
             params = {"session_id": session_id, "entry_id": targets[-1], "head": head}
         elif method == "compact":
+            # Right behind a compaction there is nothing to compact.
+            if self.leaf_type(session_id) == "compaction":
+                return
             params = {"session_id": session_id, "summary": "s", "first_kept_entry_id": None}
         (answer,) = self.attempt(fault, (f"session/{method}", params))
         now = self.stored(session_id)

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,6 +43,7 @@ READS = frozenset(
 ONLY_READS = re.compile(r"\bO_RDONLY\b")
 MAKES = re.compile(r"\bO_(CREAT|TRUNC|APPEND|TMPFILE)\b")
 LOCKS = re.compile(r"\bF_(OFD_)?SETLKW?(64)?\b|\bF_SETLEASE\b|\bF_SETOWN\b")
+UNFINISHED = "<unfinished ...>"
 CALL = re.compile(r"^\d+ +(\w+)\((.*)", re.MULTILINE)
 
 
@@ -53,7 +54,22 @@ traced = tracing("%file,%desc", shown_bytes=0)
 def on_files(trace: str, root: Path) -> list[tuple[str, str]]:
     """Return the calls that name a path below a folder or a descriptor of one, with their arguments."""
     named = re.compile(rf'[<"]{re.escape(str(root))}[/">]')
-    return [(name, rest) for name, rest in CALL.findall(trace) if named.search(rest)]
+    found = CALL.findall("\n".join(whole_calls(trace)))
+    return [(name, rest) for name, rest in found if named.search(rest)]
+
+
+def whole_calls(trace: str) -> Iterator[str]:
+    """Yield the lines of a trace, each call with its result, also if another thread's call came between."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        thread, _, call = line.partition(" ")
+        if call.endswith(UNFINISHED):
+            begun[thread] = line.removesuffix(UNFINISHED)
+        elif " resumed>" in call and thread in begun:
+            yield begun.pop(thread) + call.partition(" resumed>")[2]
+        else:
+            yield line
+    yield from begun.values()
 
 
 def faults(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -203,6 +219,16 @@ def faults_on_a_database(calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
         return name in OF_SQLITE or (name.startswith("open") and '-wal"' in rest)
 
     return [one for one in faults(calls) if not is_of_a_reader(*one)]
+
+
+def test_a_call_of_a_trace_has_its_result_also_where_another_thread_came_between() -> None:
+    trace = (
+        "7 fcntl(16</r/x.db>, F_SETLK, {l_type=F_WRLCK} <unfinished ...>\n8 close(3</r/y>) = 0\n"
+        "7 <... fcntl resumed>) = -1 EBADF (Bad file descriptor)\n9 fsync(4</r/z> <unfinished ...>\n"
+    )
+    calls = on_files(trace, Path("/r"))
+    assert [name for name, _ in calls] == ["close", "fcntl", "fsync"]
+    assert faults_on_a_database(calls) == [calls[2]]
 
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["at-rest", "live"])
