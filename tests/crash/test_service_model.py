@@ -295,7 +295,16 @@ class Life(RuleBasedStateMachine):
         self.ask("session/close", session_id=session_id)
         self.attempt(fault, ("session/open", {"session_id": session_id}))
         self.settle(session_id, known)
-        assert self.shown(session_id) == live
+        self.require_shown(session_id, live)
+
+    def require_shown(self, session_id: str, live: dict[str, Any]) -> None:
+        """Require that a session that was opened again says what it said before."""
+        now = self.shown(session_id)
+        if not live["persisted"]:
+            # The move of a draft to its place may have failed: an opening makes up for the move.
+            for one in (live, now):
+                del one["path"], one["persisted"]
+        assert now == live
 
     def shown(self, session_id: str) -> dict[str, Any]:
         """Return what a session says of itself, live as reopened."""
@@ -361,7 +370,8 @@ class Life(RuleBasedStateMachine):
         }
         self.life.close()
         self.start()
-        assert {session_id: self.shown(session_id) for session_id in live} == live
+        for session_id, before in live.items():
+            self.require_shown(session_id, before)
         for session_id, known in self.sessions.items():
             if known.in_memory:
                 known.gone = True
@@ -449,3 +459,23 @@ class LongLife(Life):
 
 TestLongLife = pytest.mark.slow(LongLife.TestCase)
 TestLongLife.settings = settings(max_examples=25, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("nth", [4, 5, 6])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_draft_whose_move_to_its_place_failed_is_there_once_opened_again(
+    nth: int, *, restarts: bool
+) -> None:
+    """Fail each call of the move that follows the first answer; luck found the calls."""
+    life = Life()
+    try:
+        life.create(fault=None, persist="on_assistant")
+        life.append(again=False, fault=(nth, 0), role="assistant", sizes=[1], time=None, which=0)
+        if restarts:
+            life.restart()
+        else:
+            life.close_and_open(fault=None, which=0)
+        ((session_id, _),) = life.sessions.items()
+        assert life.shown(session_id)["persisted"]
+    finally:
+        life.teardown()
