@@ -22,12 +22,13 @@ from sessiond.lsp.hovering import Entry, describe, describe_header
 from sessiond.lsp.lines import Reference, own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
+from sessiond.lsp.places import Places
 from sessiond.lsp.progress import Cancelled, Progress
 from sessiond.lsp.text import Position, Text
 from sessiond.lsp.watching import Publish, watch
 from sessiond_client import Client, SessiondClientError
 
-__all__ = ["Editor", "Hovered", "Outlined", "Span"]
+__all__ = ["Editor", "Hovered", "Meant", "Outlined", "Span", "meant"]
 
 
 class Span(NamedTuple):
@@ -52,7 +53,7 @@ class Outlined(NamedTuple):
     text: Text
 
 
-class _Meant(NamedTuple):
+class Meant(NamedTuple):
     """The entry that a position refers to."""
 
     entry_id: str | None
@@ -146,15 +147,15 @@ class Editor:
         placed = await document.placed(snapshot)
         if placed is None:
             return None
-        meant = await to_thread.run_sync(_meant, placed, place)
-        if meant.entry_id is None:
+        aim = await to_thread.run_sync(meant, placed.text, placed.places, place)
+        if aim.entry_id is None:
             return None
         try:
-            entry = await _entry(placed, client, snapshot, meant.entry_id)
+            entry = await _entry(placed, client, snapshot, aim.entry_id)
         except SessiondClientError:
             # No such entry, or none yet: an id without an entry is among the problems.
             return None
-        return Hovered(describe(entry, snapshot.heads), meant.span)
+        return Hovered(describe(entry, snapshot.heads), aim.span)
 
     async def definition(self, uri: str, place: Position) -> Span | None:
         """Return the place of the entry whose id is under the cursor."""
@@ -165,10 +166,10 @@ class Editor:
         placed = await document.placed(snapshot)
         if placed is None:
             return None
-        meant = await to_thread.run_sync(_meant, placed, place)
-        if meant.span is None or meant.entry_id is None:
+        aim = await to_thread.run_sync(meant, placed.text, placed.places, place)
+        if aim.span is None or aim.entry_id is None:
             return None
-        line = _line_of(placed, meant.entry_id)
+        line = _line_of(placed, aim.entry_id)
         return None if line is None else await to_thread.run_sync(_own_span, placed.text, line)
 
     async def look(
@@ -234,14 +235,14 @@ def _own_span(text: Text, line: int) -> Span:
     return Span(line, 0, 0)
 
 
-def _meant(placed: Placed, place: Position) -> _Meant:
-    text = placed.text
+def meant(text: Text, places: Places, place: Position) -> Meant:
+    """Return the id under a position, or else that of the entry in the line."""
     line, at = text.line(place.line), text.index(place)
     for found in references(line):
         if found.start <= at <= found.end:
-            return _Meant(found.entry_id, _span(text, place.line, found))
-    node = placed.places.nodes.get(place.line)
-    return _Meant(own_id(line) if node is None else node.id, None)
+            return Meant(found.entry_id, _span(text, place.line, found))
+    node = places.nodes.get(place.line)
+    return Meant(own_id(line) if node is None else node.id, None)
 
 
 def _line_of(placed: Placed, entry_id: str) -> int | None:

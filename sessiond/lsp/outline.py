@@ -18,9 +18,10 @@ from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["Symbol", "SymbolType", "one_line", "outline"]
+__all__ = ["OPENERS", "Symbol", "SymbolType", "one_line", "outline"]
 
-_OPENERS: Final = frozenset({"compaction", "branch_summary"})
+OPENERS: Final = frozenset({"compaction", "branch_summary"})
+"""Types of entries that begin a turn, as a message of the user does."""
 _SETTINGS: Final = frozenset({"model_change", "thinking_level_change"})
 
 
@@ -105,7 +106,7 @@ def _turns(chain: Iterable[tuple[int, TreeNode]], index: Index) -> list[Symbol]:
         # A summary may be stored as a message of the user.
         role = (index.roles.get(line) or node.role) if node.type == "message" else None
         symbol = _symbol(_name(node, role), _detail(node, role), _type(node, role), line)
-        if role == "user" or node.type in _OPENERS:
+        if role == "user" or node.type in OPENERS:
             opened = symbol
             turns.append(symbol)
         elif opened is None:

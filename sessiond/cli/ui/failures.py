@@ -19,10 +19,10 @@ import click
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
+from sessiond.visible import spelled_out
 
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
-from sessiond.visible import spelled_out
 
 __all__ = ["explain", "report", "usage"]
 

@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from sessiond.lsp.document import Snapshot
 from sessiond.lsp.editor import Editor
-from sessiond.lsp.lines import own_id, references
 from sessiond.lsp.places import Places
-from sessiond.lsp.text import Position, Text
+from sessiond.lsp.text import Text
 from sessiond.lsp.window import Window
 from sessiond_client import Client
 
@@ -66,15 +65,6 @@ class View(Struct, frozen=True):
     def width(self, number: int) -> int:
         """Return the editor's column at the end of a line."""
         return self.text.encoding.units(self.text.line(number))
-
-    def entry_at(self, place: Position) -> str | None:
-        """Return the id under a position, or else that of the entry in the line."""
-        line, at = self.text.line(place.line), self.text.index(place)
-        for found in references(line):
-            if found.start <= at <= found.end:
-                return found.entry_id
-        node = self.places.nodes.get(place.line)
-        return own_id(line) if node is None else node.id
 
 
 class KeptTokens:

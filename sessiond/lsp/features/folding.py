@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
 
 from anyio import to_thread
 from lsprotocol import types
@@ -22,12 +21,11 @@ from msgspec import Struct
 
 from sessiond.limits import PAGE_ROWS_MAX
 from sessiond.lsp.features.desk import Desk, View
+from sessiond.lsp.outline import OPENERS
 from sessiond.lsp.places import Places, Row
 from sessiond_client import SessiondClientError
 
 __all__ = ["Fold", "answer", "folds"]
-
-_OPENERS: Final = frozenset({"compaction", "branch_summary"})
 
 
 class Fold(Struct, frozen=True):
@@ -70,7 +68,7 @@ def folds(places: Places, kept: Iterable[tuple[int, int]], last_line: int) -> li
 
 
 def _opens(row: Row) -> bool:
-    return row.node.role == "user" or row.node.type in _OPENERS
+    return row.node.role == "user" or row.node.type in OPENERS
 
 
 def _compacted(

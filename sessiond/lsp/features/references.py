@@ -12,7 +12,7 @@ from functools import partial
 from anyio import to_thread
 from lsprotocol import types
 
-from sessiond.lsp.editor import Span
+from sessiond.lsp.editor import Span, meant
 from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.features.words import NamedId, named_ids
 from sessiond.lsp.shapes import location
@@ -27,11 +27,12 @@ async def answer(desk: Desk, params: types.ReferenceParams) -> list[types.Locati
     view = await desk.view(uri)
     if view is None:
         return None
-    entry_id = view.entry_at(Position(place.line, place.character))
-    if entry_id is None:
+    at = Position(place.line, place.character)
+    aim = await to_thread.run_sync(meant, view.text, view.places, at)
+    if aim.entry_id is None:
         return None
     declared = params.context.include_declaration
-    spans = await to_thread.run_sync(partial(references_to, view, entry_id, declared=declared))
+    spans = await to_thread.run_sync(partial(references_to, view, aim.entry_id, declared=declared))
     return [location(uri, span) for span in spans]
 
 

@@ -49,27 +49,21 @@ async def answer_full(
     desk: Desk, params: types.SemanticTokensParams
 ) -> types.SemanticTokens | None:
     """Return the tokens of a whole text that is not too long."""
-    document = desk.editor.document(params.text_document.uri)
-    if document is None:
-        return None
-    numbers = await to_thread.run_sync(_whole, document.text.copy())
-    if numbers is None:
-        return None
-    return types.SemanticTokens(numbers, desk.tokens.put(document.uri, numbers))
+    uri = params.text_document.uri
+    numbers = await _numbers(desk, uri)
+    return None if numbers is None else types.SemanticTokens(numbers, desk.tokens.put(uri, numbers))
 
 
 async def answer_delta(
     desk: Desk, params: types.SemanticTokensDeltaParams
 ) -> types.SemanticTokens | types.SemanticTokensDelta | None:
     """Return what changed since an earlier answer, or the tokens of the whole text."""
-    document = desk.editor.document(params.text_document.uri)
-    if document is None:
-        return None
-    numbers = await to_thread.run_sync(_whole, document.text.copy())
+    uri = params.text_document.uri
+    numbers = await _numbers(desk, uri)
     if numbers is None:
         return None
-    before = desk.tokens.get(document.uri, params.previous_result_id)
-    result_id = desk.tokens.put(document.uri, numbers)
+    before = desk.tokens.get(uri, params.previous_result_id)
+    result_id = desk.tokens.put(uri, numbers)
     if before is None:
         return types.SemanticTokens(numbers, result_id)
     found = await to_thread.run_sync(change, before, numbers)
@@ -87,6 +81,12 @@ async def answer_range(
         return None
     first, last = params.range.start.line, params.range.end.line
     return types.SemanticTokens(await to_thread.run_sync(_part, document.text.copy(), first, last))
+
+
+async def _numbers(desk: Desk, uri: str) -> list[int] | None:
+    """Return the tokens of a document; None if the document is not open, or too long."""
+    document = desk.editor.document(uri)
+    return None if document is None else await to_thread.run_sync(_whole, document.text.copy())
 
 
 def _part(text: Text, first: int, last: int) -> list[int]:
