@@ -1,4 +1,4 @@
-"""What the kernel tells of a process: its children, and its connections to Unix sockets."""
+"""Children of a process and its connections to Unix sockets, as the kernel tells of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server sends: encoded elsewhere, and written by a thread."""
+"""Messages that the server sends: encoded by one thread, and written by another."""
 
 from __future__ import annotations
 

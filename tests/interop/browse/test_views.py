@@ -1,4 +1,4 @@
-"""What the views show, and the ways between them, on a real daemon over a real socket."""
+"""Views and the ways between the views, on a real daemon over a real socket."""
 
 from __future__ import annotations
 

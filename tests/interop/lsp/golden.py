@@ -1,4 +1,4 @@
-"""What an editor sees of a file, as text: symbols, a hover of each line, problems.
+"""View that an editor has of a file, as text: symbols, a hover of each line, problems.
 
 A sample's text is told in full. Of a recording, which is not part of the repository, only facts are
 told: lines, kinds, ids, counts and digests, and no words of a message.

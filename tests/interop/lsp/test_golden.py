@@ -1,4 +1,4 @@
-"""What an editor sees of every sample and of a recording, against golden files.
+"""Views that an editor has of every sample and of a recording, against golden files.
 
 To write the golden files again: UPDATE=1 .venv/bin/pytest tests/interop/lsp/test_golden.py
 """

@@ -1,4 +1,4 @@
-"""What a test of the plugin does beside the editor, and reads in its buffers."""
+"""Acts of a test beside the editor, and texts of the editor's buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugin costs: connections, processes, and messages while nothing happens."""
+"""Costs of the plugin: connections, processes, and messages while nothing happens."""
 
 from __future__ import annotations
 

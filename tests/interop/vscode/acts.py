@@ -1,4 +1,4 @@
-"""What tests of the VS Code extension's logic do beside it, and ask of it."""
+"""Acts of a test beside the logic of the VS Code extension, and questions to that logic."""
 
 from __future__ import annotations
 
