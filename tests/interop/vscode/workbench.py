@@ -29,6 +29,11 @@ FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
+# True once the box at the top is hidden, or asks something else.
+IS_TAKEN: Final = """(text) => {
+    const box = document.querySelector(".quick-input-widget input[type='text']");
+    return box === null || box.offsetParent === null || box.value !== text;
+}"""
 SETTINGS: Final = {
     "workbench.startupEditor": "none",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
@@ -156,8 +161,10 @@ class Window:
         return self.page.locator(".explorer-folders-view .monaco-list-row", has_text=name)
 
     def unfold(self, text: str) -> None:
-        """Unfold a line of the tree."""
-        self.row(text).locator(".monaco-tl-twistie").click()
+        """Unfold a line of the tree once the line has something below."""
+        # A click on the twistie of a leaf selects the leaf and unfolds nothing.
+        self.row(text).locator(".monaco-tl-twistie.collapsible.collapsed").click()
+        self.expect(self.row(text).locator(".monaco-tl-twistie.collapsed")).to_have_count(0)
 
     def until_shown(self, text: str) -> None:
         """Wait until the editor shows a text in one of its lines."""
@@ -179,7 +186,10 @@ class Window:
         self.answer(f">{title}", choice=title)
 
     def answer(self, text: str, choice: str | None = None) -> None:
-        """Type into the box at the top, and press the Enter key; wait for a choice before, if one is named."""
+        """Type into the box at the top, and press the Enter key; wait for a choice before, if one is named.
+
+        Return when the answer is taken: the box of the next question is then another one.
+        """
         box = self.page.locator(".quick-input-widget input[type='text']:visible")
         self.expect(box).to_be_focused()
         box.fill(text)
@@ -187,6 +197,7 @@ class Window:
             first = self.page.locator(".quick-input-list .monaco-list-row").first
             self.expect(first).to_contain_text(choice)
         box.press("Enter")
+        self.page.wait_for_function(IS_TAKEN, arg=text)
 
     def status(self) -> Locator:
         """Return the tokens in the status bar."""
