@@ -14,6 +14,7 @@ from anyio import fail_after, to_thread
 
 from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import append, create
+from tests.kit.patience import happened
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.flushing import is_flushed
 from tests.postgresql.flushing import lazy as lazy
@@ -114,7 +115,7 @@ async def test_a_ring_has_numbers_and_nothing_else(
     listener = threading.Thread(target=listen)
     listener.start()
     try:
-        await to_thread.run_sync(listens.wait)
+        await happened(listens)
         async with (
             site.daemon("one", await to_thread.run_sync(site.connect)) as here,
             site.daemon("three", await to_thread.run_sync(site.connect)) as there,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -24,6 +24,7 @@ from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 
@@ -66,8 +67,19 @@ class Wrapped:
 class Mute(Wrapped):
     """A connection that tells no other daemon of changes."""
 
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.has_looked = threading.Event()
+        """Set behind the only look that no test asks for: the one with which the watch begins."""
+
     def ring(self, numbers: Any) -> None:
         """Do nothing."""
+
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Note that the daemon goes on."""
+        self.inner.beat(daemon, open_numbers)
+        if open_numbers:
+            self.has_looked.set()
 
 
 class Site:
@@ -78,6 +90,7 @@ class Site:
         """Time that a test lets pass, beside its own."""
         self._place = MemoryDatabase(lambda: time.time_ns() + self.passed_ns)
         self.home = home
+        self._mute: dict[str, Mute] = {}
 
     def connect(self) -> SessionDatabase:
         """Return a connection of one more daemon."""
@@ -159,13 +172,21 @@ class Site:
         """
         database: Any = connection or self.connect()
         if poll_seconds == NEVER:
-            database = Mute(database)
+            database = self._mute[name] = Mute(database)
         async with running_daemon(
             self.home / name,
             environment=structs.replace(environment_of(name), **environment),
             keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
         ) as daemon:
             yield daemon
+
+    async def watches(self, *names: str) -> None:
+        """Wait until daemons that never poll have a session open and have looked at the session once.
+
+        That look comes when it comes: a test that counts looks, or what one look finds, begins behind.
+        """
+        for name in names:
+            await happened(self._mute[name].has_looked)
 
 
 @pytest.fixture
@@ -686,7 +707,7 @@ async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(
                 answers.append(await one.call("append", session_id=SESSION, entry=SAID))
 
             tasks.start_soon(slow)
-            await to_thread.run_sync(connection.has_begun.wait)
+            await happened(connection.has_begun)
             answers.append(await three.call("append", session_id=SESSION, entry=SAID))
             connection.may_go.set()
         assert answers[0]["entries"] == answers[1]["entries"]
@@ -762,7 +783,7 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
                 assert await refused(one, "append") == kinds[change]
 
             tasks.start_soon(late)
-            await to_thread.run_sync(connection.has_begun.wait)
+            await happened(connection.has_begun)
             await two.call(change, session_id=SESSION, **members)
             connection.may_go.set()
 

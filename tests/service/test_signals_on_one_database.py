@@ -18,6 +18,7 @@ from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION, entry
 from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
@@ -112,6 +113,8 @@ async def pair(
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
+            if poll_seconds == NEVER:
+                await site.watches("one", "three")
             yield one, three
 
 
@@ -229,10 +232,10 @@ async def test_order_holds_where_the_database_has_ended_a_hold(site: Site) -> No
     async with pair(site, None, connection) as (one, three):
         await append(one, "e-1")
         appended = await three.request("append", session_id=SESSION, entry=entry("e-three"))
-        await to_thread.run_sync(connection.begins.wait)
+        await happened(connection.begins)
         await append(one, "e-2")
         connection.may_begin.set()
-        await to_thread.run_sync(connection.has_lost.wait)
+        await happened(connection.has_lost)
         await append(one, "e-3")
         await signalled(one, "signal-1", end="e-4")
         connection.may_go.set()
@@ -275,7 +278,7 @@ async def test_an_entry_waits_for_a_signal_that_is_on_its_way(site: Site) -> Non
     connection = Through(site.connect(), Held)
     async with pair(site, connection) as (one, three):
         await signal(one, "signal-1")
-        await to_thread.run_sync(has_begun.wait)
+        await happened(has_begun)
         appended = await one.request("append", session_id=SESSION, entry=entry("e-1"))
         for _ in range(5):
             assert await told_by_a_look(three) == []

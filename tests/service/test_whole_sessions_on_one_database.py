@@ -13,6 +13,7 @@ from anyio import create_task_group, fail_after, sleep, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
@@ -87,7 +88,7 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
                 assert await refused(three, "append") == "session_not_found"
 
             tasks.start_soon(late)
-            await to_thread.run_sync(connection.has_begun.wait)
+            await happened(connection.has_begun)
             await call(one, "session/delete")
             connection.may_go.set()
         while (found := await notice(three))[0] == "session/event":
