@@ -28,9 +28,11 @@ __all__ = [
     "Visit",
     "VisitLines",
     "ends_of",
+    "joined",
     "long_line",
     "split_whole",
     "stored_size",
+    "whole_lines",
     "without_cr",
     "without_end",
 ]
@@ -171,6 +173,16 @@ def split_whole(data: bytes) -> tuple[list[bytes], bytes]:
     lines = data.split(b"\n")
     rest = lines.pop()
     return lines, rest
+
+
+def whole_lines(data: bytes) -> list[bytes]:
+    """Return the lines of bytes that end with a newline, each as `split_whole` does."""
+    return split_whole(data)[0]
+
+
+def joined(lines: Iterable[bytes]) -> bytes:
+    """Return lines as a file has them: each with a newline behind it."""
+    return b"\n".join([*lines, b""])
 
 
 def ends_of(lines: Iterable[bytes], start: int) -> list[int]:

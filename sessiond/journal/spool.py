@@ -16,7 +16,7 @@ from typing import Final
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import unfinished_name
 from sessiond.journal.reader import LineReader
-from sessiond.journal.splitter import ends_of
+from sessiond.journal.splitter import ends_of, joined, whole_lines
 
 __all__ = ["Spool"]
 
@@ -60,14 +60,10 @@ class Spool:
 
     def put(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the last one; they are no lines of the spool yet. Raises OSError."""
-        self.put_at(lines, self.reader.ends[-1])
+        self.put_at(joined(lines), self.reader.ends[-1])
 
-    def put_at(self, lines: Sequence[bytes], start: int) -> int:
-        """Write lines somewhere behind the last one; return the offset behind them. Raises OSError."""
-        return self._write(_joined(lines), start)
-
-    def _write(self, data: bytes, start: int) -> int:
-        """Write bytes at an offset; return the offset behind them. Raises OSError."""
+    def put_at(self, data: bytes, start: int) -> int:
+        """Write whole lines somewhere behind the last one; return the offset behind them. Raises OSError."""
         at = 0
         while at < len(data):
             written = self.files.pwrite(self.reader.fd, memoryview(data)[at:], start + at)
@@ -79,11 +75,11 @@ class Spool:
     def lines_up_to(self, end: int) -> list[bytes]:
         """Return the lines between the last one and an offset, as the disk has them. Raises OSError."""
         start = self.reader.ends[-1]
-        return self.reader.bytes_at(start, end - start).split(b"\n")[:-1]
+        return whole_lines(self.reader.bytes_at(start, end - start))
 
     def take(self, lines: Sequence[bytes]) -> None:
         """Make the lines that were put last the last lines of the spool."""
-        self._take(lines, _joined(lines))
+        self._take(lines, joined(lines))
 
     def _take(self, lines: Sequence[bytes], data: bytes) -> None:
         reader = self.reader
@@ -92,8 +88,16 @@ class Spool:
 
     def add(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the last one, and take them. Raises OSError, and then takes none."""
-        data = _joined(lines)
-        self._write(data, self.reader.ends[-1])
+        self._add(lines, joined(lines))
+
+    def add_piece(self, data: bytes) -> list[bytes]:
+        """Add whole lines as `add` does, and return them."""
+        lines = whole_lines(data)
+        self._add(lines, data)
+        return lines
+
+    def _add(self, lines: Sequence[bytes], data: bytes) -> None:
+        self.put_at(data, self.reader.ends[-1])
         self._take(lines, data)
 
     def close(self) -> None:
@@ -121,11 +125,6 @@ class _InMemory(Files):
     def close(self, fd: int) -> None:  # noqa: ARG002
         """Drop the file."""
         self._data.clear()
-
-
-def _joined(lines: Sequence[bytes]) -> bytes:
-    """Return lines as a file has them."""
-    return b"\n".join([*lines, b""])
 
 
 def _descriptor(files: Files, folder: Path | None) -> int:

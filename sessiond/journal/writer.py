@@ -29,7 +29,7 @@ from sessiond.journal.interleaved import InterleavedWrite, blank_out, lines_betw
 from sessiond.journal.reader import LineReader
 from sessiond.journal.repair import cut_back, keep_all, read_some, write_again
 from sessiond.journal.scanning import chunks_of
-from sessiond.journal.splitter import ends_of, without_cr
+from sessiond.journal.splitter import ends_of, joined, without_cr
 from sessiond.journal.store import Found, Overtaken, Replaced
 
 __all__ = ["CLOSING", "JournalWriter"]
@@ -190,7 +190,7 @@ class JournalWriter:
         self.found += [Found(without_cr(line), line not in refused) for line in lines]
 
     def _sum_up(self, lines: Sequence[bytes], start: int, end: int) -> None:
-        data = b"\n".join([*lines, b""])
+        data = joined(lines)
         if len(data) == end - start:
             self._reader.checksums.add(data)
             return
@@ -208,7 +208,7 @@ class JournalWriter:
         Raises StorageError. Raises Overtaken if a foreign writer was first; then none of the lines
         stays. With `late` the foreign lines come before these lines, unless they are too many.
         """
-        data = b"\n".join([*lines, b""])
+        data = joined(lines)
         assert lines, "a batch has a line"
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
         try:

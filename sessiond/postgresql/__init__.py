@@ -3,6 +3,7 @@
 database.py   rows and lines
 making.py     sessions that come with their lines
 appending.py  the way of an append, in prepared statements
+reading.py    lines of a session, piece by piece
 holding.py    a row that waits for the append of one writer
 prepared.py   statements that a connection knows, with binary values
 documents.py  values of the state store, and secrets

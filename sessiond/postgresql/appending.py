@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
+from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_PIECE_LINES
 from sessiond.postgresql.prepared import (
     BYTEA,
     BYTEAS,
@@ -20,6 +20,7 @@ from sessiond.postgresql.prepared import (
     number,
     run_together,
 )
+from sessiond.postgresql.reading import Piece, in_one, lines_from, prepare_reads
 from sessiond.postgresql.rows import SEEN, heads_in
 from sessiond.service.database.database import Head, size_of
 
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Appended",
-    "Piece",
     "append_and_commit",
     "append_at",
     "heads_of",
     "hold_row",
-    "piece_of",
     "prepare_statements",
 ]
 
@@ -78,16 +77,6 @@ _LOCK: Final = Prepared(
     " FROM sessions WHERE number = $1 FOR NO KEY UPDATE",
     (INT8,),
 )
-_LINES: Final = Prepared(
-    b"sessiond_lines",
-    """
-    SELECT line, seq FROM (
-        SELECT seq, line, sum(octet_length(line)) OVER (ORDER BY seq) - octet_length(line) AS before
-        FROM lines WHERE number = $1 AND seq BETWEEN $2 AND $3
-    ) AS piece WHERE before < $4 ORDER BY seq
-    """,
-    (INT8, INT8, INT8, INT8),
-)
 # The server keeps the plan for one number. It plans anew each time for a list, whose length differs.
 _HEAD: Final = Prepared(b"sessiond_head", f"SELECT {SEEN} FROM sessions WHERE number = $1", (INT8,))
 _HEADS: Final = Prepared(
@@ -104,18 +93,11 @@ class Appended(NamedTuple):
     """The row behind the lines; None if the session was elsewhere."""
 
 
-class Piece(NamedTuple):
-    """Lines that were read together. A line that was removed by hand is missing among them."""
-
-    lines: list[bytes]
-    last: int
-    """Number of the last line."""
-
-
 def prepare_statements(connection: Connection[Any]) -> None:
-    """Let a new connection know the statements of this module. Raises psycopg.Error."""
-    for one in (_SYNC, _NO_SYNC, _BEGIN, _COMMIT, _LOCK, _LINES, _HEAD, _HEADS):
+    """Let a new connection know the statements of this module and of reads. Raises psycopg.Error."""
+    for one in (_SYNC, _NO_SYNC, _BEGIN, _COMMIT, _LOCK, _HEAD, _HEADS):
         one.prepare(connection)
+    prepare_reads(connection)
 
 
 def heads_of(connection: PatientConnection, numbers: Sequence[int]) -> list[Head]:
@@ -125,7 +107,7 @@ def heads_of(connection: PatientConnection, numbers: Sequence[int]) -> list[Head
     return heads_in(_HEADS.run(connection, [int8s(numbers)]))
 
 
-def hold_row(connection: PatientConnection, at: Head) -> tuple[Head, Piece] | None:
+def hold_row(connection: PatientConnection, at: Head) -> tuple[Head, Piece | None] | None:
     """Wait for the row of a session, and return the row and the first lines behind a position.
 
     The row is locked up to the end of the transaction that this begins. None for an unknown number.
@@ -136,30 +118,12 @@ def hold_row(connection: PatientConnection, at: Head) -> tuple[Head, Piece] | No
         connection,
         (_BEGIN, ()),
         (_LOCK, [number]),
-        _lines(at.number, at.seq + 1, at.seq + DATABASE_PIECE_LINES),
+        lines_from(at.number, at.seq + 1, at.seq + DATABASE_PIECE_LINES),
         # Last: no line may be known before the signals that came before the line.
         (_HEAD, [number]),
     )
     heads = heads_in(rows)
-    return (heads[0], _piece(found, at.seq)) if heads else None
-
-
-def piece_of(connection: PatientConnection, session: int, first: int, last: int) -> Piece:
-    """Return the first lines of a range, at least one if there is any. Raises psycopg.Error."""
-    # A plan for a table without statistics sorts what is in range.
-    last = min(last, first + DATABASE_PIECE_LINES - 1)
-    one, values = _lines(session, first, last)
-    return _piece(one.run(connection, values), last)
-
-
-def _lines(session: int, first: int, last: int) -> Call:
-    return _LINES, [*map(int8, (session, first, last, DATABASE_PIECE_BYTES))]
-
-
-def _piece(found: PGresult, last: int) -> Piece:
-    """Return the lines that were found; `last` is the number if there are none."""
-    lines = [found.get_value(row, 0) or b"" for row in range(found.ntuples)]
-    return Piece(lines, number(found.get_value(len(lines) - 1, 1)) if lines else last)
+    return (heads[0], in_one(found)) if heads else None
 
 
 def append_at(

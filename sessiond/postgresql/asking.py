@@ -92,7 +92,7 @@ class Asking:
 
     @contextmanager
     def _changing(self, doing: str, kind: Kind = "change") -> Generator[PatientConnection]:
-        """Yield a connection for one change, which is not made a second time."""
+        """Yield a connection for a change, or another call that is not made a second time."""
         with self._telling(doing), self._placed(doing, kind) as patience:
             try:
                 with self._connection(patience) as connection:

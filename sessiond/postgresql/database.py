@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import BoundedSemaphore
 from time import monotonic, sleep
@@ -13,6 +13,8 @@ import psycopg
 from psycopg import Rollback
 from psycopg.errors import UniqueViolation
 
+from sessiond.errors import StorageError
+from sessiond.journal.splitter import whole_lines
 from sessiond.limits import (
     DATABASE_ANSWER_SECONDS,
     DATABASE_HOLDS_MAX,
@@ -23,11 +25,9 @@ from sessiond.limits import (
 )
 from sessiond.postgresql.appending import (
     Appended,
-    Piece,
     append_at,
     heads_of,
     hold_row,
-    piece_of,
 )
 from sessiond.postgresql.asking import Kind
 from sessiond.postgresql.bell import Bell
@@ -49,6 +49,7 @@ from sessiond.postgresql.holding import HeldSession
 from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
+from sessiond.postgresql.reading import Piece, piece_of, pieces_ahead
 from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
@@ -63,6 +64,7 @@ __all__ = ["PostgresqlDatabase"]
 
 _TRY_AGAIN_SECONDS: Final = 0.2
 _APPENDING: Final = "append to a session"
+_READING: Final = "read lines"
 
 
 class PostgresqlDatabase(DocumentTable, DaemonTables):
@@ -189,7 +191,8 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             if held is None:
                 return None
             head, piece = held
-            return HeldSession(head, piece.lines, connection, stack.pop_all(), self._kept)
+            lines = () if piece is None else whole_lines(piece.data)
+            return HeldSession(head, lines, connection, stack.pop_all(), self._kept)
 
     def _kept(self, stored: Appended) -> Head | None:
         """Return the row behind an append; None if the session was elsewhere. Raises StorageError."""
@@ -226,14 +229,23 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             # A commit that writes to the log, and waits, brings everything before it to the disk.
             connection.execute("SELECT pg_logical_emit_message(true, 'sessiond', '')")
 
-    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
-        """Yield the lines `first` to `last` of a session, both included, in batches."""
-        while first <= last:
-            piece = self._asked("read lines", _piece(number, first, last))
-            if not piece.lines:
+    def pieces(
+        self, number: int, first: int, last: int, *, ahead: bool = False
+    ) -> Generator[bytes]:
+        """Yield the lines `first` to `last` of a session, both included, as a file has them."""
+        if ahead:
+            # What a lost connection leaves is asked for below.
+            with suppress(StorageError), self._changing(_READING, "bulk") as connection:
+                for piece in pieces_ahead(connection, number, first, last):
+                    first = piece.last + 1
+                    yield piece.data
                 return
-            first = piece.last + 1
-            yield piece.lines
+        while first <= last:
+            found = self._asked(_READING, _piece(number, first, last))
+            if found is None:
+                return
+            first = found.last + 1
+            yield found.data
 
     # -- places --------------------------------------------------------------------------
 
@@ -412,6 +424,6 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             raise self._failed("listen", failure) from None
 
 
-def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece]:
+def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece | None]:
     """Return the question for a piece of a session."""
     return lambda each: piece_of(each, number, first, last)

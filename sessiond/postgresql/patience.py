@@ -72,6 +72,13 @@ class PatientConnection(Connection[Any]):
                 raise
         return results
 
+    def take_in(self) -> None:
+        """Take in what the server has sent so far; wait for nothing. Raises OperationalError."""
+        self.pgconn.flush()
+        self.pgconn.consume_input()
+        # Parsed, the bytes leave their room to those that come next.
+        self.pgconn.is_busy()
+
     def _send(self) -> None:
         """Send what libpq has not sent yet."""
         pgconn = self.pgconn

@@ -94,9 +94,20 @@ CREATE UNLOGGED TABLE signals (
 );
 CREATE INDEX signals_by_time ON signals (written_at);
 """
+# Compression of long lines by pglz, the default, takes longer than all other work for a line. Where the server
+# was built without lz4, or is older than the choice, the default stays.
+_COMPRESSION: Final = """
+DO $$ BEGIN
+    IF EXISTS (
+        SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
+    ) THEN
+        EXECUTE 'ALTER TABLE lines ALTER COLUMN line SET COMPRESSION lz4';
+    END IF;
+END $$
+"""
 # The script at n leads from version n to the next one. A script only adds, so that
 # running daemons of the earlier version go on, and stays as it was released.
-_SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES, _COMPANY)
+_SCRIPTS: Final = (_SESSIONS, _DOCUMENTS, _CLAIMS, _OPEN_NOTES, _COMPANY, _COMPRESSION)
 _LIMITS: Final = {
     "statement_timeout": DATABASE_STATEMENT_SECONDS,
     "lock_timeout": DATABASE_LOCK_SECONDS,

@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import structs
 
 from sessiond.errors import StorageError
+from sessiond.journal.splitter import joined
 from sessiond.limits import (
     DATABASE_PIECE_BYTES,
     DATABASE_PIECE_LINES,
@@ -324,15 +325,18 @@ class MemoryConnection:
     def sync(self) -> None:
         """Do nothing: there is no disk."""
 
-    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
-        """Yield the lines `first` to `last` of a session, both included, in batches."""
+    def pieces(
+        self, number: int, first: int, last: int, *, ahead: bool = False
+    ) -> Generator[bytes]:
+        """Yield the lines `first` to `last` of a session, both included, as a file has them."""
+        del ahead  # nothing is far away
         while first <= last:
             with self._guard:
                 some = self._piece(number, first, last)
             if not some:
                 return
             first += len(some)
-            yield some
+            yield joined(some)
 
     def _piece(self, number: int, first: int, last: int) -> list[bytes]:
         """Return the first lines of a range, at least one if there is any."""

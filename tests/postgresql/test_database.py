@@ -12,7 +12,9 @@ import pytest
 from msgspec import structs
 
 from sessiond.errors import StorageError
+from sessiond.journal.splitter import whole_lines
 from sessiond.limits import (
+    DATABASE_BULK_MAX,
     DATABASE_HOLD_SECONDS,
     DATABASE_HOLDS_MAX,
     DATABASE_PIECE_BYTES,
@@ -57,7 +59,7 @@ def append(database: PostgresqlDatabase, at: Head, *lines: bytes, sync: bool = T
 
 
 def stored(database: PostgresqlDatabase, head: Head) -> list[bytes]:
-    return [line for piece in database.lines(head.number, 0, head.seq) for line in piece]
+    return whole_lines(b"".join(database.pieces(head.number, 0, head.seq)))
 
 
 def test_of_many_writers_one_wins_each_position(connect: Callable[[], PostgresqlDatabase]) -> None:
@@ -162,10 +164,59 @@ def test_long_lines_are_read_a_piece_at_a_time(database: PostgresqlDatabase) -> 
     long = bytes(range(256)).replace(b"\n", b"") * (DATABASE_PIECE_BYTES // 500)
     at = append(database, made(database), *[long] * 6, b"x" * (32 << 20), b"last")
     assert at is not None
-    pieces = list(database.lines(at.number, 0, at.seq))
+    pieces = [whole_lines(piece) for piece in database.pieces(at.number, 0, at.seq)]
     assert [line for piece in pieces for line in piece][-1] == b"last"
     assert max(sum(map(len, piece[:-1])) for piece in pieces) <= DATABASE_PIECE_BYTES
     assert len(pieces) > 2
+
+
+def a_long_session(database: PostgresqlDatabase) -> Head:
+    """Store more than a socket takes in and a piece has."""
+    lines = [b"%d %b" % (number, b"x" * 5000) for number in range(2 * DATABASE_PIECE_LINES)]
+    at = append(database, made(database), *lines)
+    assert at is not None
+    return at
+
+
+def test_a_server_reads_while_the_caller_works_on_a_piece(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at = a_long_session(database)
+    reading = database.pieces(at.number, 0, at.seq, ahead=True)
+    read = next(reading)
+    cluster.wait_for_backends("state = 'active'")
+    assert whole_lines(read + b"".join(reading)) == stored(database, at)
+    assert cluster.backends("state = 'active'") == []
+
+
+def test_a_connection_that_is_cut_in_a_read_costs_no_line(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at = a_long_session(database)
+    reading = database.pieces(at.number, 0, at.seq, ahead=True)
+    read = next(reading)
+    cluster.wait_for_backends("state = 'active'")
+    cluster.cut_connections()
+    assert whole_lines(read + b"".join(reading)) == stored(database, at)
+
+
+def test_a_reader_that_stops_leaves_no_call_on_its_connection(
+    cluster: Cluster, database: PostgresqlDatabase
+) -> None:
+    at = a_long_session(database)
+    for _ in range(DATABASE_BULK_MAX + 1):
+        reading = database.pieces(at.number, 0, at.seq, ahead=True)
+        next(reading)
+        reading.close()
+        assert where(database.find("a-session")) == where(at)
+
+
+def test_long_lines_are_compressed_in_a_way_that_takes_little_time(
+    cluster: Cluster, schema: str, database: PostgresqlDatabase
+) -> None:
+    assert append(database, made(database), b"x" * 5000) is not None
+    kinds = cluster.sql(f"SELECT pg_column_compression(line) FROM {schema}.lines ORDER BY seq")
+    assert kinds == [[""], ["lz4"]]
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
@@ -257,6 +308,7 @@ def test_a_schema_of_a_later_version_is_refused(
 
 
 UNDO = (
+    "ALTER TABLE lines ALTER COLUMN line SET COMPRESSION default",
     "DROP TABLE senders, signals",
     "ALTER TABLE daemons DROP COLUMN open, DROP COLUMN noted_at",
     "DROP TABLE claims",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import pytest
-from anyio import fail_after, to_thread
+from anyio import fail_after
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import Found
@@ -51,12 +51,20 @@ class Line(bytes):
             cls.now += size
             cls.peak = max(cls.peak, cls.now)
 
-    def __new__(cls, line: bytes) -> Line:
-        cls.add(len(line))
-        return super().__new__(cls, line)
+    def __new__(cls, data: bytes) -> Self:
+        cls.add(len(data))
+        return super().__new__(cls, data)
 
     def __del__(self) -> None:
         self.add(-len(self))
+
+
+class Piece(Line):
+    """A fetched piece that counts, too, and whose lines count."""
+
+    def split(self, *options: Any) -> list[bytes]:
+        """Return parts that count."""
+        return [Line(part) for part in super().split(*options)]
 
 
 class Watched(Wrapped):
@@ -67,13 +75,6 @@ class Watched(Wrapped):
         self.pieces_left = 1_000_000
         self.holds: list[Any] = []
         self.fetched_under_a_hold = 0
-        self.has_looked = threading.Event()
-        """Set behind the only look that no test asks for."""
-
-    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
-        """Note that the daemon goes on."""
-        self.inner.beat(daemon, open_numbers)
-        self.has_looked.set()
 
     def hold(self, at: Head) -> Any:
         """Hold a row, and count the hold."""
@@ -81,14 +82,16 @@ class Watched(Wrapped):
         self.holds.append(held)
         return held
 
-    def lines(self, number: int, first: int, last: int) -> Iterator[list[Line]]:
-        """Yield lines that count."""
-        for piece in self.inner.lines(number, first, last):
+    def pieces(
+        self, number: int, first: int, last: int, *, ahead: bool = False
+    ) -> Generator[Piece]:
+        """Yield pieces that count."""
+        for piece in self.inner.pieces(number, first, last, ahead=ahead):
             self.fetched_under_a_hold += any(one._is_held for one in self.holds)
             if not self.pieces_left:
                 raise StorageError("the connection was lost", errno="EIO", retryable=True)
             self.pieces_left -= 1
-            yield [Line(line) for line in piece]
+            yield Piece(piece)
 
 
 class Rig:
@@ -144,7 +147,7 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
-            await to_thread.run_sync(connection.has_looked.wait)
+            await site.watches("three")
             yield made
 
 

@@ -31,10 +31,10 @@ class Counted(Wrapped):
         super().__init__(inner)
         self.fetched = 0
 
-    def lines(self, number: int, first: int, last: int) -> Any:
-        """Yield lines, and count them."""
-        for piece in self.inner.lines(number, first, last):
-            self.fetched += len(piece)
+    def pieces(self, number: int, first: int, last: int, *, ahead: bool = False) -> Any:
+        """Yield pieces, and count their lines."""
+        for piece in self.inner.pieces(number, first, last, ahead=ahead):
+            self.fetched += piece.count(b"\n")
             yield piece
 
 

@@ -13,6 +13,7 @@ import pytest
 from sessiond.errors import SessionCorrupt, SessionExists, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
+from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, chained
 from sessiond.service.database.moving import DocumentsIn, DocumentsOut, SessionsIn, SessionsOut
 from sessiond.service.database.store import DatabaseStore
@@ -65,7 +66,7 @@ class Town:
         """Return the lines that the database has of a session."""
         head = self.database.find(session_id)
         assert head is not None
-        return [line for piece in self.database.lines(head.number, 0, head.seq) for line in piece]
+        return whole_lines(b"".join(self.database.pieces(head.number, 0, head.seq)))
 
     def file(self, session_id: str) -> bytes:
         """Return the bytes of a session's file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sessiond.journal.spool import Spool
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import (
     NEVER,
@@ -179,7 +180,7 @@ async def test_a_lease_comes_with_the_session_that_leaves_the_memory(site: Site)
         lease = await acquire(one)
         async with create_task_group() as tasks:
             tasks.start_soon(promote, one)
-            await to_thread.run_sync(connection.is_stored.wait)
+            await happened(connection.is_stored)
             assert await refused(three, "append") == "lease_held"
             connection.may_go.set()
         assert await refused(three, "append") == "lease_held"
@@ -220,7 +221,7 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
             async with daemon.connect() as holder:
                 await acquire(holder, ttl_ms=60 * TTL_MS)
                 tasks.start_soon(promote, one)
-                await to_thread.run_sync(reached.wait)
+                await happened(reached)
             await until(lambda: len(daemon.clients) == 1)
             may_ring.set()
         await acquire(three, wait_ms=TTL_MS)
@@ -261,12 +262,14 @@ async def test_an_opening_that_meets_a_purge_finds_no_session(site: Site) -> Non
 
         is_late = False
 
-        def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
+        def pieces(
+            self, number: int, first: int, last: int, *, ahead: bool = False
+        ) -> Generator[bytes]:
             if self.is_late:
                 self.is_late = False
                 self.inner.delete(number)
                 self.inner.purge(SESSION)
-            return self.inner.lines(number, first, last)
+            return self.inner.pieces(number, first, last, ahead=ahead)
 
     connection = Purging(site.connect())
     async with site.daemon("three", connection, NEVER) as daemon, daemon.connect() as three:

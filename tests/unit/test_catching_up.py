@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +43,7 @@ class Cut:
 
     def __init__(self, inner: SessionDatabase) -> None:
         self.inner = inner
-        self.pieces: int | None = None
+        self.cut_at: int | None = None
         self.behind_look: Callable[[], None] | None = None
         """Called once behind the next look at the row, before the answer is known here."""
 
@@ -58,10 +58,12 @@ class Cut:
             behind_look()
         return found
 
-    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
-        """Yield lines, and raise StorageError where the connection is lost."""
-        for at, piece in enumerate(self.inner.lines(number, first, last)):
-            if at == self.pieces:
+    def pieces(
+        self, number: int, first: int, last: int, *, ahead: bool = False
+    ) -> Generator[bytes]:
+        """Yield pieces, and raise StorageError where the connection is lost."""
+        for at, piece in enumerate(self.inner.pieces(number, first, last, ahead=ahead)):
+            if at == self.cut_at:
                 raise StorageError("the connection was lost", errno="EIO", retryable=True)
             yield piece
 
@@ -151,7 +153,7 @@ def test_what_is_noticed_during_a_look_is_news_behind_the_look(site: Site) -> No
 def test_what_is_noticed_before_a_look_that_fails_is_news_still(site: Site) -> None:
     site.store(LATER)
     assert site.log.notice(site.row)
-    site.connection.pieces = 0
+    site.connection.cut_at = 0
     with pytest.raises(StorageError):
         site.log.look()
     assert site.log.has_grown()
@@ -168,11 +170,11 @@ def test_of_lines_that_are_not_the_logs_none_is_taken(site: Site) -> None:
 @pytest.mark.parametrize("pieces", [0, 1, 3])
 def test_a_connection_that_is_lost_in_the_middle_leaves_no_line(site: Site, pieces: int) -> None:
     site.store(LATER)
-    site.connection.pieces = pieces
+    site.connection.cut_at = pieces
     with pytest.raises(StorageError):
         site.log.look()
     assert (site.log.line_count, site.log.behind_bytes, site.taken()) == (2, 0, [])
-    site.connection.pieces = None
+    site.connection.cut_at = None
     site.store([b"later"])
     assert list(chain.from_iterable(looked(site))) == [*LATER, b"later"]
     assert site.log.is_at(site.row)
@@ -264,10 +266,10 @@ def test_a_few_lines_cost_a_row_and_one_piece(site: Site) -> None:
         return call
 
     site.store(LATER[:2])
-    for name in ("heads", "lines"):
+    for name in ("heads", "pieces"):
         setattr(site.connection, name, counted(name, getattr(site.connection, name)))
     site.log.look()
-    assert (calls, site.taken(), site.log.has_grown()) == (["heads", "lines"], LATER[:2], False)
+    assert (calls, site.taken(), site.log.has_grown()) == (["heads", "pieces"], LATER[:2], False)
 
 
 def test_a_change_of_leases_tells_of_a_place_that_another_daemon_gave(site: Site) -> None:

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from sessiond.errors import SessionCorrupt
 from sessiond.journal.disk.files import Files
+from sessiond.journal.splitter import whole_lines
 from sessiond.journal.spool import Spool
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.naming import lines_are_missing
@@ -61,8 +62,7 @@ class DatabaseChecks:
             if plan.reason is not None:
                 return plan
             kept = kept_lines(spool.files, spool.reader.fd, found)
-            lines = b"".join(kept).split(b"\n")[:-1]
-            if self._database.replace(head, epoch, [lines]) is None:
+            if self._database.replace(head, epoch, [whole_lines(b"".join(kept))]) is None:
                 return None
         backup = f"{self._database.name}: session number {head.number} in the trash"
         return structs.replace(plan, repaired=True, backup=backup)
@@ -71,8 +71,8 @@ class DatabaseChecks:
     def _copied(self, head: Head) -> Generator[Spool]:
         spool = Spool.nameless(self._files, self._folder, Path(head.session_id))
         try:
-            for lines in self._database.lines(head.number, 0, head.seq):
-                spool.add(lines)
+            for piece in self._database.pieces(head.number, 0, head.seq):
+                spool.add_piece(piece)
             yield spool
         finally:
             spool.close()

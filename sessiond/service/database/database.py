@@ -9,7 +9,7 @@ behind an archive, a deletion or a lease that its writer did not know.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Literal, Protocol
 
@@ -204,8 +204,15 @@ class SessionDatabase(Protocol):
         """Make all lines durable that were stored without `sync`."""
         ...
 
-    def lines(self, number: int, first: int, last: int) -> Iterator[list[bytes]]:
-        """Yield the lines `first` to `last` of a session, both included, in batches."""
+    def pieces(
+        self, number: int, first: int, last: int, *, ahead: bool = False
+    ) -> Generator[bytes]:
+        """Yield the lines `first` to `last` of a session, both included, as a file has them.
+
+        A piece is some whole lines, each with a newline behind it. With `ahead` the next pieces come
+        while the caller works on one: for a caller that takes all of them or closes the generator, and
+        asks the database for nothing in between.
+        """
         ...
 
     def move(self, number: int, place: Place) -> Head | None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import chain
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
 from typing import ClassVar, Final
@@ -24,7 +23,7 @@ from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.reader import LineReader
-from sessiond.journal.splitter import VisitLines
+from sessiond.journal.splitter import VisitLines, joined
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import JournalStatistics, Overtaken, Replaced
 from sessiond.limits import CONTENDED_SECONDS
@@ -41,14 +40,11 @@ from sessiond.service.database.database import (
 from sessiond.service.database.following.catching_up import CatchingUp
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.naming import away
-from sessiond.service.log.ahead import ahead
 
 __all__ = ["DatabaseLog"]
 
 # Each lost race means that another writer has stored its lines.
 _LATE_TRIES: Final = 100
-# Below, a thread costs more than it saves.
-_LONG_LINES: Final = 1000
 
 
 class DatabaseLog(CatchingUp):
@@ -106,10 +102,12 @@ class DatabaseLog(CatchingUp):
                 self.has_kept_lines = True
                 self._spool.take(lines)
                 self._learn(lines, visit)
-        pieces = self._database.lines(upto.number, self.line_count, upto.seq)
-        for lines in ahead(pieces) if upto.seq - self.line_count > _LONG_LINES else pieces:
-            self._copy(lines)
-            self._learn(lines, visit)
+        reading = self._database.pieces(upto.number, self.line_count, upto.seq, ahead=True)
+        with closing(reading) as pieces:
+            for piece in pieces:
+                with telling("copy the lines of", self.name):
+                    lines = self._spool.add_piece(piece)
+                self._learn(lines, visit)
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
 
     def _learn(self, lines: list[bytes], visit: VisitLines) -> None:
@@ -285,9 +283,9 @@ class DatabaseLog(CatchingUp):
             if there is None or there.is_deleted or there.epoch != mine.epoch:
                 return None
             seq = mine.seq + len(lines)
-            stored = chain.from_iterable(self._database.lines(mine.number, mine.seq + 1, seq))
+            stored = b"".join(self._database.pieces(mine.number, mine.seq + 1, seq))
             self._is_unsure = False
-            if list(stored) == list(lines):
+            if stored == joined(lines):
                 self._is_behind = there.seq > seq
                 size = self.size_bytes + size_of(lines)
                 return structs.replace(there, seq=seq, digest=digest, size=size)

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Protocol
 
 from sessiond.errors import SessionCorrupt, SessionExists, StorageError
+from sessiond.journal.splitter import joined, whole_lines
 from sessiond.journal.store import SessionLog
 from sessiond.service.copying.source import portions
 from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, SessionDatabase, chained
@@ -74,7 +75,9 @@ class SessionsIn:
             )
         # Of a session that came before, other daemons may have gone on with it.
         last = journal.line_count - 1
-        stored = () if there is None else self._database.lines(there.number, 0, last)
+        stored = (
+            () if there is None else map(whole_lines, self._database.pieces(there.number, 0, last))
+        )
         if _digest(stored) != _digest(_pieces(journal)):
             raise _is_another(session_id, "the database")
 
@@ -117,13 +120,13 @@ class SessionsOut:
         if head.place != "draft":
             return self._files.make(session_id, stored)
         path = self._files.profile.layout.pending_path(session_id)
-        self._files.write_new(path, (b"\n".join([*lines, b""]) for lines in stored))
+        self._files.write_new(path, map(joined, stored))
         return self._files.open(session_id)
 
     def _sound(self, head: Head) -> Iterator[list[bytes]]:
         """Yield the lines of a session. Raises StorageError if they are not those that the row counts."""
         digest = NO_LINES
-        for lines in self._database.lines(head.number, 0, head.seq):
+        for lines in map(whole_lines, self._database.pieces(head.number, 0, head.seq)):
             digest = chained(digest, lines)
             yield lines
         if digest != head.digest:

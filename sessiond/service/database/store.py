@@ -22,6 +22,7 @@ from sessiond.catalog.rows import Known, ListedFile, Stored
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.kept_copies import KeptCopies
+from sessiond.journal.splitter import whole_lines
 from sessiond.limits import (
     CLEAN_UP_SECONDS,
     DAEMON_SILENT_SECONDS,
@@ -493,8 +494,8 @@ class DatabaseStore:
         number = head.number
 
         def lines_from(seq: int, end: int) -> Iterator[tuple[bytes, int]]:
-            batches = self._database.lines(number, seq, known.mark.seen_seq)
-            for line in chain.from_iterable(batches):
+            pieces = self._database.pieces(number, seq, known.mark.seen_seq)
+            for line in chain.from_iterable(map(whole_lines, pieces)):
                 end += len(line) + 1
                 yield line, end
 

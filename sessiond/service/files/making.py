@@ -12,6 +12,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.memory import MemoryBudget, MemoryJournal
 from sessiond.journal.profile.making import make_file
+from sessiond.journal.splitter import joined
 from sessiond.model.entries import Header
 from sessiond.service.files.opening import SessionOpener
 from sessiond.service.files.profile import Profile
@@ -118,7 +119,7 @@ class SessionMaker:
         Raises StorageError, TooLarge, and what `chunks` raises; there is no file then.
         """
         path = self._layout.session_path(session_id, self._environment.file_stamp())
-        pieces = (b"\n".join([*short_enough(lines), b""]) for lines in chunks)
+        pieces = (joined(short_enough(lines)) for lines in chunks)
         self.write_new(path, pieces)
         return path
 

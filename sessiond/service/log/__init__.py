@@ -5,7 +5,6 @@ line_indexer.py  stored lines into the index
 indexer.py       the first line of a file and the lines behind into a new index
 log_reader.py    lines without blocking the loop
 annotations.py   what is known about an entry, added up
-ahead.py         pieces of a long session, fetched while the piece before is worked on
 chunks.py        lines that are read at once
 turn_reader.py   turns from lines
 out_of_sight.py  the error of a call while a shared store does not answer

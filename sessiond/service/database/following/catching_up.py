@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from time import monotonic
@@ -17,6 +17,7 @@ from time import monotonic
 from msgspec import Struct, structs
 
 from sessiond.journal.disk.failures import telling
+from sessiond.journal.splitter import whole_lines
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found
 from sessiond.journal.undisturbed import Undisturbed
@@ -55,7 +56,7 @@ class _WaitingLines:
         """Bytes of the lines that wait, newlines included."""
         return max(self._end - self._spool.reader.ends[-1], 0)
 
-    def fetch(self, mine: Head, there: Head, pieces: Iterable[Sequence[bytes]]) -> bool:
+    def fetch(self, mine: Head, there: Head, pieces: Iterable[bytes]) -> bool:
         """Let lines wait that lead from one position to a row; return False, without any, if they do not.
 
         Raises StorageError, OSError.
@@ -63,8 +64,9 @@ class _WaitingLines:
         read_at = monotonic()
         seq, digest, end = mine.seq, mine.digest, self._spool.reader.ends[-1]
         found = deque[_Piece]()
-        for lines in pieces:
-            end = self._spool.put_at(lines, end)
+        for piece in pieces:
+            end = self._spool.put_at(piece, end)
+            lines = whole_lines(piece)
             seq, digest = seq + len(lines), chained(digest, lines)
             found.append(_Piece(seq, digest, end))
         if (seq, digest) != (there.seq, there.digest):
@@ -155,13 +157,13 @@ class CatchingUp(Undisturbed):
         first ones are taken. Raises StorageError.
         """
         mine = self.head
-        pieces: Iterator[Sequence[bytes]] = iter(())
-        if lines is None and there.seq > mine.seq:
-            pieces = iter(self._database.lines(mine.number, mine.seq + 1, there.seq))
-        lines = next(pieces, ()) if lines is None else lines
-        if len(lines) < there.seq - mine.seq:
-            return self._take_first(there, chain([lines], pieces))
-        if len(lines) > there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
+        if lines is None:
+            pieces = self._database.pieces(mine.number, mine.seq + 1, there.seq)
+            first = next(pieces, b"")
+            lines = whole_lines(first)
+            if len(lines) < there.seq - mine.seq:
+                return self._take_first(there, chain([first], pieces))
+        if len(lines) != there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
             return False
         # Both or none: no line may be told before a signal that came before the line.
         found = None if self.company is None else self.company.read(there)
@@ -174,7 +176,7 @@ class CatchingUp(Undisturbed):
         self._found += [Found(line, external=False) for line in lines]
         return True
 
-    def _take_first(self, there: Head, pieces: Iterable[Sequence[bytes]]) -> bool:
+    def _take_first(self, there: Head, pieces: Iterable[bytes]) -> bool:
         """Fetch many lines, and take the first ones in; return False as `_take` does."""
         found = None if self.company is None else self.company.read(there)
         with telling("copy the lines of", self.name):
