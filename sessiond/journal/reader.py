@@ -254,6 +254,11 @@ class LineReader:
         except OSError as error:
             raise storage_error(error, "read", self.path) from error
 
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called: reads fail from then on."""
+        return self._closed
+
     def close(self) -> None:
         """Close the descriptor once no read uses it. Raises OSError."""
         with self._guard:

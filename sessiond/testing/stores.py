@@ -260,16 +260,22 @@ def check_a_scan_lists_what_is_stored(make: MakeStore) -> None:
         assert _listed(store, scanner) == {_ID: (3, True)}
 
 
+def _row(store: SessionStore, opened: OpenSession) -> Stored:
+    row = store.row(snapshot(opened))
+    assert row is not None, "the log is open"
+    return row
+
+
 def check_an_open_session_is_listed_by_its_row(make: MakeStore) -> None:
     """Check that the row of an open session shows its lines, also those behind the last scan."""
     with _store(make) as store:
         opened = _create(store)
         _say(opened, "one")
-        row = store.row(snapshot(opened))
+        row = _row(store, opened)
         assert (row.session_id, row.mark.epoch, row.mark.seen_seq) == (_ID, opened.epoch, 1)
         store.catalog.put([row], [])
         _say(opened, "two")
-        store.catalog.put([store.row(snapshot(opened))], [])
+        store.catalog.put([_row(store, opened)], [])
         ((info, *_),), _more = store.catalog.page(Query(), 10, None)
         assert b'"seq":2' in info
         _close(store, opened)

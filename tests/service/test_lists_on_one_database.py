@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -11,10 +12,16 @@ from typing import Any
 import pytest
 from anyio import fail_after, sleep, to_thread
 
+from sessiond.catalog.rows import Stored
+from sessiond.service.database.database import Head
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.rows import row_in_database
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
-from sessiond.testing.wire import Wire
+from sessiond.service.store.listed import Snapshot
+from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
@@ -294,3 +301,51 @@ async def test_a_list_shows_what_a_scan_found_before_the_actor_did(
             await sleep(5 * FLUSH_SECONDS)
             listed = (await three.call("session/list"))["sessions"]
             assert {row["id"]: row["seq"] for row in listed} == {SESSION: 1, "session-b": 0}
+
+
+async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_opened_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only the list stores what has changed.
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=NEVER)
+    looks_again, may_find, has_row = threading.Event(), threading.Event(), threading.Event()
+
+    class Late(Wrapped):
+        def find(self, session_id: str) -> Head | None:
+            found = self.inner.find(session_id)
+            if found is None and session_id == SESSION:
+                looks_again.set()
+                assert may_find.wait(PATIENCE_SECONDS)
+            return found
+
+    def row(seen: Snapshot, log: DatabaseLog) -> Stored | None:
+        try:
+            return row_in_database(seen, log)
+        finally:
+            has_row.set()
+
+    connection = Late(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        may_find.set()
+        await create(one, persist="immediate")
+        await create(one, "session-b", persist="immediate")
+        await site.watches("one")
+        await append(one, "e-1")
+        await call(three, "session/delete")
+        looks_again.clear()
+        may_find.clear()
+        read = await one.request("session/get", session_id=SESSION)
+        await happened(looks_again)
+        monkeypatch.setattr("sessiond.service.database.store.row_in_database", row)
+        has_row.clear()
+        listed = await one.request("session/list")
+        await happened(has_row)
+        may_find.set()
+        with fail_after(PATIENCE_SECONDS):
+            assert [each["id"] for each in (await one.answer(listed))["sessions"]] == ["session-b"]
+            with pytest.raises(Refusal, match="session_not_found"):
+                await one.answer(read)

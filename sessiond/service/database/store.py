@@ -461,15 +461,24 @@ class DatabaseStore:
 
     def _read_row(self, head: Head) -> Stored:
         opened = self._opener.opened(head, is_read_once=True)
+        log = opened.journal
+        assert isinstance(log, DatabaseLog), "the session is in the database"
         try:
-            return self.row(snapshot(opened))
+            return row_in_database(snapshot(opened), log)
         finally:
-            opened.journal.close()
+            log.close()
 
-    def row(self, seen: Snapshot) -> Stored:
-        """Return the row of an open session."""
+    def row(self, seen: Snapshot) -> Stored | None:
+        """Return the row of an open session; None if its log was closed meanwhile."""
         log = seen.opened.journal
-        return row_in_database(seen, log) if isinstance(log, DatabaseLog) else self._files.row(seen)
+        if not isinstance(log, DatabaseLog):
+            return self._files.row(seen)
+        try:
+            return row_in_database(seen, log)
+        except StorageError:
+            if log.reader.is_closed:
+                return None
+            raise
 
     def note(self, opened: OpenSession) -> None:
         """Record under which epoch an open session is served, unless the database knows the epoch."""

@@ -306,7 +306,7 @@ class LiveCatalog:
             created = {one.info.id for one in seen if one.opened.created}
 
         def work() -> T:
-            rows = [self._store.row(one) for one in seen]
+            rows = [row for one in seen if (row := self._store.row(one)) is not None]
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
                 self._scanner.meet(rows)

@@ -156,8 +156,11 @@ class Listed(Protocol):
         """Raise StorageError if no session can be found or made, since the place of all is gone."""
         ...
 
-    def row(self, seen: Snapshot) -> Stored:
-        """Return the row of an open session."""
+    def row(self, seen: Snapshot) -> Stored | None:
+        """Return the row of an open session.
+
+        None if its log was closed meanwhile: the log that follows, or else a scan, tells of the session.
+        """
         ...
 
     def note(self, opened: OpenSession) -> None:
