@@ -178,26 +178,18 @@ def a_long_session(database: PostgresqlDatabase) -> Head:
     return at
 
 
+@pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "cut"])
 def test_a_server_reads_while_the_caller_works_on_a_piece(
-    cluster: Cluster, database: PostgresqlDatabase
+    cluster: Cluster, database: PostgresqlDatabase, is_cut: bool
 ) -> None:
     at = a_long_session(database)
     reading = database.pieces(at.number, 0, at.seq, ahead=True)
     read = next(reading)
     cluster.wait_for_backends("state = 'active'")
+    if is_cut:
+        cluster.cut_connections()
     assert whole_lines(read + b"".join(reading)) == stored(database, at)
     assert cluster.backends("state = 'active'") == []
-
-
-def test_a_connection_that_is_cut_in_a_read_costs_no_line(
-    cluster: Cluster, database: PostgresqlDatabase
-) -> None:
-    at = a_long_session(database)
-    reading = database.pieces(at.number, 0, at.seq, ahead=True)
-    read = next(reading)
-    cluster.wait_for_backends("state = 'active'")
-    cluster.cut_connections()
-    assert whole_lines(read + b"".join(reading)) == stored(database, at)
 
 
 def test_a_reader_that_stops_leaves_no_call_on_its_connection(
