@@ -67,13 +67,16 @@ class CodeServer:
         return found[1]
 
     def extension_host(self) -> int:
-        """Return the process in which extensions run."""
-        (found,) = (
-            pid
-            for pid, command in descendants(self._process.pid).items()
-            if "--type=extensionHost" in command
-        )
-        return found
+        """Return the process in which extensions run, once that of an earlier window has ended."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while len(found := self._extension_hosts()) != 1:
+            assert time.monotonic() < give_up, found
+            time.sleep(0.02)
+        return found[0]
+
+    def _extension_hosts(self) -> list[int]:
+        commands = descendants(self._process.pid)
+        return [pid for pid, command in commands.items() if "--type=extensionHost" in command]
 
 
 def descendants(pid: int) -> dict[int, str]:
