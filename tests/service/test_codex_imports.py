@@ -25,6 +25,8 @@ from tests.kit.agents import (
 )
 from tests.kit.house import House
 
+pytestmark = pytest.mark.one_loop
+
 THREAD = "019f5000-0000-7000-8000-00000000"
 
 

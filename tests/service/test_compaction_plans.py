@@ -16,7 +16,7 @@ from tests.kit.house import House
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.recommends
+pytestmark = [pytest.mark.recommends, pytest.mark.one_loop]
 
 MARKED = "It was fixed. \u2028 é😀"
 

@@ -19,6 +19,8 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
+pytestmark = pytest.mark.one_loop
+
 PATIENCE_SECONDS = 120.0
 
 

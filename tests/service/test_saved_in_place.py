@@ -17,6 +17,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 
+pytestmark = pytest.mark.one_loop
+
 OLD, NEW = "walrus", "osprey"
 BEFORE = GOOD.replace(b"1.50", OLD.encode(), 1)
 CHANGES = {

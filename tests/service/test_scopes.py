@@ -13,6 +13,8 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import append, session_info
 from tests.kit.house import House, arrived
 
+pytestmark = pytest.mark.one_loop
+
 GLOBAL = {"scope": "global"}
 BRAINSTORM = {"scope": "assistant", "agent": "brainstorm"}
 
