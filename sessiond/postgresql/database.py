@@ -233,8 +233,8 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         self, number: int, first: int, last: int, *, ahead: bool = False
     ) -> Generator[bytes]:
         """Yield the lines `first` to `last` of a session, both included, as a file has them."""
-        if ahead:
-            # What a lost connection leaves is asked for below.
+        if ahead and first <= last:
+            # What a failure leaves is asked for below.
             with suppress(StorageError), self._changing(_READING, "bulk") as connection:
                 for piece in pieces_ahead(connection, number, first, last):
                     first = piece.last + 1

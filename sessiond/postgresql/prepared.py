@@ -31,6 +31,7 @@ __all__ = [
     "Call",
     "Forsaken",
     "Prepared",
+    "answered",
     "byteas",
     "int8",
     "int8s",
@@ -72,7 +73,7 @@ class Prepared(Struct, frozen=True):
     def run(self, connection: PatientConnection, values: Sequence[bytes]) -> PGresult:
         """Return the rows that the statement gives with these values. Raises psycopg.Error."""
         self.send(connection, values)
-        return _checked(connection, connection.answer())
+        return answered(connection)
 
     def send(self, connection: PatientConnection, values: Sequence[bytes]) -> None:
         """Let libpq send the statement with these values. Raises psycopg.Error."""
@@ -104,6 +105,11 @@ def run_together(connection: PatientConnection, *calls: Call) -> list[PGresult]:
     if len(checked) < len(calls):
         raise psycopg.OperationalError("the connection ended")
     return checked
+
+
+def answered(connection: PatientConnection) -> PGresult:
+    """Return the rows of the statement that was sent. Raises psycopg.Error."""
+    return _checked(connection, connection.answer())
 
 
 def _checked(connection: Connection[Any], result: PGresult) -> PGresult:

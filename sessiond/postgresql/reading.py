@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
-from sessiond.postgresql.prepared import INT8, Call, Prepared, int8, number
+from sessiond.postgresql.prepared import INT8, Call, Prepared, answered, int8, number
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -69,27 +69,27 @@ def piece_of(connection: PatientConnection, session: int, first: int, last: int)
 def pieces_ahead(
     connection: PatientConnection, session: int, first: int, last: int
 ) -> Iterator[Piece]:
-    """Yield the lines of a range; the server reads and sends while the caller works on a piece.
+    """Yield the lines of a range that has some; the server reads and sends while the caller works on a piece.
 
     The pool closes the connection of a caller that takes fewer than all pieces. Raises psycopg.Error.
     """
-    found: PGresult | None = _sent(connection, session, first, last).answer()
-    while found is not None and found.ntuples:
+    _send(connection, session, first, last)
+    while first <= last:
+        found = answered(connection)
+        if not found.ntuples:
+            return
         first = number(found.get_value(found.ntuples - 1, 1)) + 1
-        is_last = first > last
-        if not is_last:
-            _sent(connection, session, first, last)
+        if first <= last:
+            _send(connection, session, first, last)
         for piece in _pieces(found):
             yield piece
             # Else the server would wait for room in the socket.
             connection.take_in()
-        found = None if is_last else connection.answer()
 
 
-def _sent(connection: PatientConnection, session: int, first: int, last: int) -> PatientConnection:
+def _send(connection: PatientConnection, session: int, first: int, last: int) -> None:
     one, values = lines_from(session, first, last)
     one.send(connection, values)
-    return connection
 
 
 def _pieces(found: PGresult) -> Iterator[Piece]:

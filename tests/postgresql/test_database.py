@@ -178,16 +178,16 @@ def a_long_session(database: PostgresqlDatabase) -> Head:
     return at
 
 
-@pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize("end", [None, "pg_terminate_backend", "pg_cancel_backend"])
 def test_a_server_reads_while_the_caller_works_on_a_piece(
-    cluster: Cluster, database: PostgresqlDatabase, is_cut: bool
+    cluster: Cluster, database: PostgresqlDatabase, end: str | None
 ) -> None:
     at = a_long_session(database)
     reading = database.pieces(at.number, 0, at.seq, ahead=True)
     read = next(reading)
-    cluster.wait_for_backends("state = 'active'")
-    if is_cut:
-        cluster.cut_connections()
+    (backend,) = cluster.wait_for_backends("state = 'active'")
+    if end is not None:
+        cluster.sql(f"SELECT {end}({backend})")
     assert whole_lines(read + b"".join(reading)) == stored(database, at)
     assert cluster.backends("state = 'active'") == []
 
