@@ -92,6 +92,7 @@ def open_window(
     if request.session.testsfailed > failed:
         page.screenshot(path=project.parent / "window.png")
     page.close()
+    code.end_extension_hosts()
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_window_shows_sessions_that_follow_over_a_kill(
         say(client, session, "stored after the kill")
         window.until_shown("stored after the kill")
         window.expect(window.row("stored after the kill")).to_be_visible()
-        # An earlier window may be about to end.
+        # The daemon may be about to notice the end of an earlier window.
         until(lambda: client.call("server/stats")["clients"] == 2)
     until(lambda: subcommands(code) == [])
 

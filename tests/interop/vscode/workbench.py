@@ -7,12 +7,14 @@ shown or by a limit.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,12 +69,27 @@ class CodeServer:
         return found[1]
 
     def extension_host(self) -> int:
-        """Return the process in which extensions run, once that of an earlier window has ended."""
+        """Return the process in which the extensions of the open window run."""
+        return self._until(1)[0]
+
+    def end_extension_hosts(self) -> None:
+        """End the processes of windows that are closed.
+
+        A window says goodbye as it is closed. Where the browser has no time for that, its process
+        waits for hours for the window to come back, with the connections of its extensions.
+        """
+        for pid in self._extension_hosts():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._until(0)
+
+    def _until(self, count: int) -> list[int]:
+        """Wait until there are so many extension hosts; return them."""
         give_up = time.monotonic() + PATIENCE_SECONDS
-        while len(found := self._extension_hosts()) != 1:
+        while len(found := self._extension_hosts()) != count:
             assert time.monotonic() < give_up, found
             time.sleep(0.02)
-        return found[0]
+        return found
 
     def _extension_hosts(self) -> list[int]:
         commands = descendants(self._process.pid)
