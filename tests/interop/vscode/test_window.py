@@ -218,6 +218,38 @@ def test_commands_write_to_a_session_and_search_finds_it(
         window.expect(window.page.locator(".tab.active")).to_contain_text("Made here")
 
 
+def test_the_tree_shows_the_sessions_of_the_workspace_or_of_all_projects(
+    window: Window, project: Path, tmp_path: Path, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        client.create(str(project), title="Of this project", persist="immediate")
+        client.create(str(tmp_path / "other"), title="Of another project", persist="immediate")
+    window.show_sessions()
+    window.expect(window.row("Of this project")).to_be_visible()
+    window.expect(window.row("Of another project")).to_have_count(0)
+    window.command("Sessions: Show Sessions of All Projects")
+    window.expect(window.row("Of another project")).to_be_visible()
+    window.expect(window.row("Of this project")).to_be_visible()
+    window.command("Sessions: Show Sessions of This Workspace")
+    window.expect(window.row("Of another project")).to_have_count(0)
+    window.expect(window.row("Of this project")).to_be_visible()
+
+
+def test_a_selection_is_appended_to_the_session_that_is_picked(
+    window: Window, project: Path, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        session = client.create(str(project), title="Takes notes", persist="immediate").session.id
+        (project / "notes.txt").write_text("first\nremember this\nlast\n", "utf-8")
+        window.file("notes.txt").dblclick()
+        window.until_shown("remember this")
+        window.page.locator(".view-line", has_text="remember").click(click_count=3)
+        window.command("Sessions: Append Selection")
+        window.answer("Takes", choice="Takes notes")
+        until(lambda: texts(client, session))
+        assert texts(client, session) == ["remember this\n"]
+
+
 def moved_into(project: Path, environment: Mapping[str, str], session: str) -> Path:
     """Move the file of a session into the project, as another program leaves one there."""
     with python_client(environment) as client:
@@ -244,6 +276,10 @@ def test_a_session_file_has_an_outline_of_the_language_server(
     symbols = window.page.locator(".quick-input-list .monaco-list-row")
     window.expect(symbols.filter(has_text="the question of the outline").first).to_be_visible()
     until(lambda: subcommands(code) == ["lsp"])
+    window.page.keyboard.press("Escape")
+    window.command("Sessions: Open the Session of This File")
+    window.until_shown("── user ── #1")
+    assert "the question of the outline" in window.lines()
 
 
 def test_a_session_file_that_is_too_large_for_extensions_opens_as_its_session(
