@@ -236,11 +236,12 @@ def test_the_tree_shows_the_sessions_of_the_workspace_or_of_all_projects(
 
 
 def test_a_selection_is_appended_to_the_session_that_is_picked(
-    window: Window, project: Path, environment: Mapping[str, str]
+    open_window: Callable[[], Window], project: Path, environment: Mapping[str, str]
 ) -> None:
+    (project / "notes.txt").write_text("first\nremember this\nlast\n", "utf-8")
+    window = open_window()
     with python_client(environment) as client:
         session = client.create(str(project), title="Takes notes", persist="immediate").session.id
-        (project / "notes.txt").write_text("first\nremember this\nlast\n", "utf-8")
         window.file("notes.txt").dblclick()
         window.until_shown("remember this")
         window.page.locator(".view-line", has_text="remember").click(click_count=3)
