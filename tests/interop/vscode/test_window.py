@@ -91,6 +91,8 @@ def open_window(
     yield open_it
     if request.session.testsfailed > failed:
         page.screenshot(path=project.parent / "window.png")
+    # Chromium may never end a page that is closed while something is being loaded.
+    page.goto("about:blank")
     page.close()
     code.end_extension_hosts()
 
