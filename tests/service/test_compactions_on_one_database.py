@@ -19,7 +19,12 @@ from tests.kit.calls import append, create_to_compact
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID, kinds
-from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, Wrapped
+from tests.service.test_daemons_on_one_database import (
+    PATIENCE_SECONDS,
+    Site,
+    Wrapped,
+    no_threads_for_readers,
+)
 
 pytestmark = pytest.mark.one_loop
 
@@ -108,6 +113,34 @@ async def test_a_caller_at_another_daemon_gets_the_entry_of_the_run(site: Site) 
         # A later call is another compaction, and finds nothing to do.
         refused = await two.refusal("compact", session_id=SESSION)
         assert refused.data["kind"] == "nothing_to_compact"
+
+
+class Claiming(Wrapped):
+    """A connection that counts claims."""
+
+    claims = 0
+
+    def claim(self, work: str, holder: str, seconds: float) -> bool:
+        """Take or extend a claim."""
+        self.claims += 1
+        return self.inner.claim(work, holder, seconds)
+
+
+async def test_no_number_of_readers_ends_the_claim_on_a_run(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, CLAIM_SECONDS=0.03)
+    connection = Claiming(site.connect())
+    async with writers_at(site, one=connection) as (one,):
+        await create_to_compact(one, "u1", "u2", persist="immediate")
+        run = await one.request("compact", session_id=SESSION)
+        asked = await one.next_request()
+        async with no_threads_for_readers():
+            taken = connection.claims
+            while connection.claims < taken + 3:  # noqa: ASYNC110 - no event tells of a claim
+                await sleep(0.01)
+        await one.reply(asked, {"summary": SAID})
+        assert (await one.answer(run))["entry"]["id"]
 
 
 async def test_a_caller_whose_run_failed_elsewhere_gets_a_run_of_its_own(site: Site) -> None:

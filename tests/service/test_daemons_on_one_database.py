@@ -669,6 +669,50 @@ async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> 
         assert await refused(one, "append", lease_id=lease) == "lease_held"
 
 
+class Beating(Wrapped):
+    """A connection whose first note of an open session waits until a test lets it go."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.beats = 0
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Note that the daemon goes on."""
+        if open_numbers:
+            self.has_begun.set()
+            assert self.may_go.wait(PATIENCE_SECONDS)
+        self.beats += 1
+        self.inner.beat(daemon, open_numbers)
+
+
+@asynccontextmanager
+async def no_threads_for_readers() -> AsyncGenerator[None]:
+    """Take all threads that reads may take; fail a test that waits for one."""
+    threads = to_thread.current_default_thread_limiter()
+    before, threads.total_tokens = threads.total_tokens, 1
+    try:
+        async with threads:
+            with fail_after(PATIENCE_SECONDS):
+                yield
+    finally:
+        threads.total_tokens = before
+
+
+async def test_no_number_of_readers_keeps_a_daemon_from_beating(site: Site) -> None:
+    connection = Beating(site.connect())
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await create(one, persist="immediate")
+        await happened(connection.has_begun)
+        # From here on the daemon beats at each poll.
+        await acquire(one, ttl_ms=60 * TTL_MS)
+        async with no_threads_for_readers():
+            connection.may_go.set()
+            while connection.beats < 3:  # noqa: ASYNC110 - no event tells of a beat
+                await sleep(POLL_SECONDS)
+
+
 class Held(Wrapped):
     """A connection whose next append waits until a test lets it go."""
 

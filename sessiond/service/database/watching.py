@@ -226,14 +226,14 @@ class DatabaseWatches:
         if self._daemon in holders or is_due:
             await self._note(numbers)
         if is_due:
-            await to_thread.run_sync(self._clean)
+            await self._ask(self._clean)
         others = holders - {self._daemon}
         if not others:
             return
         beats = await self._ask(self._database.beats)
         ended = self._silence.hear(beats, others, monotonic())
         if dead := present & self._silence.ended:
-            await to_thread.run_sync(self._database.company.end_of_daemons, sorted(dead))
+            await self._ask(self._database.company.end_of_daemons, sorted(dead))
         if ended:
             await self._ask(self._database.forget_daemons, sorted(ended))
         for watch in list(self._watched):

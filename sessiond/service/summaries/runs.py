@@ -103,6 +103,8 @@ class SummaryRuns:
         self._tasks = tasks
         # A limit, so that plans leave threads and memory to other requests.
         self._planning = CapacityLimiter(RUN_PLANS_MAX)
+        # Claims go on while other requests have all threads.
+        self._claiming = CapacityLimiter(RUNS_MAX)
         self._runs: set[Run[Any]] = set()
 
     def __len__(self) -> int:
@@ -184,13 +186,21 @@ class SummaryRuns:
     async def under(self, claim: Claim, work: Callable[[], Awaitable[R]]) -> R:
         """Work under a claim that was taken, and end the claim."""
         extending = anyio.CancelScope()
-        self._tasks.start_soon(_extend, claim, extending)
+        self._tasks.start_soon(self._extend, claim, extending)
         try:
             return await work()
         finally:
             extending.cancel()
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(claim.end)
+                await to_thread.run_sync(claim.end, limiter=self._claiming)
+
+    async def _extend(self, claim: Claim, scope: anyio.CancelScope) -> None:
+        with scope:
+            while True:
+                await anyio.sleep(CLAIM_SECONDS / 3)
+                # A claim that is lost meanwhile costs a second run, and no entry.
+                with suppress(StorageError):
+                    await to_thread.run_sync(claim.take, limiter=self._claiming)
 
     async def read(self, function: Callable[..., R], *arguments: Any) -> R:
         """Return what a plan's blocking function returns, from a worker thread."""
@@ -233,12 +243,3 @@ class SummaryRuns:
             on_end()
             run.done.set()
             release()
-
-
-async def _extend(claim: Claim, scope: anyio.CancelScope) -> None:
-    with scope:
-        while True:
-            await anyio.sleep(CLAIM_SECONDS / 3)
-            # A claim that is lost meanwhile costs a second run, and no entry.
-            with suppress(StorageError):
-                await to_thread.run_sync(claim.take)
