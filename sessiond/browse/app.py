@@ -84,8 +84,12 @@ class BrowseApp(App[None]):
             self.pop_screen()
 
     async def ask(self, dialog: ModalScreen[T]) -> T:
-        """Show a dialog and return its answer."""
-        return await self.push_screen_wait(dialog)
+        """Show a dialog and return its answer, which asks for a daemon as a key does."""
+        answer = await self.push_screen_wait(dialog)
+        if answer is not None:
+            # The daemon may have ended while the dialog was open.
+            await self.link.client()
+        return answer
 
     def show_help(self) -> None:
         """Show the keys."""

@@ -53,7 +53,7 @@ class Question(ModalScreen[str | None]):
         with Vertical():
             yield Static(Text(spelled(self._question), style="bold"))
             yield Static(Text(spelled(self._hint)))
-            yield Input(self._value, select_on_focus=False, compact=True)
+            yield Input(self._value, compact=True)
             yield Static(Text("Enter does it, Esc goes back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

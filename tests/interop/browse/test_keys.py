@@ -61,7 +61,8 @@ async def test_b_makes_a_head_of_another_name_and_escape_makes_none(
         await screen.shows_no("Branch at entry")
         await screen.press("b")
         await screen.shows("Branch at entry")
-        await screen.type("reviewer")
+        # What is typed takes the place of the name that stands in the line.
+        await screen.press(*"reviewer", "enter")
         await screen.shows("head reviewer stands at", "◀ reviewer user: Why is it late?")
     assert await heads(client) == {"main": ids[3], "reviewer": ids[0]}
 

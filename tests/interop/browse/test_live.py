@@ -104,31 +104,58 @@ async def test_a_killed_daemon_is_told_and_nothing_is_missed(
         await screen.shows("▶ user: and on", "4 lines")
 
 
+class Starts:
+    """The start of the server as a daemon of its own, as the command line starts one."""
+
+    def __init__(self, server: Daemon) -> None:
+        self.count = 0
+        self._place = [f"--socket={server.socket_path}", f"--home={server.home}"]
+
+    def __call__(self) -> None:
+        """Start a daemon."""
+        self.count += 1
+        self._run("start")
+
+    def stop(self) -> None:
+        """Stop the daemon."""
+        self._run("stop")
+
+    def _run(self, command: str) -> None:
+        subprocess.run([SESSIOND, command, *self._place], check=True, capture_output=True)
+
+
 async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) -> None:
     await conversation(client)
-    starts: list[int] = []
-
-    def start() -> None:
-        starts.append(1)
-        place = [f"--socket={server.socket_path}", f"--home={server.home}"]
-        subprocess.run([SESSIOND, "start", *place], check=True, capture_output=True)
-
-    def stop() -> None:
-        place = [f"--socket={server.socket_path}", f"--home={server.home}"]
-        subprocess.run([SESSIOND, "stop", *place], check=True, capture_output=True)
-
+    start = Starts(server)
     async with browsing(server.socket_path, start=start) as screen:
         await screen.shows("▶ assistant: The cron job.")
         server.end(signal.SIGKILL)
         await screen.shows("the daemon ended")
-        assert starts == []
+        assert start.count == 0
         await screen.press("enter")
         await screen.shows("type:     message")
-        assert starts == [1]
+        assert start.count == 1
         await say(client, "after the start")
         await screen.press("escape")
         await screen.shows("▶ user: after the start")
-    await to_thread.run_sync(stop)
+    await to_thread.run_sync(start.stop)
+
+
+async def test_an_answer_starts_a_daemon_that_ended_below_the_dialog(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    start = Starts(server)
+    async with browsing(server.socket_path, start=start) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("L")
+        await screen.shows("Label entry")
+        server.end(signal.SIGKILL)
+        await screen.shows("the daemon ended")
+        await screen.type("found")
+        await screen.shows("[found]", "labelled")
+        assert start.count == 1
+    await to_thread.run_sync(start.stop)
 
 
 async def test_a_replaced_file_is_shown_anew(server: Daemon, client: Client) -> None:
