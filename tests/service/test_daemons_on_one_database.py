@@ -897,6 +897,49 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
         assert await went(two) == []
 
 
+async def test_a_session_that_was_brought_back_and_is_as_long_again_gets_an_epoch(
+    site: Site,
+) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        site.remember()
+        await append(one, "e-lost")
+        epoch = (await subscribe(one))["epoch"]
+
+        def bring_back_and_store() -> None:
+            # A daemon that does not have the session open stores another line before any look.
+            site.bring_back()
+            other = site.connect()
+            (there,) = other.heads([1])
+            line = encode({"type": "custom", "id": "e-other", "custom_type": "x", "data": 1})
+            assert other.append(there, [line], chained(there.digest, [line]), sync=True)
+
+        await to_thread.run_sync(bring_back_and_store)
+        notice = await one.next_notification()
+        assert notice["method"] == "session/replaced"
+        assert notice["params"]["epoch"] != epoch
+        assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-other"]
+        assert [row["entry"]["id"] for row in await entries(two)] == ["e-1", "e-other"]
+
+
+async def test_a_list_shows_a_session_that_was_brought_back_and_is_as_long_again(
+    site: Site,
+) -> None:
+    async with clients_of(site, "two") as (two,):
+        async with clients_of(site, "one") as (one,):
+            await create(one, persist="immediate")
+            site.remember()
+            await append(one, "e-lost", content="lost words")
+        (row,) = (await two.call("session/list"))["sessions"]
+        assert row["leaf_id"] == "e-lost"
+        site.bring_back()
+        async with clients_of(site, "three") as (three,):
+            await append(three, "e-other", content="other words")
+        (row,) = (await two.call("session/list"))["sessions"]
+        assert row["leaf_id"] == "e-other"
+
+
 async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:
     async with clients_of(site, "one") as (one,):
         await create(one, persist="immediate")

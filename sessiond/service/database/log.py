@@ -154,12 +154,16 @@ class DatabaseLog(CatchingUp):
         return self._is_behind
 
     def is_at(self, there: Head) -> bool:
-        """Return whether this log is at the position of a row, and under the row's version."""
+        """Return whether this log is at the position of a row, and under the row's version.
+
+        A session that was brought back may have as many lines again, which the digest shows.
+        """
         mine = self.head
-        return (mine.number, mine.epoch, mine.seq, mine.version) == (
+        return (mine.number, mine.epoch, mine.seq, mine.digest, mine.version) == (
             there.number,
             there.epoch,
             there.seq,
+            there.digest,
             there.version,
         )
 
@@ -286,7 +290,7 @@ class DatabaseLog(CatchingUp):
             stored = b"".join(self._database.pieces(mine.number, mine.seq + 1, seq))
             self._is_unsure = False
             if stored == joined(lines):
-                self._is_behind = there.seq > seq
+                self._is_behind = (there.seq, there.digest) != (seq, digest)
                 size = self.size_bytes + size_of(lines)
                 return structs.replace(there, seq=seq, digest=digest, size=size)
             self._is_behind = True
@@ -348,7 +352,7 @@ class DatabaseLog(CatchingUp):
         """Take note of a row, of whose place the caller knows."""
         mine = self.head
         self._see(structs.replace(there, seq=mine.seq, digest=mine.digest, size=mine.size))
-        self._is_behind = self._is_behind or there.seq > mine.seq
+        self._is_behind = self._is_behind or (there.seq, there.digest) != (mine.seq, mine.digest)
 
     def sync(self) -> None:
         """Make lines durable that were appended without `sync`. Raises StorageError."""

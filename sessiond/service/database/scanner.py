@@ -16,6 +16,7 @@ from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
 __all__ = ["DatabaseScanner"]
 
 ReadRow = Callable[[Head], Stored]
+_State = tuple[int, int, bytes]
 
 
 class DatabaseScanner:
@@ -48,8 +49,8 @@ class DatabaseScanner:
         """Time of the first look in a row that the database did not answer."""
         self._generation = -1
         self._upto = 0
-        self._seen: dict[int, tuple[int, int]] = {}
-        """Version and seq of the rows of the last scan, which may come again without a change."""
+        self._seen: dict[int, _State] = {}
+        """Version, seq and digest of the rows of the last scan, which may come again without a change."""
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
         self._behind: set[str] = set()
@@ -90,9 +91,7 @@ class DatabaseScanner:
             changes = self._changes(self._upto)
         except StorageError:
             return False
-        return any(
-            self._seen.get(head.number) != (head.version, head.seq) for head in changes.heads
-        )
+        return any(self._seen.get(head.number) != _state_of(head) for head in changes.heads)
 
     def _changes(self, after: int) -> ChangedHeads:
         """Return the rows with later changes. Raises StorageError, from when on lists may be old."""
@@ -147,7 +146,7 @@ class DatabaseScanner:
             raise
         self._erase_purged()
         self._upto, self._generation = changes.upto, generation
-        self._seen = {head.number: (head.version, head.seq) for head in changes.heads}
+        self._seen = {head.number: _state_of(head) for head in changes.heads}
 
     def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
@@ -210,3 +209,8 @@ class DatabaseScanner:
         if closed or gone:
             before, stored = self._catalog.put_read(closed, gone)
             tell(before, stored, gone)
+
+
+def _state_of(head: Head) -> _State:
+    """Return what differs after each change of a row that a list shows."""
+    return head.version, head.seq, head.digest
