@@ -6,6 +6,7 @@ local view = require("sessiond.view")
 local M = {}
 
 local COMPLETE_MS = 1000
+local UNCHOSEN = "the command before, which chooses the session, has failed"
 
 local function append(command, words)
   local text
@@ -14,14 +15,26 @@ local function append(command, words)
   elseif words ~= "" then
     text = words
   end
-  session.with(nil, function(session_id)
-    session.use(session_id)
+  local wish = { is_shown = not text, refusal = "no message begun: " .. UNCHOSEN }
+  if command.range > 0 then
+    wish.refusal = ("lines %d to %d not appended: %s"):format(command.line1, command.line2, UNCHOSEN)
+  elseif text then
+    wish.refusal = ("not appended: %s. The message is: %s"):format(UNCHOSEN, text)
+  end
+  session.with(wish, function(session_id, choice)
     if text then
+      session.use(session_id, choice)
       require("sessiond.compose").send(session_id, text)
     else
-      require("sessiond.compose").open(session_id)
+      require("sessiond.compose").open(session_id, choice)
     end
   end)
+end
+
+-- Call `act` with the session that a command names or means.
+local function with_session(command_name, session_name, is_shown, act)
+  local refusal = (":Sessiond %s did nothing: %s"):format(command_name, UNCHOSEN)
+  session.with({ name = session_name, is_shown = is_shown, refusal = refusal }, act)
 end
 
 local COMMANDS = {
@@ -33,13 +46,13 @@ local COMMANDS = {
     require("sessiond.list").create(title)
   end,
   tail = function(_, name)
-    session.with(name, require("sessiond.tail").open)
+    with_session("tail", name, true, require("sessiond.tail").open)
   end,
   tree = function(_, name)
-    session.with(name, require("sessiond.tree").open)
+    with_session("tree", name, true, require("sessiond.tree").open)
   end,
   use = function(_, name)
-    session.with(name, session.use)
+    with_session("use", name, false, session.use)
   end,
 }
 local NAMES_SESSION = { tail = true, tree = true, use = true }

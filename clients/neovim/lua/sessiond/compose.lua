@@ -47,10 +47,10 @@ local function write(state)
   end)
 end
 
--- Open a buffer for a message to a session; to write the buffer sends the message.
-function M.open(session_id)
+-- Open a buffer for a message to a session, by a choice of the session; to write the buffer sends the message.
+function M.open(session_id, choice)
   local buffer = view.open("sessiond://append/" .. session_id, "botright 8split", "markdown")
-  session.use(session_id, buffer)
+  session.use(session_id, choice, buffer)
   if vim.bo[buffer].buftype == "acwrite" then
     return
   end

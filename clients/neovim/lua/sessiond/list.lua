@@ -61,8 +61,9 @@ end
 function M.create(title)
   local params = { persist = "immediate" }
   params.title = title ~= "" and title or nil
-  sessiond.create(params, view.or_complain(function(result)
-    require("sessiond.tail").open(result.session.id)
+  local choice = session.begin(true, require("sessiond.tail").open)
+  sessiond.create(params, session.settled_by(choice, function(result)
+    return result.session.id
   end))
 end
 

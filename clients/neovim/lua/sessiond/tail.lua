@@ -90,10 +90,10 @@ function M.preview(session_id, entry_id)
   end))
 end
 
--- Show the tail of a session.
-function M.open(session_id)
+-- Show the tail of a session, by a choice of the session.
+function M.open(session_id, choice)
   local buffer, is_new = view.open("sessiond://tail/" .. session_id, "botright split", "sessiond-tail")
-  session.use(session_id, buffer)
+  session.use(session_id, choice, buffer)
   if not is_new then
     return
   end

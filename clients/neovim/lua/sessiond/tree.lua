@@ -117,10 +117,10 @@ local function label(state)
   end)
 end
 
--- Show the tree of a session.
-function M.open(session_id)
+-- Show the tree of a session, by a choice of the session.
+function M.open(session_id, choice)
   local buffer, is_new = view.open("sessiond://tree/" .. session_id, "topleft 60vsplit", "sessiond-tree")
-  session.use(session_id, buffer)
+  session.use(session_id, choice, buffer)
   if not is_new then
     return
   end
