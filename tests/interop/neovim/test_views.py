@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from tests.interop.neovim.acts import SESSION, say
-from tests.interop.neovim.editor import PLUGIN, Editor
-from tests.interop.test_stubs import kill_the_daemon, python_client
+from tests.interop.neovim.editor import PLUGIN, Editor, editing
+from tests.interop.test_stubs import kill_the_daemon, python_client, said
+from tests.kit.line_proxy import line_proxy
+from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -64,6 +66,56 @@ def test_the_keys_of_a_tree_move_branch_label_and_show(
         heads = {head.name: head.leaf_id for head in client.heads(session)}
         (label,) = client.labels(session).labels
     assert label.entry_id == heads["branchy"]
+
+
+def places(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the leaf of each head."""
+    with python_client(environment) as client:
+        return {head.name: head.leaf_id for head in client.heads(SESSION)}
+
+
+@pytest.mark.parametrize("is_before_the_first_entry", [False, True])
+def test_a_tree_refuses_to_make_a_head_that_exists(
+    is_before_the_first_entry: bool, editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    with python_client(environment) as client:
+        entry_id = client.entries(session).entries[1].entry["id"]
+        client.branch(session, None if is_before_the_first_entry else entry_id, head="there")
+    before = places(environment)
+    editor.command(f"Sessiond tree {session}")
+    editor.until(lambda: len(drawn(editor)) == 2)
+    editor.type("ggbthere<CR>")
+    editor.until(lambda: "there is a head there already" in editor.messages(), editor.messages)
+    editor.type("bfresh<CR>")
+    editor.until(lambda: "fresh" in places(environment), editor.messages)
+    after = places(environment)
+    del after["fresh"]
+    assert after == before
+
+
+def test_a_tree_refuses_to_make_a_head_that_another_client_makes_meanwhile(
+    neovim: str, home: Path, session: str, environment: Mapping[str, str]
+) -> None:
+    daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
+    made: list[str] = []
+
+    def make_the_head_first(line: bytes) -> list[bytes]:
+        if b'"session/branch"' in line:
+            with python_client(environment) as client:
+                made.append(client.entries(session).entries[1].entry["id"])
+                client.branch(session, made[0], head="there")
+        return [line]
+
+    place = home / "proxy"
+    with (
+        line_proxy(place, Path(daemon), requests=make_the_head_first),
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
+    ):
+        editor.command(f"Sessiond tree {session}")
+        editor.until(lambda: len(drawn(editor)) == 2)
+        editor.type("ggbthere<CR>")
+        editor.until(lambda: "there is a head there already" in editor.messages(), editor.messages)
+    assert places(environment)["there"] == made[0]
 
 
 def test_a_list_follows_and_opens(

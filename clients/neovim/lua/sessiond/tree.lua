@@ -102,10 +102,33 @@ local function ask_here(state, prompt, act)
   end)
 end
 
+-- Make a head at an entry; refuse the name of a head that exists.
+local function make_head(session_id, entry_id, name)
+  local function refuse()
+    view.complain(("there is a head %s already"):format(name))
+  end
+  sessiond.heads(session_id, view.or_complain(function(result)
+    for _, head in ipairs(result.heads) do
+      if head.name == name then
+        return refuse()
+      end
+    end
+    -- The daemon refuses the call if another client has put a head of this name at an entry since.
+    local params = { head = name, expected = { leaf_id = vim.NIL } }
+    sessiond.branch(session_id, entry_id, params, function(failure)
+      if failure and failure.kind == "precondition_failed" then
+        refuse()
+      elseif failure then
+        view.complain(failure)
+      end
+    end)
+  end))
+end
+
 local function branch(state)
   ask_here(state, "Name of the new head: ", function(entry_id, name)
     if name ~= "" then
-      sessiond.branch(state.session_id, entry_id, { head = name }, view.or_complain())
+      make_head(state.session_id, entry_id, name)
     end
   end)
 end
