@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.interop.neovim.acts import say, shown, stored
+from tests.interop.neovim.acts import asked, say, shown, stored
 from tests.interop.neovim.editor import Editor, editing
 from tests.interop.test_stubs import kill_the_daemon, python_client, run
 from tests.processes.harness.daemon import SESSIOND
@@ -97,6 +97,54 @@ def test_a_feed_of_a_deleted_session_ends(
     editor.until(lambda: noted(editor, "live") == expected, lambda: str(noted(editor, "live")))
     begin_feed(editor, "late", {"session_id": session})
     editor.until(lambda: noted(editor, "late") == ["session_not_found"])
+
+
+def until_answered_later(editor: Editor, session_id: str) -> None:
+    """Wait until the editor has the answers to what a view asks for after a pause."""
+    editor.lua("vim.defer_fn(function() _G.is_later = true end, 500)")
+    editor.until(lambda: editor.lua("return _G.is_later"))
+    assert asked(editor, "heads", session_id)["kind"] == "session_not_found"
+
+
+@pytest.mark.parametrize("view", ["tail", "tree"])
+def test_a_view_of_a_restored_session_begins_again_at_the_command(
+    view: str, editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond {view} {session}")
+    editor.until_shown("The clock.")
+    with python_client(environment) as client:
+        client.delete(session)
+        editor.until(
+            lambda: "the session was deleted" in "\n".join([*editor.lines(), editor.messages()]),
+            lambda: f"{editor.lines()} {editor.messages()}",
+        )
+        until_answered_later(editor, session)
+        assert "no session" not in editor.messages()
+        assert "The clock." in "\n".join(editor.lines())
+        client.restore(session)
+    editor.command(f"Sessiond {view} {session}")
+    editor.until(lambda: "deleted" not in "\n".join(editor.lines()))
+    say(environment, "Here again.")
+    editor.until_shown("Here again.")
+    for text in ("Why is it late?", "The clock.", "Here again."):
+        assert sum(text in line for line in editor.lines()) == 1
+
+
+@pytest.mark.parametrize("view", ["tail", "tree"])
+def test_a_view_that_found_no_session_begins_again_at_the_command(
+    view: str, editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    editor.command(f"Sessiond use {session}")
+    editor.until(lambda: editor.lua("return vim.g.sessiond_session"))
+    with python_client(environment) as client:
+        client.delete(session)
+        editor.command(f"Sessiond {view}")
+        editor.until(lambda: "no session" in editor.messages())
+        client.restore(session)
+    editor.command(f"Sessiond {view}")
+    editor.until_shown("The clock.")
+    say(environment, "Here again.")
+    editor.until_shown("Here again.")
 
 
 def test_an_editor_that_was_busy_is_told_everything_later(

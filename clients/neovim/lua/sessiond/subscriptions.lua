@@ -48,9 +48,13 @@ function Group:subscribe()
     elseif failure and (failure.retryable or failure.kind == "unreadable") then
       return self:_subscribe_later()
     elseif failure then
+      if failure.kind == "session_not_found" and self.closed_reason == "deleted" then
+        failure.message = "the session was deleted"
+      end
       return self:finish(failure)
     end
     self.is_answered = true
+    self.closed_reason = nil
     self.failures = 0
     local is_needed_again = false
     for _, feed in ipairs(vim.list_slice(self.feeds)) do
@@ -106,6 +110,7 @@ function Group:told(method, params, text)
   if method == "session/closed" and #self.feeds > 0 then
     -- The daemon has let go of the session: subscribing again goes on, or says why not.
     self.is_answered = false
+    self.closed_reason = params.reason
     self:lost()
     self:_subscribe_later()
   end

@@ -1,6 +1,7 @@
 -- A buffer that shows the newest entries of a session and follows.
 --
--- Law: the page that is read first ends where the feed begins, so no entry is missing and none comes twice.
+-- Law: the page that is read first ends where the feed begins, so no entry is missing and none comes twice. A tail whose
+-- feed is over begins again when the command is given again.
 local render = require("sessiond.render")
 local session = require("sessiond.session")
 local sessiond = require("sessiond")
@@ -9,6 +10,7 @@ local view = require("sessiond.view")
 local M = {}
 
 local FIRST_ENTRIES = 200
+local states = {} -- of the tails, by buffer
 
 -- Add lines at the end; windows whose cursor is on the last line scroll along.
 local function add(buffer, lines)
@@ -26,6 +28,11 @@ local function add(buffer, lines)
   end
 end
 
+local function clear(state)
+  view.set_lines(state.buffer, 0, -1, {})
+  state.rows = {}
+end
+
 local function told(state, event)
   if not vim.api.nvim_buf_is_valid(state.buffer) then
     return
@@ -33,8 +40,7 @@ local function told(state, event)
     state.rows[#state.rows + 1] = { vim.api.nvim_buf_line_count(state.buffer), event.params.entry.id }
     add(state.buffer, render.lines(event.params.seq, event.params.entry))
   elseif event.method == "session/replaced" then
-    view.set_lines(state.buffer, 0, -1, {})
-    state.rows = {}
+    clear(state)
   end
 end
 
@@ -43,8 +49,9 @@ local function follow(state, after)
     on_event = function(event)
       told(state, event)
     end,
-    on_answer = view.or_complain(),
+    on_answer = view.or_end(state),
     on_end = function(failure)
+      state.is_over = true
       if vim.api.nvim_buf_is_valid(state.buffer) then
         add(state.buffer, { "── the session is over here: " .. failure.message })
       end
@@ -52,18 +59,27 @@ local function follow(state, after)
   })
 end
 
-local function begin(state)
-  local page = { session_id = state.session_id, before_seq = state.before_seq, limit = FIRST_ENTRIES }
-  sessiond.call("session/entries", page, view.or_complain(function(result)
+local function read(state, before_seq)
+  local page = { session_id = state.session_id, before_seq = before_seq, limit = FIRST_ENTRIES }
+  sessiond.call("session/entries", page, view.or_end(state, function(result)
     if not vim.api.nvim_buf_is_valid(state.buffer) then
       return
     end
+    clear(state)
     local last = result.entries[1]
     for index = #result.entries, 1, -1 do
       local row = result.entries[index]
       told(state, { method = "session/event", params = row })
     end
     follow(state, last and { seq = last.seq, entry_id = last.entry.id } or { seq = 0 })
+  end))
+end
+
+-- Read the newest entries in place of what is shown, and follow.
+local function begin(state)
+  state.is_over = false
+  sessiond.call("session/get", { session_id = state.session_id }, view.or_end(state, function(result)
+    read(state, result.session.seq + 1)
   end))
 end
 
@@ -94,11 +110,14 @@ end
 function M.open(session_id, choice)
   local buffer, is_new = view.open("sessiond://tail/" .. session_id, "botright split", "sessiond-tail")
   session.use(session_id, choice, buffer)
+  local state = states[buffer]
   if not is_new then
-    return
+    return state and state.is_over and begin(state)
   end
-  local state = { buffer = buffer, session_id = session_id, rows = {} }
+  state = { buffer = buffer, session_id = session_id, rows = {} }
+  states[buffer] = state
   view.on_wipeout(buffer, function()
+    states[buffer] = nil
     if state.feed then
       state.feed:close()
     end
@@ -114,10 +133,7 @@ function M.open(session_id, choice)
       M.preview(session_id, entry_here(state))
     end },
   })
-  sessiond.call("session/get", { session_id = session_id }, view.or_complain(function(result)
-    state.before_seq = result.session.seq + 1
-    begin(state)
-  end))
+  begin(state)
 end
 
 return M

@@ -1,7 +1,8 @@
 -- The tree of a session in a split, which follows the session.
 --
 -- Law: the daemon draws the tree. A change asks for a new drawing after a pause that grows with the time of the last
--- one, so a large tree costs a bounded part of the editor's time.
+-- one, so a large tree costs a bounded part of the editor's time. A tree whose feed is over begins again when the command
+-- is given again.
 local session = require("sessiond.session")
 local sessiond = require("sessiond")
 local view = require("sessiond.view")
@@ -11,6 +12,7 @@ local M = {}
 
 local PAUSE_MS = 60
 local PAUSE_FACTOR = 5
+local states = {} -- of the trees, by buffer
 
 -- Take the id from the end of a drawn line; return the line without the id, and the id.
 local function parted(line)
@@ -71,14 +73,18 @@ local function refresh(state)
 end
 
 local function follow(state)
+  state.is_over = false
   state.feed = sessiond.subscribe({ session_id = state.session_id, bodies = false, signals = false }, {
-    on_event = function()
-      refresh(state)
+    on_event = function(event)
+      -- The feed subscribes again to a closed session. If the feed fails, the tree cannot be drawn either.
+      if event.method ~= "session/closed" then
+        refresh(state)
+      end
     end,
-    on_answer = view.or_complain(function()
+    on_answer = view.or_end(state, function()
       refresh(state)
     end),
-    on_end = view.complain,
+    on_end = view.or_end(state),
   })
 end
 
@@ -144,12 +150,15 @@ end
 function M.open(session_id, choice)
   local buffer, is_new = view.open("sessiond://tree/" .. session_id, "topleft 60vsplit", "sessiond-tree")
   session.use(session_id, choice, buffer)
+  local state = states[buffer]
   if not is_new then
-    return
+    return state and state.is_over and follow(state)
   end
   vim.wo.cursorline = true
-  local state = { buffer = buffer, session_id = session_id, ids = {}, pause_ms = 0 }
+  state = { buffer = buffer, session_id = session_id, ids = {}, pause_ms = 0 }
+  states[buffer] = state
   view.on_wipeout(buffer, function()
+    states[buffer] = nil
     state.feed:close()
   end)
   view.set_keys(buffer, {

@@ -21,6 +21,19 @@ function M.or_complain(act)
   end
 end
 
+-- Return a callback that notes the end of what a buffer follows (`state.is_over`) and complains of an error, or calls
+-- `act(result)`.
+function M.or_end(state, act)
+  return function(failure, result)
+    if failure then
+      state.is_over = true
+      M.complain(failure)
+    elseif act then
+      act(result)
+    end
+  end
+end
+
 -- Show the buffer of a name in a window; return the buffer, and whether the buffer is new.
 function M.open(name, how, filetype)
   local buffer = vim.fn.bufnr("^" .. vim.fn.escape(name, "\\[]*?{},") .. "$")
