@@ -131,6 +131,32 @@ def test_a_list_follows_and_opens(
     editor.until_shown("The clock.", f"sessiond://tail/{session}")
 
 
+def test_lists_of_two_folders_follow_each_its_own(
+    editor: Editor, session: str, environment: Mapping[str, str], home: Path
+) -> None:
+    first, second = home / "project", home / "second"
+    second.mkdir()
+
+    def make(folder: Path, title: str) -> None:
+        with python_client(environment) as client:
+            client.create(str(folder), title=title, persist="immediate")
+        editor.until_shown(title, f"sessiond://list{folder}")
+
+    editor.command("Sessiond list")
+    editor.until_shown("Fix it")
+    editor.command(f"cd {second}")
+    editor.command("Sessiond list")
+    editor.until_shown("No sessions of")
+    editor.command(f"cd {first}")
+    make(first, "Made in the first")
+    make(second, "Made in the second")
+    assert [line.split("  ")[-1] for line in editor.lines()] == ["Made in the second"]
+    editor.type("nBy the key<CR>")
+    editor.until_shown("By the key", f"sessiond://list{second}")
+    editor.command(f"bwipeout sessiond://list{second}")
+    make(first, "Made behind the other list")
+
+
 def test_the_status_line_names_session_tokens_and_connection(
     editor: Editor, session: str, environment: Mapping[str, str]
 ) -> None:

@@ -1,4 +1,4 @@
--- The sessions of a folder in a buffer, which follows the catalog.
+-- The sessions of a folder in a buffer, which follows the catalog. Each folder has a buffer of its own.
 local session = require("sessiond.session")
 local sessiond = require("sessiond")
 local view = require("sessiond.view")
@@ -6,7 +6,7 @@ local view = require("sessiond.view")
 local M = {}
 
 local REFRESH_MS = 100
-local current
+local states = {} -- of the lists, by buffer
 
 local function shown(info)
   local title = info.title ~= vim.NIL and info.title or info.first_message
@@ -32,12 +32,12 @@ end
 local function watch()
   local client = sessiond.client()
   local soon = view.debounced(REFRESH_MS, function()
-    if current then
-      refresh(current)
+    for _, state in pairs(states) do
+      refresh(state)
     end
   end)
   local function subscribe()
-    if current and client.wire.state == "connected" then
+    if next(states) and client.wire.state == "connected" then
       client:call("catalog/subscribe", nil, soon, { is_of_connection = true, timeout_ms = 0 })
     end
   end
@@ -57,9 +57,9 @@ local function with_session(state, act)
   end
 end
 
--- Make a session in the folder of the editor, and show its tail.
-function M.create(title)
-  local params = { persist = "immediate" }
+-- Make a session in a folder, or without `folder` in that of the editor, and show the tail of the session.
+function M.create(title, folder)
+  local params = { persist = "immediate", cwd = folder }
   params.title = title ~= "" and title or nil
   local choice = session.begin(true, require("sessiond.tail").open)
   sessiond.create(params, session.settled_by(choice, function(result)
@@ -71,13 +71,14 @@ end
 function M.open()
   local folder = vim.fn.getcwd()
   local buffer, is_new = view.open("sessiond://list" .. folder, "botright split", "sessiond-list")
-  local state = is_new and { buffer = buffer, folder = folder, sessions = {} } or current
+  local state = states[buffer]
   if is_new then
-    current = state
+    state = { buffer = buffer, folder = folder, sessions = {} }
+    states[buffer] = state
     vim.wo.cursorline = true
     view.on_wipeout(buffer, function()
-      current = current ~= state and current or nil
-      sessiond.client():wish("list", current ~= nil)
+      states[buffer] = nil
+      sessiond.client():wish("list", next(states) ~= nil)
     end)
     view.set_keys(buffer, {
       { "<CR>", "open: show the newest entries and follow", function()
@@ -89,10 +90,10 @@ function M.open()
       { "u", "use: let commands without a session mean this one", function()
         with_session(state, session.use)
       end },
-      { "n", "new: make a session in this folder", function()
+      { "n", "new: make a session in the folder of the list", function()
         vim.ui.input({ prompt = "Title: " }, function(title)
           if title then
-            M.create(title)
+            M.create(title, folder)
           end
         end)
       end },
