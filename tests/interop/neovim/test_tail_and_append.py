@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,6 +48,27 @@ def test_a_tail_of_a_long_session_begins_with_the_newest_entries(
     say(environment, "the next one")
     editor.until_shown("the next one")
     assert shown(editor) == [*texts[100:], "the next one"]
+
+
+def test_a_tail_shows_the_entry_at_the_cursor(
+    editor: Editor, session: str, environment: Mapping[str, str]
+) -> None:
+    """Require that a heading, a text and the blank line below show their own entry."""
+    editor.command(f"Sessiond tail {session}")
+    editor.until_shown("The clock.")
+    say(environment, "one\ntwo")
+    editor.until(lambda: editor.lines()[-1] == "" and "two" in editor.lines())
+    lines = editor.lines()
+    expected = ["Why is it late?"] * 3 + ["The clock."] * 3 + ["one\ntwo"] * 4
+    assert [line for line in lines if not line] == [""] * 3
+    found = []
+    for number in range(1, len(lines) + 1):
+        editor.type(f"{number}G<CR>")
+        editor.until(lambda: editor.lua("return vim.bo.filetype") == "json", editor.messages)
+        found.append(json.loads("\n".join(editor.lines()))["message"]["content"])
+        editor.type("q")
+        editor.until(lambda: editor.lua("return vim.bo.filetype") == "sessiond-tail")
+    assert found == expected
 
 
 def test_two_clients_see_the_entries_of_each_other(

@@ -12,7 +12,7 @@ local M = {}
 local FIRST_ENTRIES = 200
 local states = {} -- of the tails, by buffer
 
--- Add lines at the end; windows whose cursor is on the last line scroll along.
+-- Add lines at the end; windows whose cursor is on the last line scroll along. Return the number of the first new line.
 local function add(buffer, lines)
   local count = vim.api.nvim_buf_line_count(buffer)
   local is_blank = count == 1 and vim.api.nvim_buf_get_lines(buffer, 0, 1, false)[1] == ""
@@ -22,10 +22,12 @@ local function add(buffer, lines)
       following[#following + 1] = window
     end
   end
-  view.set_lines(buffer, is_blank and 0 or count, -1, lines)
+  local above = is_blank and 0 or count
+  view.set_lines(buffer, above, -1, lines)
   for _, window in ipairs(following) do
     vim.api.nvim_win_set_cursor(window, { vim.api.nvim_buf_line_count(buffer), 0 })
   end
+  return above + 1
 end
 
 local function clear(state)
@@ -37,8 +39,8 @@ local function told(state, event)
   if not vim.api.nvim_buf_is_valid(state.buffer) then
     return
   elseif event.method == "session/event" then
-    state.rows[#state.rows + 1] = { vim.api.nvim_buf_line_count(state.buffer), event.params.entry.id }
-    add(state.buffer, render.lines(event.params.seq, event.params.entry))
+    local first = add(state.buffer, render.lines(event.params.seq, event.params.entry))
+    state.rows[#state.rows + 1] = { first, event.params.entry.id }
   elseif event.method == "session/replaced" then
     clear(state)
   end
@@ -83,7 +85,7 @@ local function begin(state)
   end))
 end
 
--- Return the id of the entry at the cursor.
+-- Return the id of the entry at the cursor; the blank line below an entry belongs to that entry.
 local function entry_here(state)
   local line = vim.api.nvim_win_get_cursor(0)[1]
   local found = nil
