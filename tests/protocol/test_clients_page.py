@@ -22,6 +22,7 @@ REQUESTS = [
     json.loads(block)
     for block in re.findall(r"^```json\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
 ]
+SHELL_REQUESTS = [json.loads(text) for text in re.findall(r"^echo '(.*?)' \|", PAGE, re.MULTILINE)]
 
 
 @pytest.fixture
@@ -60,13 +61,16 @@ def test_what_the_table_says_of_errors_is_true() -> None:
 
 async def test_the_requests_on_the_page_do_what_it_says(daemon: Daemon) -> None:
     async with daemon.connect() as wire:
-        created = await wire.call("session/create", cwd="/my/project", persist="immediate")
+        (create,) = SHELL_REQUESTS
+        created = await wire.call(create["method"], **create["params"])
         session_id = created["session"]["id"]
         append, subscribe = REQUESTS
         answers = [await sent(wire, append, session_id) for _ in range(2)]
         assert [one["duplicate"] for one in answers] == [False, True]
         assert answers[0]["durability"] == "disk"
         assert answers[0]["entries"] == answers[1]["entries"]
+        listed = await wire.call("session/list", cwd=create["params"]["cwd"])
+        assert [one["id"] for one in listed["sessions"]] == [session_id]
         await sent(wire, subscribe, session_id)
         told = [await wire.next_notification() for _ in range(2)]
         assert [one["method"] for one in told] == ["session/event", "session/synced"]
