@@ -74,6 +74,19 @@ async def test_the_requests_on_the_page_do_what_it_says(daemon: Daemon) -> None:
         await sent(wire, subscribe, session_id)
         told = [await wire.next_notification() for _ in range(2)]
         assert [one["method"] for one in told] == ["session/event", "session/synced"]
+        resume = {**subscribe["params"], "session_id": session_id, "after": cursor(told[0])}
+    async with daemon.connect() as wire:
+        assert "replaced" not in await wire.call("session/subscribe", **resume)
+        assert (await wire.next_notification())["method"] == "session/synced"
+
+
+def cursor(event: Any) -> Any:
+    """Return the `after` of an event, with the members that the page names."""
+    (named,) = re.findall(r'with the members `\{("[^`]*")\}`', PAGE)
+    known = {**event["params"], "entry_id": event["params"]["entry"]["id"]}
+    after = {name: known.get(name) for name in json.loads(f"[{named}]")}
+    assert set(after) == {"seq", "epoch", "entry_id"}
+    return after
 
 
 async def sent(wire: Wire, request: Any, session_id: str) -> Any:
