@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Run the conformance cases against a daemon through a client; print TAP, exit 1 on a failure.
 
-Law: this file knows what a step is (README.md), and nothing of a client or of sessiond's
+Law 1: this file knows what a step is (README.md), and nothing of a client or of sessiond's
 code. What talks to the daemon is the client command: a line of JSON a step, and one back.
+Law 2: no mistake of a client ends the run: the case fails and says why. A run that cannot begin
+or go on ends with a line `Bail out!` and exit status 2. A traceback is a bug of this file.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import json
 import os
 import shlex
@@ -26,6 +30,7 @@ from pattern import Mismatch, fill, match, read, write
 
 HERE = Path(__file__).resolve().parent
 STEP_SECONDS = 30.0
+SHOWN_CHARS = 80
 EXPECTED = ("answer", "answers", "event", "received", "closed")
 
 
@@ -33,36 +38,68 @@ class Unsupported(Exception):
     """Refusal of a step that the client or the set-up has no way to do."""
 
 
+class Bail(Exception):
+    """End of the whole run; the text says what is wrong and what to do."""
+
+
 class Daemon:
     """A daemon that this runner starts, so that cases may end it and start it again."""
 
     def __init__(self, command: str | None, path: str, home: str, config: str) -> None:
-        self.command = shlex.split(command.format(socket=path, home=home)) if command else None
+        self.command = None if command is None else daemon_command(command, path, home)
         # A key of secrets is made in the configuration folder, and that of the user stays as it is.
         self.environment = {**os.environ, "XDG_CONFIG_HOME": config}
         self.path = path
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        """Start the daemon, and wait until it listens. Raises Bail."""
         if self.command is None:
+            if not self.is_listening():
+                raise Bail(f"no daemon listens on {self.path}: start one, or use --daemon")
             return
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, env=self.environment
-        )
+        try:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, env=self.environment
+            )
+        except OSError as error:
+            raise Bail(cannot_start("--daemon", self.command, error)) from None
         deadline = time.monotonic() + STEP_SECONDS
         while not self.is_listening():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"Bail out! no daemon on {self.path} from {self.command}")
+            if (status := self.process.poll()) is not None:
+                raise Bail(
+                    f"the daemon command ended with status {status} and never listened on"
+                    f" {self.path}: run it by hand to see why: {shlex.join(self.command)}"
+                )
+            if time.monotonic() > deadline:
+                raise Bail(
+                    f"the daemon command does not listen on {self.path} after {STEP_SECONDS:g} s:"
+                    f" see that it uses {{socket}}: {shlex.join(self.command)}"
+                )
             time.sleep(0.01)
 
     def is_listening(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            return probe.connect_ex(self.path) == 0
+            try:
+                return probe.connect_ex(self.path) == 0
+            except OSError as error:  # the path is too long for a socket
+                raise Bail(
+                    f"no socket can be at {self.path}: {error}: give a shorter --socket or TMPDIR"
+                ) from None
 
     def end(self, how: signal.Signals) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
+        """End the daemon by a signal. Raises Mismatch if the daemon had to be killed instead."""
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
             self.process.wait(STEP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise Mismatch(
+                f"the daemon ran on for {STEP_SECONDS:g} s after {how.name}, and was killed"
+            ) from None
 
     def restart(self, how: str) -> None:
         if self.command is None:
@@ -77,41 +114,156 @@ class Client:
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.command = command
         self.environment = environment
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, step: dict[str, Any]) -> Any:
-        """Hand over one step; what the client says to it."""
+    def ask(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Hand over one step; return what the client says. Raises Bail, Mismatch, Unsupported."""
         if self.process is None:
-            self.process = subprocess.Popen(
-                self.command,
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        process = self.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        watchdog = threading.Timer(STEP_SECONDS, process.kill)
-        watchdog.start()
-        try:
-            process.stdin.write(json.dumps(step) + "\n")
-            process.stdin.flush()
-            said = json.loads(process.stdout.readline() or '{"failed": "no word from the client"}')
-        except BrokenPipeError:
-            said = {"failed": "the client ended"}
-        finally:
-            watchdog.cancel()
+            self.process = self.started()
+        said = understood(self.exchange(self.process, json.dumps(step).encode() + b"\n"))
         if "unsupported" in said:
             raise Unsupported(said["unsupported"])
         if "failed" in said:
             raise Mismatch(said["failed"])
         return said
 
+    def started(self) -> subprocess.Popen[bytes]:
+        """Start the command. Raises Bail."""
+        try:
+            return subprocess.Popen(
+                self.command,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                # A group of its own, so that no child of the command outlives the command.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise Bail(cannot_start("--client", self.command, error)) from None
+
+    def exchange(self, process: subprocess.Popen[bytes], line: bytes) -> bytes:
+        """Write a line; return the line that the client writes. Raises Mismatch if none comes."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        is_late = threading.Event()
+
+        def give_up() -> None:
+            is_late.set()
+            kill_group(process)
+
+        watchdog = threading.Timer(STEP_SECONDS, give_up)
+        watchdog.start()
+        said = b""
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(line)
+                process.stdin.flush()
+                said = process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        if is_late.is_set():
+            raise Mismatch(f"no line from the client in {STEP_SECONDS:g} s{first_of(said)}")
+        if not said.endswith(b"\n"):
+            raise Mismatch(f"{how_it_ended(process)} without a line for this step{first_of(said)}")
+        return said
+
     def end(self) -> None:
-        if self.process is not None:
-            self.process.communicate(timeout=STEP_SECONDS)
-            self.process = None
+        """End the client: close its input; kill a client that runs on."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        try:
+            process.communicate(timeout=STEP_SECONDS)
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            process.communicate()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its children; do nothing if no process is left of the group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    """Return how the output of a client came to its end."""
+    try:
+        return f"the client ended (status {process.wait(1)})"
+    except subprocess.TimeoutExpired:
+        return "the client closed its output"
+
+
+def first_of(said: bytes) -> str:
+    """Return the first characters that a client said, for the end of a message."""
+    text = said.decode("utf-8", "replace").rstrip("\r\n")
+    return f": {text[:SHOWN_CHARS]!r}" if text else ""
+
+
+def understood(line: bytes) -> dict[str, Any]:
+    """Return the object in a line of a client. Raises Mismatch."""
+    try:
+        said = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise Mismatch(f"the client's line is no UTF-8{first_of(line)}") from None
+    except (ValueError, RecursionError):
+        raise Mismatch(
+            f"the client said no JSON (a line for a person goes to standard error){first_of(line)}"
+        ) from None
+    if not isinstance(said, dict):
+        raise Mismatch(f"the client's line is JSON, but no object{first_of(line)}")
+    return said
+
+
+def told_value(text: Any, key: str) -> Any:
+    """Return the value of a member that a client says as JSON text. Raises Mismatch."""
+    if not isinstance(text, str):
+        raise Mismatch(f"the client's {key} is no JSON text in a string, but JSON itself")
+    try:
+        return read(text)
+    except (ValueError, RecursionError):
+        raise Mismatch(
+            f"the text of the client's {key} is no JSON{first_of(text.encode('utf-8', 'replace'))}"
+        ) from None
+
+
+def split_command(option: str, command: str) -> list[str]:
+    """Return the words of a command. Raises Bail."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Bail(f"{option} is no command: {error}") from None
+    if not words:
+        raise Bail(f"{option} is empty: give a command")
+    return words
+
+
+def daemon_command(command: str, path: str, home: str) -> list[str]:
+    """Return the words of the daemon's command, with the places filled in. Raises Bail."""
+    try:
+        return split_command("--daemon", command.format(socket=path, home=home))
+    except (LookupError, ValueError, AttributeError):
+        raise Bail(
+            "--daemon has braces other than {socket} and {home}: write any other brace twice"
+        ) from None
+
+
+def cannot_start(option: str, command: list[str], error: OSError) -> str:
+    """Return why a command cannot be started, and what to do."""
+    return (
+        f"{option} cannot be started: {command[0]}: {error.strerror or error};"
+        " give the path of a program that may be run, or a name that is on PATH"
+    )
+
+
+def case_paths(names: list[str]) -> list[Path]:
+    """Return the files of the named cases, or of all cases. Raises Bail."""
+    paths = {path.stem: path for path in sorted((HERE / "cases").glob("*.json"))}
+    for name in names:
+        if name not in paths:
+            near = difflib.get_close_matches(name, paths, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else "each file in cases/ is a case"
+            raise Bail(f"there is no case {name}: {hint}")
+    return [paths[name] for name in names] or list(paths.values())
 
 
 class Case:
@@ -139,7 +291,7 @@ class Case:
             for key, want in expected.items():
                 if key not in said:
                     raise Mismatch(f"no {key}, but {said}")
-                match(want, read(said[key]), self.names, key)
+                match(want, told_value(said[key], key), self.names, key)
 
 
 def as_told(key: str, value: Any) -> Any:
@@ -163,13 +315,28 @@ def run(path: Path, daemon: Daemon, client: Client, told: argparse.Namespace) ->
             try:
                 playing.play(step)
             except Unsupported as reason:
-                client.ask({"do": "close"})
+                with contextlib.suppress(Mismatch):
+                    close_connections(client)
                 return f"SKIP {reason}"
             except Mismatch as reason:
                 client.end()
                 return f"step {number}: {reason}"
-        client.ask({"do": "close"})
+        try:
+            close_connections(client)
+        except Mismatch as reason:
+            return f"close after the last step: {reason}"
     return None
+
+
+def close_connections(client: Client) -> None:
+    """Have the client close its connections; end a client that has no way to. Raises Mismatch."""
+    try:
+        client.ask({"do": "close"})
+    except Unsupported:
+        client.end()
+    except Mismatch:
+        client.end()
+        raise
 
 
 def main() -> int:
@@ -184,16 +351,26 @@ def main() -> int:
     parser.add_argument("--framing", default="ndjson", choices=["ndjson", "content-length"])
     parser.add_argument("--store", default="files", choices=["files", "database"])
     parser.add_argument("case", nargs="*", help="names of cases (default: all)")
-    told = parser.parse_args()
-    paths = [HERE / "cases" / f"{name}.json" for name in told.case] or sorted(HERE.glob("cases/*"))
+    try:
+        return run_cases(parser.parse_args())
+    except Bail as reason:
+        print(f"Bail out! {reason}", flush=True)
+        return 2
+    except KeyboardInterrupt:
+        print("Bail out! interrupted", flush=True)
+        return 130
+
+
+def run_cases(told: argparse.Namespace) -> int:
+    """Run the cases that the command line names; return the exit status. Raises Bail."""
+    paths = case_paths(told.case)
+    plain = [sys.executable, str(HERE / "wire.py")]
+    command = plain if told.client is None else split_command("--client", told.client)
     with (
         tempfile.TemporaryDirectory(prefix="conformance-") as home,
         tempfile.TemporaryDirectory(prefix="conformance-") as config,
     ):
         path = told.socket or f"{home}/socket"
-        command = (
-            shlex.split(told.client) if told.client else [sys.executable, str(HERE / "wire.py")]
-        )
         client = Client(
             command, {**os.environ, "CONFORMANCE_SOCKET": path, "CONFORMANCE_FRAMING": told.framing}
         )
@@ -201,7 +378,7 @@ def main() -> int:
         failures = 0
         try:
             daemon.start()
-            print(f"1..{len(paths)}")
+            print(f"1..{len(paths)}", flush=True)
             for number, one in enumerate(paths, 1):
                 why = run(one, daemon, client, told)
                 is_skip = why is not None and why.startswith("SKIP")
@@ -211,9 +388,19 @@ def main() -> int:
                 )
                 print(f" # {why.encode('unicode_escape').decode()}" if why else "", flush=True)
         finally:
-            client.end()
-            daemon.end(signal.SIGTERM)
+            try:
+                client.end()
+            finally:
+                end_at_last(daemon)
     return 1 if failures else 0
+
+
+def end_at_last(daemon: Daemon) -> None:
+    """End the daemon after the last case. Raises Bail if the daemon had to be killed."""
+    try:
+        daemon.end(signal.SIGTERM)
+    except Mismatch as reason:
+        raise Bail(f"{reason}: a daemon ends on SIGTERM") from None
 
 
 if __name__ == "__main__":
