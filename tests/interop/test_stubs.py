@@ -134,10 +134,10 @@ def say(environment: Mapping[str, str], *texts: str) -> None:
             client.append(SESSION, message={"role": "user", "content": text})
 
 
-def contents(environment: Mapping[str, str]) -> list[str]:
+def contents(environment: Mapping[str, str], session: str = SESSION) -> list[str]:
     """Return the text of every stored message, in the order of `seq`."""
     with python_client(environment) as client:
-        rows = client.entries(SESSION).entries
+        rows = client.entries(session).entries
     return [row.entry["message"]["content"] for row in rows]
 
 

@@ -141,6 +141,21 @@ def test_the_page_names_each_command_and_function() -> None:
     assert [name for name in {*public, *commands} if "--" not in name and name not in page] == []
 
 
+def test_the_example_for_other_packages_works_from_a_file(
+    editor: Editor, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Load the example of the page as a reader would: from a file of its own."""
+    page = (PACKAGE / "README.md").read_text("utf-8")
+    (part,) = re.findall(r"^## For other packages$.*?^## ", page, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^```elisp\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "example.el"
+    file.write_text(example, "utf-8")
+    editor.eval(f"(progn (load {quoted(str(file))}) nil)")
+    said = editor.text("*Messages*", "\n1 message\n")
+    assert "\nentries: 0\n" in said
+    assert contents(environment, "my-session") == ["hi"]
+
+
 def test_the_conformance_kit_runs_the_package(emacs: str) -> None:
     command = f"{emacs} -Q --batch -L {PACKAGE} -l {SCRIPTS / 'conformance.el'}"
     code, outcomes = with_daemon("--client", command)
