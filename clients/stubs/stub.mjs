@@ -18,7 +18,7 @@ async function* read(connection) {
 /** Send a request; yield the result and the messages behind it. After a failure, send the request again. */
 export async function* exchange(method, params) {
   const path = process.env.SESSIOND_SOCKET || (await sessiond("sockname"));
-  for (let failures = 0; ; await sessiond("start")) {
+  for (let failures = 0; ; await sessiond("start"), await promisify(setTimeout)(Math.min(100 * 2 ** failures, 3000))) {
     const connection = createConnection(path);
     try {
       connection.write(JSON.stringify({ id: 1, method, params }) + "\n");

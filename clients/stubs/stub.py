@@ -28,7 +28,7 @@ def exchange(method, params):
             if failures == 30:
                 raise
         subprocess.run(["sessiond", "start"], check=True, stdout=subprocess.DEVNULL)
-        time.sleep(0.2)
+        time.sleep(min(0.1 * 2**failures, 3))
 
 
 def append(session_id, message):

@@ -7,6 +7,7 @@ these tests only the stubs start a daemon: a stub that finds none starts one.
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,6 +228,15 @@ def test_the_page_of_the_stubs_names_each() -> None:
     assert [kind for kind in KINDS if f"stub.{kind}" not in page] == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("word", ["retry_after_ms", "etag"])
+def test_the_pages_say_what_a_stub_leaves_out(kind: str, word: str) -> None:
+    page, _, _ = (STUBS.parents[1] / "docs" / "clients.md").read_text("utf-8").partition("## 1.")
+    for text in (page, (STUBS / "README.md").read_text("utf-8")):
+        assert f"`{word}`" in text
+    assert word not in (STUBS / f"stub.{kind}").read_text("utf-8")
+
+
 # -- what they do -------------------------------------------------------------------------------
 
 
@@ -272,6 +283,38 @@ def test_an_append_is_stored_once_when_the_daemon_dies_before_it_answers(
             answer, _ = process.communicate(timeout=PATIENCE_SECONDS)
         assert json.loads(answer)["duplicate"] is is_stored
         assert contents(environment) == [TEXT]
+
+
+def test_the_pause_before_a_request_is_sent_again_grows(
+    stub: list[str], environment: Mapping[str, str], tmp_path: Path, socket_path: Path
+) -> None:
+    """Refuse a request five times in place of the daemon; `sessiond start` does nothing here."""
+    starter = tmp_path / "sessiond"
+    starter.write_text("#!/bin/sh\n", "utf-8")
+    starter.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{environment['PATH']}"
+    environment = {**environment, "SESSIOND_SOCKET": str(socket_path), "PATH": path}
+    data = {"kind": "overloaded", "retryable": True}
+    refusal: Json = {"error": {"code": -32001, "message": "full", "data": data}}
+    result: Json = {"result": {"messages": []}}
+    came: list[float] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path))
+        listener.listen()
+        process = subprocess.Popen(
+            [*stub, "context", SESSION], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        with process:
+            for outcome in [*([refusal] * 5), result]:
+                with listener.accept()[0] as connection:
+                    came.append(time.monotonic())
+                    connection.makefile("rb").readline()
+                    answer = {"jsonrpc": "2.0", "id": 1, **outcome}
+                    connection.sendall(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert json.loads(said) == {"messages": []}
+    pauses = [after - before for before, after in itertools.pairwise(came)]
+    assert pauses[0] < 0.8 < pauses[-1], pauses
 
 
 def test_a_watch_goes_on_over_a_killed_daemon_without_gap_or_double(
