@@ -13,7 +13,7 @@ from sessiond.browse.bars import Key
 from sessiond.browse.dialogs import Question
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
-from sessiond.browse.words import kind_of, preview, short_id
+from sessiond.browse.words import counted, kind_of, preview, short_id
 from sessiond_client import Client
 from sessiond_client.generated.options import PathOptions
 from sessiond_client.generated.results import PathPage
@@ -139,7 +139,7 @@ class RebaseView(View):
         options: dict[str, Any] = {}
         if self.is_squash:
             hint = "Summary that the model sees. Leave it empty to have one written."
-            question = f"Squash {len(ids)} entries into a new session"
+            question = f"Squash {counted(len(ids), 'entry')} into a new session"
             summary = await self.browser.ask(Question(question, hint))
             if summary is None:
                 return

@@ -18,7 +18,7 @@ from sessiond.browse.session_lines import name_of
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
 from sessiond.browse.window import TreeRow, Window
-from sessiond.browse.words import clock, line_of, short_id
+from sessiond.browse.words import clock, counted, line_of, short_id
 from sessiond_client import Client
 from sessiond_client.generated.results import SessionInfo
 
@@ -185,7 +185,7 @@ class TreeView(Acting, View):
     def _show_title(self) -> None:
         window, info = self._follower.window, self._follower.info
         name = short_id(self.session_id) if info is None else name_of(info)
-        count = "" if window is None else f"{self._follower.seq:,} lines"
+        count = "" if window is None else counted(self._follower.seq, "line")
         self.title_is(f"Tree of {name}", " · ".join(filter(None, [count, self.state])))
 
     def _line(self, row: TreeRow | None) -> Line:
@@ -193,7 +193,8 @@ class TreeView(Acting, View):
         assert window is not None, "rows come from a window"
         if row is None:
             more = window.low - 1
-            return Line([Part(f" ↑ {more:,} earlier lines: move up here to read them", "cyan")])
+            lines, them = counted(more, "earlier line"), "it" if more == 1 else "them"
+            return Line([Part(f" ↑ {lines}: move up here to read {them}", "cyan")])
         node = row.node
         is_leaf, on_path = node.id == window.leaf, node.id in window.path
         prefix = row.prefix

@@ -64,8 +64,11 @@ def fitted(text: str, width: int) -> str:
 
 
 def counted(count: int, noun: str, *, has_more: bool = False) -> str:
-    """Return a count with its noun: "1 hit", "2 hits", "500+ hits"."""
-    return f"{count:,}{'+' if has_more else ''} {noun}{'' if count == 1 and not has_more else 's'}"
+    """Return a count with its noun: "1 hit", "2 hits", "500+ hits", "2 entries"."""
+    if count == 1 and not has_more:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,}{'+' if has_more else ''} {plural}"
 
 
 def short_id(entry_or_session_id: str) -> str:
@@ -115,7 +118,8 @@ def _bounded(text: str) -> str:
     if len(text) <= READABLE_CHARS:
         return spelled(text)
     more = len(text) - READABLE_CHARS
-    return f"{spelled(text[:READABLE_CHARS])}\n\n[{more:,} more characters; E exports the session]"
+    rest = f"[{counted(more, 'more character')}; E exports the session]"
+    return f"{spelled(text[:READABLE_CHARS])}\n\n{rest}"
 
 
 def _words_of(entry: Mapping[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from sessiond.lsp.counting import counted
 from sessiond.lsp.lines import references
 from sessiond.lsp.text import Text
 
@@ -113,7 +114,7 @@ def findings(
         found.append(_whole(text, cut_at, Severity.WARNING, "torn_tail", _CUT))
     found += [_finding(problem, text) for problem in verdict.problems]
     if (left_out := verdict.problem_count - len(verdict.problems)) > 0:
-        message = f"{left_out:,} more problems: see `sessiond verify`"
+        message = f"{counted(left_out, 'more problem')}: see `sessiond verify`"
         found.append(_whole(text, 0, Severity.NOTE, "more", message))
     return found
 
@@ -230,7 +231,7 @@ def open_call_findings(calls: Sequence[str], text: Text) -> list[Finding]:
             text.encoding.units(text.line(line)),
             Severity.NOTE,
             MISSING_RESULT,
-            f"{count} tool call{'s' if count > 1 else ''} without a result: the agent still works, or it ended",
+            f"{counted(count, 'tool call')} without a result: the agent still works, or it ended",
         )
         for line, count in sorted(counts.items())
     ]

@@ -77,7 +77,9 @@ class Link:
             except (CannotJoin, SessiondClientError, OSError) as error:
                 reason = str(error)
             if not has_said:
-                self._say(f"sessiond: {reason}; session files are shown as plain text until then")
+                self._say(
+                    f"sessiond: {reason}; session files are shown as plain text until a daemon is back"
+                )
                 has_said = True
             self._is_settled.set()
             with anyio.move_on_after(pause):

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
+from sessiond.lsp.counting import counted
 from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places
 from sessiond_client.tree_results import TreeNode
@@ -74,7 +75,8 @@ def outline(
         turns = _turns(chain, index)
         symbols += turns if number == 0 else [_branch(turns)]
     if left_out:
-        text = f"… {left_out:,} more entries are not in this outline"
+        verb = "is" if left_out == 1 else "are"
+        text = f"… {counted(left_out, 'more entry')} {verb} not in this outline"
         at = max(line for line, _ in shown) if shown else 0
         symbols.append(_symbol(text, "", SymbolType.REST, at))
     return symbols

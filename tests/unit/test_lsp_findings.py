@@ -81,6 +81,8 @@ def test_a_file_that_is_only_read_says_why_and_what_to_do(
 def test_what_is_not_listed_is_counted() -> None:
     *_, last = found((4, "bad_line"), count=1234)
     assert (last.code, last.message[:19]) == ("more", "1,233 more problems")
+    *_, last = found((4, "bad_line"), count=2)
+    assert last.message == "1 more problem: see `sessiond verify`"
 
 
 @pytest.mark.parametrize(

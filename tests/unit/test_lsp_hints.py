@@ -18,6 +18,7 @@ from tests.unit.lsp_views import node, placed
         ({"message": {"usage": {"totalTokens": 1}}}, "1 token"),
         ({"tokens_before": 50000}, "50,000 tokens before"),
         ({"tokens_before": 50000, "tokens_after": 900}, "50,000 tokens before, 900 after"),
+        ({"tokens_before": 1, "tokens_after": 1}, "1 token before, 1 after"),
         ({"message": {"content": "abcde"}}, "about 2 tokens"),
         ({"summary": "abcd"}, "about 1 token"),
         ({"message": {"content": "", "usage": {"input": "many"}}}, ""),

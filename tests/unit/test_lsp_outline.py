@@ -158,3 +158,8 @@ def test_a_chain_of_thousands_is_flat_and_the_last_symbol_says_what_is_left_out(
     assert symbols[-1].name == "… 1,300 more entries are not in this outline"
     assert symbols[-1].type is SymbolType.REST
     assert max(len(name) - len(name.lstrip()) for name in drawn(symbols)) == 0
+
+
+def test_one_entry_that_is_left_out_is_told_in_the_singular() -> None:
+    symbols = drawn_up("T", [node("u1", None, 1)], ["{}\n", message("u1", "user")], more=1)
+    assert symbols[-1].name == "… 1 more entry is not in this outline"

@@ -16,6 +16,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.limits import LABELS_OFFERED_MAX
+from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.fixing import repair
 from sessiond.lsp.features.offers import BRANCH, COMPACT, CONTEXT, LABEL, REPAIR
@@ -147,7 +148,7 @@ async def _context(desk: Desk, given: AtEntry) -> Any:
         )
     facts = await to_thread.run_sync(_ContextFacts.of, body)
     path = await desk.keep(f"context-{view.session_id}-{given.entry_id}", body)
-    told = f"{len(facts.messages):,} messages, about {facts.tokens or 0:,} tokens"
+    told = f"{counted(len(facts.messages), 'message')}, about {counted(facts.tokens or 0, 'token')}"
     if not await desk.window.show(path):
         desk.window.tell(f"the context {_where(view, given.entry_id)}: {told}; it is in {path}")
     return {"messages": len(facts.messages), "tokens": facts.tokens, "path": str(path)}
@@ -181,7 +182,7 @@ async def _compact(desk: Desk, given: CompactArguments) -> Any:
         wanted["on_progress"] = work.report
         made = await view.client.compact(view.session_id, **wanted)
     before, after = made.tokens_before, made.tokens_after
-    figures = f": {before:,} tokens before, {after:,} now" if before and after else ""
+    figures = f": {counted(before, 'token')} before, {after:,} now" if before and after else ""
     desk.window.tell(f"compacted{figures}")
     return {"leaf_id": made.leaf_id, "tokens_before": before, "tokens_after": after}
 

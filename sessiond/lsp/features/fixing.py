@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lsprotocol import types
 
+from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.offers import REPAIR, commands_of, first_compactable
 from sessiond.lsp.findings import MISSING_RESULT
@@ -126,7 +127,7 @@ async def repair(desk: Desk, view: View, entry_id: str | None) -> Any:
         desk.window.tell(f"{done.reason}; if the editor shows such a line, read the file again")
         return {"repaired": False, "reason": done.reason}
     desk.window.tell(
-        f"{done.dropped:,} lines left out, the old file is {done.backup}; read the file again"
+        f"{counted(done.dropped or 0, 'line')} left out, the old file is {done.backup}; read the file again"
     )
     return {"repaired": True, "dropped_lines": done.dropped_lines, "backup": done.backup}
 
@@ -148,5 +149,5 @@ async def _give_results(desk: Desk, view: View, entry_id: str) -> Any:
         entries=[{"type": "message", "message": message} for message in results],
         expected={"leaf_id": context.leaf_id},
     )
-    desk.window.tell(f"{len(results)} results appended")
+    desk.window.tell(f"{counted(len(results), 'result')} appended")
     return {"leaf_id": stored.leaf_id, "results": len(results)}

@@ -14,6 +14,7 @@ import msgspec
 from lsprotocol import types
 
 from sessiond.limits import HINT_ENTRIES_MAX, HINTS_KEPT_MAX
+from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.hovering import usage
 from sessiond.lsp.outline import one_line
@@ -58,18 +59,14 @@ def tokens(entry: Mapping[str, Any]) -> str:
         case {"input": given, "output": said}:
             return f"{given:,} in, {said:,} out"
         case {"total": total}:
-            return _counted(total)
+            return counted(total, "token")
         case {"before": before, "after": after}:
-            return f"{before:,} tokens before, {after:,} after"
+            return f"{counted(before, 'token')} before, {after:,} after"
         case {"before": before}:
-            return f"{_counted(before)} before"
+            return f"{counted(before, 'token')} before"
         case _:
             count = estimate(entry.get("message", entry))
-            return f"about {_counted(count)}" if count else ""
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} token{'' if count == 1 else 's'}"
+            return f"about {counted(count, 'token')}" if count else ""
 
 
 def estimate(message: Any) -> int:

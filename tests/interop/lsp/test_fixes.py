@@ -56,6 +56,7 @@ async def test_a_line_torn_while_the_file_is_open_is_left_out(server: Daemon, ho
         problems = await shown(client, uri, ("read_only", 0), ("bad_line", 23))
         done = await client.fix(uri, problems[1])
         assert done["dropped_lines"] == [24]
+        assert (await client.message()).startswith("1 line left out, the old file is ")
         assert path.read_bytes() == good + f"{WHOLE}\n".encode()
         assert TORN.encode() in Path(done["backup"]).read_bytes()
         # The text has the line until the editor reads the file again.
@@ -155,6 +156,8 @@ async def test_open_calls_at_the_end_get_results(server: Daemon, home: Path, dia
         assert problem.severity == types.DiagnosticSeverity.Information
         results = (await client.fix(uri, problem))["results"]
         assert results == (2 if dialect == "native" else 1)
+        said = "2 results appended" if results == 2 else "1 result appended"
+        assert await client.message() == said
         session = await other.open(path=str(path))
         context = await other.build_context(session.id)
         assert all(b"INTERRUPTED" in bytes(one) for one in context.raw_messages[-results:])
