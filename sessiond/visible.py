@@ -1,7 +1,7 @@
 r"""Texts that a screen may show: no character acts on the screen or on the reading order.
 
 Law: what a person sees comes from any program and any file. There is one list of the characters that act,
-for terminals, pages and previews alike.
+for terminals, pages and previews alike. Counts have their nouns in one way, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ACTING", "spelled_out"]
+__all__ = ["ACTING", "counted", "spelled_out"]
 
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -32,3 +32,11 @@ def spelled_out(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_ACTING, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def counted(count: int, noun: str, *, has_more: bool = False) -> str:
+    """Return a count with its noun: "1 hit", "2 hits", "500+ hits", "2 entries"."""
+    if count == 1 and not has_more:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,}{'+' if has_more else ''} {plural}"

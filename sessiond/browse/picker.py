@@ -13,7 +13,8 @@ from sessiond.browse.bars import Key
 from sessiond.browse.dialogs import Question
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
-from sessiond.browse.words import counted, kind_of, preview, short_id
+from sessiond.browse.words import kind_of, preview, short_id
+from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.options import PathOptions
 from sessiond_client.generated.results import PathPage

@@ -13,7 +13,8 @@ from sessiond.browse.bars import Key
 from sessiond.browse.entry import EntryView
 from sessiond.browse.rows import Line, Part, Rows
 from sessiond.browse.view import View
-from sessiond.browse.words import counted, line_of, short_id
+from sessiond.browse.words import line_of, short_id
+from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.results import Hit
 

@@ -17,7 +17,7 @@ from sessiond.browse.rows import Line, Rows
 from sessiond.browse.session_lines import forest_line, list_line
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
-from sessiond.browse.words import counted
+from sessiond.visible import counted
 from sessiond_client import CatalogSubscription, Client, SessiondClientError
 from sessiond_client.generated.options import ForestOptions
 from sessiond_client.generated.results import ForestNode, SessionInfo

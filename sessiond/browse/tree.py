@@ -18,7 +18,8 @@ from sessiond.browse.session_lines import name_of
 from sessiond.browse.tasks import begin
 from sessiond.browse.view import View
 from sessiond.browse.window import TreeRow, Window
-from sessiond.browse.words import clock, counted, line_of, short_id
+from sessiond.browse.words import clock, line_of, short_id
+from sessiond.visible import counted
 from sessiond_client import Client
 from sessiond_client.generated.results import SessionInfo
 

@@ -15,12 +15,11 @@ from typing import Any, Final, cast
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
-from sessiond.visible import spelled_out
+from sessiond.visible import counted, spelled_out
 
 __all__ = [
     "READABLE_CHARS",
     "clock",
-    "counted",
     "fitted",
     "kind_of",
     "line_of",
@@ -61,14 +60,6 @@ def fitted(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1) + "…" if width > 0 else ""
-
-
-def counted(count: int, noun: str, *, has_more: bool = False) -> str:
-    """Return a count with its noun: "1 hit", "2 hits", "500+ hits", "2 entries"."""
-    if count == 1 and not has_more:
-        return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,}{'+' if has_more else ''} {plural}"
 
 
 def short_id(entry_or_session_id: str) -> str:

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from sessiond.lsp.counting import counted
 from sessiond.lsp.lines import references
 from sessiond.lsp.text import Text
+from sessiond.visible import counted
 
 __all__ = [
     "MISSING_RESULT",

@@ -14,9 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
-from sessiond.lsp.counting import counted
 from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places
+from sessiond.visible import counted
 from sessiond_client.tree_results import TreeNode
 
 __all__ = ["OPENERS", "Symbol", "SymbolType", "one_line", "outline"]

@@ -16,11 +16,11 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.limits import LABELS_OFFERED_MAX
-from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.fixing import repair
 from sessiond.lsp.features.offers import BRANCH, COMPACT, CONTEXT, LABEL, REPAIR
 from sessiond.lsp.outline import one_line
+from sessiond.visible import counted
 from sessiond_client import RpcError, SessiondClientError
 from sessiond_client.options import CompactOptions
 

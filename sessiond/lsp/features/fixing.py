@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from lsprotocol import types
 
-from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.offers import REPAIR, commands_of, first_compactable
 from sessiond.lsp.findings import MISSING_RESULT
 from sessiond.lsp.places import Row
+from sessiond.visible import counted
 
 __all__ = ["OPTIONS", "answer", "fixes", "repair"]
 

@@ -14,11 +14,11 @@ import msgspec
 from lsprotocol import types
 
 from sessiond.limits import HINT_ENTRIES_MAX, HINTS_KEPT_MAX
-from sessiond.lsp.counting import counted
 from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.hovering import usage
 from sessiond.lsp.outline import one_line
 from sessiond.lsp.places import Row
+from sessiond.visible import counted
 from sessiond_client import SessiondClientError
 
 __all__ = ["answer", "estimate", "hints", "tokens"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessiond.browse.words import READABLE_CHARS, counted, raw_json
+from sessiond.browse.words import READABLE_CHARS, raw_json
+from sessiond.visible import counted
 from sessiond_client import Client
 from tests.interop.browse.application import browsing, conversation
 from tests.processes.harness.daemon import Daemon
