@@ -164,10 +164,15 @@ class PostgresqlCompany:
 
 
 def senders_of(text: str | None) -> tuple[Sender, ...]:
-    """Return the senders that `SENDERS` has found."""
-    return tuple(map(_sender, text.split(","))) if text else ()
+    """Return the senders that `SENDERS` has found; none stands for a row that a person has changed into another."""
+    found = map(_sender, text.split(",")) if text else ()
+    return tuple(sender for sender in found if sender is not None)
 
 
-def _sender(text: str) -> Sender:
-    name, daemon, ordinal, presence, is_open = text.split(" ")
-    return Sender(name, daemon, int(ordinal), int(presence), is_open == "1")
+def _sender(text: str) -> Sender | None:
+    """Return a sender; None for a name, or that of a daemon, that no daemon makes."""
+    try:
+        name, daemon, ordinal, presence, is_open = text.split(" ")
+        return Sender(name, daemon, int(ordinal), int(presence), is_open == "1")
+    except ValueError:
+        return None

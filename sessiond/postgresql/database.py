@@ -50,7 +50,7 @@ from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.reading import Piece, piece_of, pieces_ahead
-from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, position
+from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, id_of, position
 from sessiond.postgresql.schema import prepare
 from sessiond.service.database.database import (
     NO_LINES,
@@ -165,7 +165,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
                 [limit],
             ).fetchall(),
         )
-        return [row[0].decode() for row in rows]
+        return [id_of(row[0]) for row in rows]
 
     def heads(self, numbers: Sequence[int]) -> list[Head]:
         """Return the rows of sessions, deleted or not; unknown numbers are left out."""
@@ -395,7 +395,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
                 [text],
             ).fetchall(),
         )
-        yield from (row[0].decode() for row in rows)
+        yield from (id_of(row[0]) for row in rows)
 
     # -- rings ---------------------------------------------------------------------------
 

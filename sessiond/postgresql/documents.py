@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sessiond.postgresql.asking import Asking
 from sessiond.service.database.database import NO_TOKEN, StoredDocument
 
@@ -12,14 +14,19 @@ class DocumentTable(Asking):
     """The documents of one schema. Safe in any thread; each method raises StorageError."""
 
     def document_tokens(self, kind: str) -> dict[str, bytes]:
-        """Return the tokens of all documents of a kind, by namespace."""
+        """Return the tokens of all documents of a kind, by namespace; one that is no text is left out."""
         rows = self._asked(
             "list documents",
             lambda each: each.execute(
                 "SELECT namespace, token FROM documents WHERE kind = %s", [kind]
             ).fetchall(),
         )
-        return {bytes(namespace).decode(): bytes(token) for namespace, token in rows}
+        found: dict[str, bytes] = {}
+        for namespace, token in rows:
+            # A person may have put other bytes there.
+            with suppress(UnicodeDecodeError):
+                found[bytes(namespace).decode()] = bytes(token)
+        return found
 
     def document(self, kind: str, namespace: str, unless: bytes) -> StoredDocument | None:
         """Return a document; None if the document has the token `unless`."""

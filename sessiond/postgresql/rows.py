@@ -12,11 +12,15 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = ["AT", "CHANGED", "DELETED", "HEAD", "SEEN", "head_of", "heads_in", "position"]
+__all__ = ["AT", "CHANGED", "DELETED", "HEAD", "SEEN", "head_of", "heads_in", "id_of", "position"]
 
+# A person may have put a time there that is infinite, or that no number of nanoseconds can say.
+_WRITTEN: Final = (
+    "(least(greatest(extract(epoch FROM written_at), 0), 9000000000) * 1000000)::bigint"
+)
 HEAD: Final = (
     "number, session_id, epoch, seq, digest, size, place, is_deleted,"
-    " (extract(epoch FROM written_at) * 1000000)::bigint, version, leases,"
+    f" {_WRITTEN}, version, leases,"
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 )
 """Columns of a `Head`; times are in microseconds since 1970."""
@@ -51,13 +55,21 @@ def position(at: Head) -> dict[str, Any]:
     }
 
 
+def id_of(data: bytes) -> str:
+    """Return the id in a row; for bytes that a person has put there and that are no text, how SQL spells them."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"\\x{data.hex()}"
+
+
 def head_of(row: Sequence[Any]) -> Head:
-    """Return the row that HEAD or SEEN names."""
+    """Return the row that HEAD or SEEN names, also one that a person has changed."""
     number, session_id, epoch, seq, digest, size, place, is_deleted, *rest = row
     written_us, version, leases, now_us, *senders = rest
     return Head(
         number,
-        bytes(session_id).decode(),
+        id_of(bytes(session_id)),
         epoch,
         seq,
         bytes(digest),

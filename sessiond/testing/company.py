@@ -59,6 +59,14 @@ class MemoryCompany:
         with self._lock:
             self._signals.clear()
 
+    def spoil(self) -> None:
+        """Change presence into what is none, as a person could."""
+        with self._lock:
+            for row in self._rows.values():
+                row.body = b'{"present":"\xff"}'
+                sender = row.sender
+                row.sender = structs.replace(sender, presence=sender.presence + 1)
+
     def count_signals(self) -> int:
         """Return how many signals are kept."""
         with self._lock:

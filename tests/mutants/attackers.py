@@ -91,6 +91,7 @@ ATTACKERS: Final = (
         "databases",
         "daemons that know nothing of each other write to one database, and lines are changed there",
         (
+            "tests/service/test_bad_rows_on_one_database.py",
             "tests/service/test_clean_up_on_one_database.py",
             "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",
@@ -127,8 +128,13 @@ ATTACKERS: Final = (
     ),
     Attacker(
         "database-statements",
-        "statements of a real server, with rivals that wait for a row",
-        ("tests/postgresql/test_database.py",),
+        "statements of a real server, with rivals that wait for a row, and rows changed by hand",
+        (
+            "tests/postgresql/test_bad_rows.py",
+            "tests/postgresql/test_database.py",
+            "-k",
+            "not trio",
+        ),
     ),
     Attacker(
         "database-server",

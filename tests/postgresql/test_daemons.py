@@ -11,6 +11,7 @@ import pytest
 from sessiond.service.database.database import SessionDatabase
 from tests.postgresql.cluster import Cluster
 from tests.service import test_awkward_content_on_one_database as content
+from tests.service import test_bad_rows_on_one_database as bad_rows
 from tests.service import test_clocks_on_one_database as clocks
 from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
@@ -36,6 +37,7 @@ globals().update(
         name: test
         for tests in (
             away,
+            bad_rows,
             by_hand,
             clocks,
             compactions,
@@ -127,6 +129,20 @@ class PostgresqlSite(daemons.Site):
         """Change columns of the row of the first session, as a person could."""
         changes = ", ".join(f"{name} = {_literal(value)}" for name, value in values.items())
         self._cluster.sql(f"UPDATE {self._schema}.sessions SET {changes} WHERE number = 1")
+
+    def spoil_id(self) -> None:
+        """Put bytes that are no text into the id of the first session, as a person could."""
+        self._cluster.sql(
+            f"UPDATE {self._schema}.sessions SET session_id = '{daemons.SPOILT_ID}',"
+            " changed = pg_current_xact_id() WHERE number = 1"
+        )
+
+    def spoil_presence(self) -> None:
+        """Change what the database has of who is present, as a person could."""
+        body = _literal(b'{"present":"\xff"}')
+        self._cluster.sql(
+            f"UPDATE {self._schema}.senders SET body = {body}, presence = presence + 1"
+        )
 
     def remove_row(self) -> None:
         """Remove the row of the first session, as a person could."""

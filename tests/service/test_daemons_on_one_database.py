@@ -31,6 +31,8 @@ from tests.service.subscribing import subscribe
 pytestmark = pytest.mark.one_loop
 
 POLL_SECONDS = 0.01
+SPOILT_ID = r"\xff00fe"
+"""Id of bytes that are no text, as SQL spells the bytes."""
 PATIENCE_SECONDS = 60.0
 
 
@@ -112,6 +114,15 @@ class Site:
     def change_row(self, **values: Any) -> None:
         """Change columns of the row of the first session, as a person could."""
         self._place.heads[1] = structs.replace(self._place.heads[1], **values)
+
+    def spoil_id(self) -> None:
+        """Put bytes that are no text into the id of the first session, as a person could."""
+        with self._place.guard:
+            self._place.put(structs.replace(self._place.heads[1], session_id=SPOILT_ID))
+
+    def spoil_presence(self) -> None:
+        """Change what the database has of who is present, as a person could."""
+        self._place.company.spoil()
 
     def remove_row(self) -> None:
         """Remove the row of the first session, as a person could."""

@@ -31,6 +31,10 @@ CHANGES: dict[str, tuple[Change, Outcome]] = {
     "place": (lambda site: site.change_row(place="nowhere"), "as before"),
     "is_deleted": (lambda site: site.change_row(is_deleted=True), "session_not_found"),
     "leases are no JSON": (lambda site: site.change_row(leases=GARBAGE), "as before"),
+    "leases are no text": (
+        lambda site: site.change_row(leases=b'[{"head":"\xff"}]'),
+        "as before",
+    ),
     "leases are none": (lambda site: site.change_row(leases=b"[1]"), "as before"),
     "the row is gone": (lambda site: site.remove_row(), "session_not_found"),
     "the header is gone": (lambda site: site.remove_line(0), "session_corrupt"),

@@ -53,6 +53,7 @@ class Head(Struct, frozen=True):
 
     number: int
     session_id: str
+    """No id of a session if a person has changed the id in the row."""
     epoch: str
     seq: int
     digest: bytes

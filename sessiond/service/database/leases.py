@@ -67,7 +67,8 @@ class DatabaseLeases:
         """Return leases as they are stored; none if a person has changed them into what is none."""
         try:
             return _DECODER.decode(leases) if leases else ()
-        except msgspec.MsgspecError:
+        except ValueError:
+            # msgspec's own errors are ValueErrors, too.
             name = self._log.name
             self._report(f"the leases in the row of {name} cannot be read, and count as none")
             return ()

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.failures import printable
+from sessiond.model.ids import is_session_id
 from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase
 from sessiond.service.database.rows import is_at, is_in_database
 from sessiond.service.database.watching import DatabaseWatches
@@ -17,6 +19,8 @@ __all__ = ["DatabaseScanner"]
 
 ReadRow = Callable[[Head], Stored]
 _State = tuple[int, int, bytes]
+
+_NO_ID = "the row has no session id: correct session_id, or mark the row is_deleted"
 
 
 class DatabaseScanner:
@@ -114,7 +118,7 @@ class DatabaseScanner:
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
         """Return what is no session, of the places that a list shows."""
-        found = [Unreadable(path, why) for path, why in sorted(self._unreadable.items())]
+        found = [Unreadable(printable(name), why) for name, why in sorted(self._unreadable.items())]
         return found + self._folders.unreadable(drafts=drafts, archived=archived)
 
     def run(self, tell: Tell, report: Report) -> None:
@@ -160,6 +164,9 @@ class DatabaseScanner:
                 if known is not None and head.seq < 0:
                     self._purged.add(head.session_id)
                 self._unreadable.pop(head.session_id, None)
+                yield None
+            elif not is_session_id(head.session_id):
+                self._unreadable[head.session_id] = _NO_ID
                 yield None
             elif self._has_open(head.session_id):
                 self._later[head.session_id] = head

@@ -44,6 +44,15 @@ def presence_body(present: Sequence[Arrived], left: Departure | None) -> bytes:
     return _encode(_Body(list(present), left)) if present or left else b""
 
 
+def _read_body(body: bytes) -> _Body:
+    """Return presence as it is stored; none if a person has changed it into what is none."""
+    try:
+        return _decode(body) if body else _Body([])
+    except ValueError:
+        # msgspec's own errors are ValueErrors, too.
+        return _Body([])
+
+
 class _Shown(Struct):
     """Presence at a sender as it was read last."""
 
@@ -177,7 +186,7 @@ class Incoming:
         """Take over what was read; return who has left with a reason, and whether presence changed."""
         left = list[Departure]()
         for one in presences:
-            body = _decode(one.body) if one.body else _Body([])
+            body = _read_body(one.body)
             if body.left is not None:
                 left.append(body.left)
             daemon = rows[one.sender].daemon
