@@ -20,6 +20,7 @@ from sessiond.postgresql.connecting import (
 )
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
+from sessiond.postgresql.rows import id_of
 from sessiond.postgresql.schema import VERSION, version_of
 
 __all__ = ["Examined", "examine"]
@@ -36,7 +37,12 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
 """
 _UNCOUNTED: Final = """
 SELECT session_id FROM sessions WHERE NOT is_deleted
-    AND seq + 1 <> (SELECT count(*) FROM lines WHERE lines.number = sessions.number)
+    AND seq <> (SELECT count(*) FROM lines WHERE lines.number = sessions.number) - 1
+    ORDER BY number LIMIT %s
+"""
+_NO_IDS: Final = """
+SELECT number, session_id FROM sessions WHERE NOT is_deleted
+    AND encode(session_id, 'escape') !~ '^[A-Za-z0-9_-]{8,128}$'
     ORDER BY number LIMIT %s
 """
 
@@ -123,10 +129,13 @@ def _tables(connection: Connection[Any], schema: str) -> Iterator[Examined]:
     count = 0 if row is None else row[0]
     yield Examined(f"the schema {schema} has {count} sessions, and version {version}")
     for (session_id,) in connection.execute(_UNCOUNTED, [_NAMED]).fetchall():
-        name = bytes(session_id).decode(errors="replace")
+        name = id_of(bytes(session_id))
         yield Examined(
             f"{name}: the row counts other lines than are there", f"sessiond verify {name}"
         )
+    for number, session_id in connection.execute(_NO_IDS, [_NAMED]).fetchall():
+        what = f"the row number {number} of the table sessions has no session id"
+        yield Examined(f"{what}: {id_of(bytes(session_id))}", "correct session_id there")
     dead = connection.execute(
         "SELECT n_dead_tup FROM pg_stat_user_tables"
         " WHERE schemaname = %s AND relname = 'sessions' AND n_dead_tup > %s",

@@ -13,6 +13,7 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
 from sessiond.cli.ui.pager import pager_option
 from sessiond.cli.ui.session_list import session_blocks, session_table
+from sessiond.model.ids import is_session_id
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -121,7 +122,10 @@ def _show(page: dict[str, Any], group: str | None, *, is_filtered: bool) -> None
     if page["next_cursor"] is not None:
         note("There are more sessions: list all with --all, or use filters.")
     for file in page.get("unreadable", ()):
-        note(f"{file['path']} cannot be read as a session: see `sessiond verify {file['path']}`")
+        path = file["path"]
+        # The row of a database may have what is no id, which no command takes.
+        see = f"verify {path}" if path.startswith("/") or is_session_id(path) else "doctor"
+        note(f"{path} cannot be read as a session: see `sessiond {see}`")
 
 
 COMMAND = list_sessions
