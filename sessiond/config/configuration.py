@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 
+from sessiond.config.addresses import has_secret
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.presets import RETENTION_PRESETS, RetentionPreset
 from sessiond.limits import (
@@ -135,13 +135,15 @@ class Secrets(Struct, frozen=True, forbid_unknown_fields=True):
 _Folders = tuple[Annotated[str, Meta(pattern=r"\A(/|~/)[^\0]*\Z")], ...]
 
 _LISTS: Final = (_Words, _Folders, _Patterns)
+# The word of `store` for files of the profile, which a setting shows as no value.
+_FILES: Final = "files"
 
 
 class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
     """Complete configuration."""
 
     socket: str | None = None
-    store: Annotated[str, Meta(pattern=r"\Apostgres(ql)?://[^\0]*\Z")] | None = None
+    store: Annotated[str, Meta(pattern=rf"\A({_FILES}|postgres(ql)?://[^\0]*)\Z")] | None = None
     """Database of the sessions; None for files of the profile."""
     store_password_command: _Words = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -160,8 +162,8 @@ class Configuration(Struct, frozen=True, forbid_unknown_fields=True):
 # The allowed values of each key, as an error names them.
 _ALLOWED: Final[Mapping[str, str]] = {
     "socket": "an absolute path",
-    "store": "postgresql://HOST/DATABASE without a password, which PGPASSWORD, a password file or"
-    " store_password_command can say",
+    "store": "files, or postgresql://HOST/DATABASE without a secret: PGPASSWORD, a password file or"
+    " store_password_command can say the password, a service file of libpq other secrets",
     "store_password_command": "a list of texts, the program first; in the environment, such a list"
     " as JSON",
     "log_level": "debug, info, warning or error",
@@ -300,23 +302,16 @@ def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
         raise _wrong(key, value, source)
     if kind is _Patterns:
         _require_patterns(key, checked, source)
-    if key == "store" and isinstance(checked, str) and _has_password(checked):
-        raise _wrong(key, value, source)
+    if key == "store" and isinstance(checked, str):
+        if has_secret(checked):
+            raise _wrong(key, value, source)
+        return None if checked == _FILES else checked
     if key == "socket" and isinstance(checked, str):
         path = Path(checked).expanduser()
         if not path.is_absolute() and source != "flag":
             raise _wrong(key, value, source)
         return str(path.absolute())
     return checked
-
-
-def _has_password(address: str) -> bool:
-    """Return whether a secret stands in the address of a database, which settings are shown with."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return True
-    return parts.password is not None or "password" in parse_qs(parts.query)
 
 
 def _require_patterns(key: str, patterns: Sequence[str], source: str) -> None:
@@ -330,7 +325,7 @@ def _require_patterns(key: str, patterns: Sequence[str], source: str) -> None:
 
 
 def _wrong(key: str, value: object, source: str) -> BadConfiguration:
-    # A wrong address of a database may hold a password.
+    # A wrong address of a database may hold a secret.
     shown = "another text" if key == "store" else repr(value)
     return BadConfiguration(f"{source}: {key} is {shown}; allowed: {_ALLOWED[key]}")
 

@@ -168,7 +168,7 @@ def test_flags_go_over_the_environment_over_the_file_over_defaults(written: Any)
         ("socket = 's.sock'", "socket is 's.sock'; allowed: an absolute path"),
         (
             "store = 'sqlite:///x'",
-            "store is another text; allowed: postgresql://HOST/DATABASE with",
+            "store is another text; allowed: files, or postgresql://HOST/DATABASE with",
         ),
         ("store_password_command = 'pw'", "store_password_command is 'pw'; allowed: a list of"),
         ("socket = [1]", "socket is [1]; allowed: an absolute path"),
@@ -198,12 +198,47 @@ def test_what_is_not_understood_is_named(tmp_path: Path, text: str, said: str) -
 
 @pytest.mark.parametrize(
     "address",
-    ["postgresql://u:S3CRET@h/d", "postgres://h/d?password=S3CRET", "postgresql://u:S3CRET@[h/d"],
+    [
+        "postgresql://u:S3CRET@h/d",
+        "postgresql://u:S3CRET@[h/d",
+        "postgresql://u:what?S3CRET@h/d",
+        "postgresql://u:what/S3CRET@h/d",
+        "postgres://h/d?password=S3CRET",
+        "postgres://h/d#x?password=S3CRET",
+        "postgres://h/d?sslmode=require&sslpassword=S3CRET",
+        "postgres://h/d?ssl%70assword=S3CRET",
+        "postgres://h/d?oauth_client_secret=S3CRET",
+        "postgres://h/d?scram_client_key=S3CRET",
+        "postgres://h/d?scram_server_key=S3CRET",
+        "postgres://h/d?a_later_token=S3CRET",
+    ],
 )
-def test_an_address_with_a_password_is_refused_and_not_shown(written: Any, address: str) -> None:
+def test_an_address_with_a_secret_is_refused_and_not_shown(written: Any, address: str) -> None:
     with pytest.raises(BadConfiguration, match="store_password_command") as refused:
         load(written(f"store = '{address}'"))
     assert "S3CRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://u@h:5432,i:5433/d?sslmode=verify-full&target_session_attrs=any",
+        "postgresql:///d?host=/run&user=u@tenant&application_name=a:b@c",
+        "postgresql://[::1]:5432/d?require_auth=scram-sha-256&passfile=/f&sslkey=/k",
+        "postgresql://?service=s",
+    ],
+)
+def test_an_address_without_a_secret_is_taken_as_it_is(written: Any, address: str) -> None:
+    assert load(written(f"store = '{address}'"))[0].store == address
+
+
+def test_the_store_may_be_said_to_be_the_files() -> None:
+    environ = {"SESSIOND_STORE": "files"}
+    configuration, settings = load(Sources(environ))
+    assert configuration.store is None
+    assert [(one.value, one.source) for one in settings if one.key == "store"] == [
+        (None, "$SESSIOND_STORE")
+    ]
 
 
 def test_a_preset_of_retention_stands_below_every_key_that_is_named(written: Any) -> None:
