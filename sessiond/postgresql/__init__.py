@@ -11,10 +11,12 @@ daemons.py    numbers, claims, beats and the clock that daemons agree on
 rows.py       columns of a session's row
 asking.py     calls: their connections, and the share of the connections that a kind of call has
 connecting.py connections: their settings, and their errors as the errors of a store
+starting.py   the first connection, and what its failure says
 company.py    signals and senders
 patience.py   connections that do not wait for ever
 pooling.py    poolers that share out the server's processes by transactions
 bell.py       the connection that hears the rings of other daemons
 examining.py  `doctor` on a database
 schema.py     the tables, made by the first daemon that connects
+tables.py     needs of a daemon in a schema: tables, and rights on them
 """

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
-from msgspec import Struct
 from psycopg import conninfo, errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -29,11 +28,12 @@ __all__ = [
     "FAILURES",
     "Failure",
     "Pool",
-    "cannot_connect",
     "connection_settings",
+    "is_unreachable",
     "named",
     "open_pool",
     "refusal",
+    "see_schema",
     "unusable",
 ]
 
@@ -117,6 +117,12 @@ def connection_settings(dsn: str, password: Callable[[], str] | None) -> dict[st
     return settings if password is None else settings | {"password": password()}
 
 
+def see_schema(connection: PatientConnection, schema: str) -> None:
+    """Let a connection see the tables of a schema, and know the statements. Raises psycopg.Error."""
+    connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+    prepare_statements(connection)
+
+
 def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> Pool:
     """Return a pool of connections that see a schema. The pool connects in threads of its own."""
 
@@ -130,13 +136,12 @@ def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> 
         }
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
-        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
         # An acknowledged line is on the disk, whatever the role or the database has set.
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', false)"
             " WHERE current_setting('synchronous_commit') <> 'remote_apply'"
         )
-        prepare_statements(connection)
+        see_schema(connection, schema)
 
     return ConnectionPool(
         dsn,
@@ -149,24 +154,6 @@ def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> 
         configure=configure,
         kwargs=settings,
     )
-
-
-class StartFailure(Struct, frozen=True):
-    """A failure of a first connection, which may pass."""
-
-    refusal: StorageError
-    is_passing: bool
-
-
-def cannot_connect(name: str, failure: psycopg.OperationalError) -> StartFailure:
-    """Return a refused connection in libpq's words, which name the host, the role and the database."""
-    words = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    why = "; ".join(words) or "no reason given"
-    # A failed connection has no SQLSTATE. A server that answers says why, and stays with that answer
-    # unless it begins or ends.
-    has_answered = "FATAL" in why and "the database system is" not in why
-    refused = _error("connect", name, why, "ECONNREFUSED", is_passing=True)
-    return StartFailure(refused, is_passing=not has_answered)
 
 
 def is_unreachable(failure: Failure) -> bool:

@@ -9,18 +9,15 @@ from threading import BoundedSemaphore
 from time import monotonic, sleep
 from typing import Any, Final, LiteralString
 
-import psycopg
 from psycopg import Rollback
 from psycopg.errors import UniqueViolation
 
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.limits import (
-    DATABASE_ANSWER_SECONDS,
     DATABASE_HOLDS_MAX,
     DATABASE_RING_SESSIONS_MAX,
     DATABASE_START_SECONDS,
-    DATABASE_STATEMENT_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
 from sessiond.postgresql.appending import (
@@ -34,13 +31,9 @@ from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
     FAILURES,
-    StartFailure,
-    cannot_connect,
     connection_settings,
-    is_unreachable,
     named,
     open_pool,
-    refusal,
     unusable,
 )
 from sessiond.postgresql.daemons import DaemonTables
@@ -48,10 +41,9 @@ from sessiond.postgresql.documents import DocumentTable
 from sessiond.postgresql.holding import HeldSession
 from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
-from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.reading import Piece, piece_of, pieces_ahead
 from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, id_of, position
-from sessiond.postgresql.schema import prepare
+from sessiond.postgresql.starting import prepared
 from sessiond.service.database.database import (
     NO_LINES,
     ChangedHeads,
@@ -78,7 +70,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         self.name = named(dsn)
         settings = partial(connection_settings, dsn, password)
         until = monotonic() + DATABASE_START_SECONDS
-        while (failure := self._prepared(dsn, settings(), schema)) is not None:
+        while (failure := prepared(dsn, self.name, settings(), schema)) is not None:
             if not failure.is_passing or monotonic() > until:
                 raise failure.refusal
             # A database that begins as the daemon does needs a moment.
@@ -88,25 +80,6 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         # Signals and presence are read by looks, and written while no row of a session is locked.
         self.company = PostgresqlCompany(partial(self._asked, kind="look"))
         self._bell = Bell(dsn, schema, settings, self._notify)
-
-    def _prepared(self, dsn: str, settings: dict[str, Any], schema: str) -> StartFailure | None:
-        """Connect once, beside the pool, which would tell no more than that it waited."""
-        try:
-            connection = PatientConnection.connect(dsn, **settings)
-        except psycopg.OperationalError as failure:
-            return cannot_connect(self.name, failure)
-        connection.patience = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
-        try:
-            with connection:
-                if shares_transactions(
-                    connection, lambda: PatientConnection.connect(dsn, **settings)
-                ):
-                    return StartFailure(unusable(self.name, TROUBLE, ADVICE), is_passing=False)
-                prepare(connection, schema)
-        except FAILURES as failure:
-            refused = refusal("prepare the tables", self.name, failure)
-            return StartFailure(refused, is_passing=is_unreachable(failure))
-        return None
 
     def close(self) -> None:
         """Close all connections."""

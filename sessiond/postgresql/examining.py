@@ -13,15 +13,18 @@ from psycopg import Connection, sql
 from sessiond.errors import StorageError
 from sessiond.postgresql.connecting import (
     FAILURES,
-    cannot_connect,
     connection_settings,
     named,
     refusal,
+    see_schema,
 )
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
 from sessiond.postgresql.rows import id_of
 from sessiond.postgresql.schema import VERSION, version_of
+from sessiond.postgresql.starting import not_connected
+from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
+from sessiond.state.codec import SECRETS, STATE, Damaged, NewerVersion, decode_as
 
 __all__ = ["Examined", "examine"]
 
@@ -30,15 +33,20 @@ _SECONDS: Final = 30
 _OLDEST: Final = 130000
 _DEAD_ROWS: Final = 100_000
 _NAMED: Final = 3
+_DOCUMENTS_SINCE: Final = 2
+_UNCOUNTED: Final = """
+SELECT session_id, number, sessions.seq, counted.behind FROM sessions CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE lines.seq BETWEEN 0 AND sessions.seq) AS there,
+        count(*) FILTER (WHERE lines.seq > sessions.seq) AS behind
+        FROM lines WHERE lines.number = sessions.number
+) AS counted
+    WHERE NOT is_deleted AND (behind > 0 OR there <= sessions.seq)
+    ORDER BY number LIMIT %s
+"""
 _SETTINGS: Final = """
 SELECT current_setting('server_version'), current_setting('server_version_num')::int,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
     pg_is_in_recovery()
-"""
-_UNCOUNTED: Final = """
-SELECT session_id FROM sessions WHERE NOT is_deleted
-    AND seq <> (SELECT count(*) FROM lines WHERE lines.number = sessions.number) - 1
-    ORDER BY number LIMIT %s
 """
 _NO_IDS: Final = """
 SELECT number, session_id FROM sessions WHERE NOT is_deleted
@@ -66,8 +74,8 @@ def examine(dsn: str, schema: str, password: Callable[[], str] | None) -> Iterat
     try:
         connection = PatientConnection.connect(dsn, **settings)
     except psycopg.OperationalError as failure:
-        refused = cannot_connect(name, failure).refusal
-        yield Examined(refused.message, "start the server, or correct the address and the role")
+        said = not_connected(name, failure)
+        yield Examined(said.why, said.advice)
         return
     connection.patience = 2 * _SECONDS
 
@@ -115,24 +123,52 @@ def _rings(connection: Connection[Any], other: Connection[Any]) -> Iterator[Exam
     yield Examined(what, "name the server itself, not what is in front of it")
 
 
-def _tables(connection: Connection[Any], schema: str) -> Iterator[Examined]:
-    version = version_of(connection, schema)
-    if not version:
+def _tables(connection: PatientConnection, schema: str) -> Iterator[Examined]:
+    """Yield what is well and what is not with the tables of a schema. Raises psycopg.Error."""
+    found = found_in(connection, schema)
+    lacks = [*lacks_of(found, schema)]
+    if not found.rights and not lacks:
         yield Examined(f"the schema {schema} has no tables: the first daemon makes them")
+    if not found.rights or lacks:
+        yield from map(_told, lacks)
         return
+    version = version_of(connection, schema)
     if version > VERSION:
         what = f"the schema {schema} has version {version}, later than this sessiond's {VERSION}"
         yield Examined(what, "use the sessiond that made the schema")
         return
-    connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+    lacks = [*lacks_in(found, schema, version, VERSION)]
+    if lacks:
+        yield from map(_told, lacks)
+        return
+    if version == VERSION:
+        # The statements of a daemon find columns that are missing.
+        see_schema(connection, schema)
+    else:
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
     row = connection.execute("SELECT count(*) FROM sessions WHERE NOT is_deleted").fetchone()
     count = 0 if row is None else row[0]
     yield Examined(f"the schema {schema} has {count} sessions, and version {version}")
-    for (session_id,) in connection.execute(_UNCOUNTED, [_NAMED]).fetchall():
+    yield from _sessions(connection, schema)
+    if version >= _DOCUMENTS_SINCE:
+        yield from _documents(connection)
+
+
+def _told(lack: Lack) -> Examined:
+    return Examined(lack.why, lack.advice)
+
+
+def _sessions(connection: Connection[Any], schema: str) -> Iterator[Examined]:
+    """Yield what is wrong with the rows of sessions and their lines."""
+    for session_id, number, seq, behind in connection.execute(_UNCOUNTED, [_NAMED]).fetchall():
         name = id_of(bytes(session_id))
-        yield Examined(
-            f"{name}: the row counts other lines than are there", f"sessiond verify {name}"
-        )
+        if behind:
+            what = f"{name}: there are lines behind the last one that the row counts"
+            then = f"delete the rows of {schema}.lines with number {number} and a seq above {seq}"
+            yield Examined(what, f"{then}; or correct the row's seq")
+        else:
+            what = f"{name}: the row counts other lines than are there"
+            yield Examined(what, f"sessiond verify {name}")
     for number, session_id in connection.execute(_NO_IDS, [_NAMED]).fetchall():
         what = f"the row number {number} of the table sessions has no session id"
         yield Examined(f"{what}: {id_of(bytes(session_id))}", "correct session_id there")
@@ -144,3 +180,46 @@ def _tables(connection: Connection[Any], schema: str) -> Iterator[Examined]:
     if dead is not None:
         what = f"the table sessions has {dead[0]} dead rows, which slow each append down"
         yield Examined(what, "see why autovacuum does not come, or run VACUUM on the table")
+
+
+def _documents(connection: Connection[Any]) -> Iterator[Examined]:
+    """Yield the rows of values and secrets that no daemon can use."""
+    names = connection.execute(
+        "SELECT kind, namespace FROM documents WHERE kind = ANY(%s) ORDER BY kind, namespace",
+        [[STATE, SECRETS]],
+    ).fetchall()
+    wrong = 0
+    for kind, namespace in names:
+        # One at a time: a document may be large.
+        row = connection.execute(
+            "SELECT data FROM documents WHERE kind = %s AND namespace = %s",
+            [kind, namespace],
+            binary=True,
+        ).fetchone()
+        why = None if row is None else _flaw(kind, bytes(namespace), bytes(row[0]))
+        if why is None:
+            continue
+        name = bytes(namespace).decode(errors="replace")
+        what = (
+            f"the row of the namespace {name} ({kind}) in the table documents cannot be used: {why}"
+        )
+        then = "bring the row back from a backup, or delete the row to begin without it"
+        yield Examined(what, then)
+        wrong += 1
+        if wrong == _NAMED:
+            return
+
+
+def _flaw(kind: str, namespace: bytes, data: bytes) -> str | None:
+    """Return why a document is none; None for a sound one, and for one that was moved away."""
+    if not data:
+        return None
+    try:
+        decode_as(kind, data, namespace.decode())
+    except UnicodeDecodeError:
+        return "the namespace is not UTF-8"
+    except Damaged as damaged:
+        return str(damaged)
+    except NewerVersion:
+        return "it was written by a newer sessiond"
+    return None

@@ -6,6 +6,7 @@ beside the old one (a heap-only tuple), and a busy session leaves no work for va
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from psycopg import Connection, IsolationLevel, sql
@@ -16,6 +17,7 @@ from sessiond.limits import (
     DATABASE_LOCK_SECONDS,
     DATABASE_STATEMENT_SECONDS,
 )
+from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 
 __all__ = ["VERSION", "prepare", "version_of"]
 
@@ -132,7 +134,10 @@ def prepare(connection: Connection[Any], schema: str) -> None:
         # Two daemons may start at once.
         connection.execute(_LOCK, [f"sessiond {schema}"])
         connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(name))
+        found = found_in(connection, schema)
+        _refuse(schema, lacks_of(found, schema))
         version = version_of(connection, schema)
+        _refuse(schema, lacks_in(found, schema, version, VERSION))
         if version > VERSION:
             text = (
                 f"the schema {schema} has version {version}, and this sessiond works with versions up"
@@ -141,11 +146,20 @@ def prepare(connection: Connection[Any], schema: str) -> None:
             raise StorageError(text, errno="EINVAL", path=schema, retryable=False)
         if version == VERSION:
             return
-        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+        if not found.is_there:
+            # For a schema that is there this takes CREATE on the database, too.
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
         for script in _SCRIPTS[version:]:
             connection.execute(script, prepare=False)
         connection.execute("DELETE FROM meta")
         connection.execute("INSERT INTO meta VALUES (%s)", [VERSION])
+
+
+def _refuse(schema: str, lacks: Iterable[Lack]) -> None:
+    """Raise StorageError for the first thing that a daemon lacks."""
+    for lack in lacks:
+        text = f"{lack.why}: {lack.advice}"
+        raise StorageError(text, errno=lack.errno, path=schema, retryable=False)
 
 
 def version_of(connection: Connection[Any], schema: str) -> int:

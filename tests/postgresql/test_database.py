@@ -19,6 +19,7 @@ from sessiond.limits import (
     DATABASE_HOLDS_MAX,
     DATABASE_PIECE_BYTES,
     DATABASE_PIECE_LINES,
+    DATABASE_START_SECONDS,
 )
 from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, chained
 from tests.postgresql.cluster import Cluster, programs
@@ -278,6 +279,9 @@ def test_a_server_that_does_not_keep_commits_is_refused_for_the_disk(
         ("{dsn} user=missing", 'role "missing" does not exist'),
         ("host=/nowhere password=S3CRET", "No such file"),
         ("{dsn} user=reader", "CREATE"),
+        ("{dsn} sslmode=bogus", "invalid sslmode.*correct store"),
+        ("{dsn} port=99999", "invalid port.*correct store"),
+        ("service=of_nobody", "service.*correct store"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_words(cluster: Cluster, dsn: str, word: str) -> None:
@@ -285,9 +289,126 @@ def test_what_cannot_be_used_is_refused_in_words(cluster: Cluster, dsn: str, wor
 
     if not cluster.sql("SELECT 1 FROM pg_roles WHERE rolname = 'reader'"):
         cluster.sql("CREATE ROLE reader LOGIN")
+    began = time.monotonic()
     with pytest.raises(StorageError, match=word) as refused:
         PostgresqlDatabase(dsn.format(dsn=cluster.dsn()), "of_nobody")
+    is_passing = word in {"refused", "No such file"}
+    assert (time.monotonic() - began > DATABASE_START_SECONDS) == is_passing
     assert "S3CRET" not in str(refused.value.data()) + refused.value.message
+
+
+def test_a_login_without_a_password_is_refused_at_once_with_what_to_do(
+    own_cluster: Cluster,
+) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    own_cluster.require_password("member", "S3CRET")
+    for dsn in ("user=member", "user=member password=wrong"):
+        began = time.monotonic()
+        with pytest.raises(StorageError, match=r"PGPASSWORD.*store_password_command"):
+            PostgresqlDatabase(f"{own_cluster.dsn()} {dsn}", "sessiond")
+        assert time.monotonic() - began < DATABASE_START_SECONDS
+
+
+def test_a_server_that_takes_no_writes_is_refused_with_what_to_do(cluster: Cluster) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    cluster.sql(
+        "CREATE ROLE looker LOGIN; ALTER ROLE looker SET default_transaction_read_only = on"
+    )
+    with pytest.raises(StorageError, match=r"read-only.*name the primary in store, too"):
+        PostgresqlDatabase(f"{cluster.dsn()} user=looker", "of_nobody")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "meta",
+        "sessions",
+        "lines",
+        "daemons",
+        "numbers",
+        "documents",
+        "claims",
+        "senders",
+        "signals",
+    ],
+)
+def test_a_table_that_is_missing_is_named_at_the_start(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase], table: str
+) -> None:
+    connect()
+    cluster.sql(f"DROP TABLE {schema}.{table}")
+    began = time.monotonic()
+    with pytest.raises(StorageError, match=f"lacks tables.*: {table}: bring .* back") as refused:
+        connect()
+    assert not refused.value.data()["retryable"]
+    assert time.monotonic() - began < DATABASE_START_SECONDS
+    # The start has made nothing in its place.
+    assert cluster.sql(f"SELECT to_regclass('{schema}.{table}')") == [[""]]
+
+
+def test_a_column_that_is_missing_is_no_database_that_is_away(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    connect()
+    cluster.sql(f"ALTER TABLE {schema}.sessions DROP COLUMN leases")
+    with pytest.raises(StorageError, match="of another version"):
+        connect()
+
+
+def test_tables_without_their_version_are_refused(
+    cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    connect()
+    cluster.sql(f"DELETE FROM {schema}.meta")
+    with pytest.raises(StorageError, match=r"names no version.*back from a backup"):
+        connect()
+
+
+GRANTS = {
+    "meta": "SELECT",
+    "sessions, numbers, documents": "SELECT, INSERT, UPDATE",
+    "lines, signals": "SELECT, INSERT, DELETE",
+    "daemons, claims, senders": "SELECT, INSERT, UPDATE, DELETE",
+}
+
+
+def test_a_role_needs_no_more_rights_than_a_start_asks_for(cluster: Cluster, schema: str) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    role = f"of_{schema}"
+    cluster.sql(f"CREATE ROLE {role} LOGIN; CREATE SCHEMA {schema} AUTHORIZATION {role}")
+
+    def connected() -> PostgresqlDatabase:
+        return PostgresqlDatabase(f"{cluster.dsn()} user={role}", schema)
+
+    # A role without CREATE on the database makes the tables in a schema of its own.
+    connected().close()
+    cluster.sql(f"REASSIGN OWNED BY {role} TO tests")
+    with pytest.raises(StorageError, match="USAGE on the schema"):
+        connected()
+    cluster.sql(f"GRANT USAGE ON SCHEMA {schema} TO {role}; SET search_path TO {schema}")
+    with pytest.raises(StorageError, match="lacks rights on tables: SELECT on meta"):
+        connected()
+    for tables, rights in GRANTS.items():
+        cluster.sql(f"SET search_path TO {schema}; GRANT {rights} ON {tables} TO {role}")
+    database = connected()
+    try:
+        at = append(database, made(database), b"a line")
+        assert at is not None
+        assert database.claim("work", "one", 60.0)
+        database.beat("one", [at.number])
+        assert database.delete(at.number) is not None
+        assert database.purge("a-session") == 1
+    finally:
+        database.close()
+    for tables, rights in GRANTS.items():
+        table, right = tables.split(", ")[-1], rights.split(", ")[-1]
+        cluster.sql(f"REVOKE {right} ON {schema}.{table} FROM {role}")
+        with pytest.raises(StorageError, match=f"lacks rights on tables: {right} on {table}"):
+            connected()
+        cluster.sql(f"GRANT {right} ON {schema}.{table} TO {role}")
 
 
 def test_a_schema_of_a_later_version_is_refused(

@@ -66,6 +66,82 @@ def test_each_fault_is_found_and_nothing_is_changed(own_cluster: Cluster, tmp_pa
     assert "store_password_command" in (advice(findings(daemon, **password), "password") or "")
 
 
+def test_a_role_that_may_not_do_the_work_of_a_daemon_is_found(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    own_cluster.sql("CREATE ROLE member LOGIN")
+    daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+    member = {"SESSIOND_STORE": daemon.settings["SESSIOND_STORE"].replace("tests", "member")}
+    said = "may not make the tables"
+    assert "grant the role CREATE" in (advice(findings(daemon, **member), said) or "")
+    own_cluster.sql("CREATE SCHEMA sessiond AUTHORIZATION member")
+    assert set(findings(daemon, **member).values()) == {None}
+    with running(daemon), daemon.connect():
+        pass
+    own_cluster.sql("ALTER SCHEMA sessiond OWNER TO tests")
+    assert "grant the role USAGE" in (advice(findings(daemon, **member), "may not use") or "")
+    own_cluster.sql(
+        "GRANT USAGE ON SCHEMA sessiond TO member;"
+        " GRANT SELECT ON ALL TABLES IN SCHEMA sessiond TO member"
+    )
+    found = findings(daemon, **member)
+    assert "grant the rights" in (advice(found, "INSERT, UPDATE on sessions; INSERT, DELETE") or "")
+    own_cluster.sql("GRANT ALL ON ALL TABLES IN SCHEMA sessiond TO member")
+    assert set(findings(daemon, **member).values()) == {None}
+    own_cluster.sql("UPDATE sessiond.meta SET version = version - 1")
+    assert "own the schema" in (advice(findings(daemon, **member), "may not bring") or "")
+    own_cluster.sql("ALTER ROLE member SET default_transaction_read_only = on")
+    assert "the primary" in (advice(findings(daemon, **member), "session is read-only") or "")
+
+
+def test_tables_that_are_missing_or_without_a_version_are_found(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+    with running(daemon), daemon.connect():
+        pass
+    for table in ("senders", "numbers", "claims", "documents", "daemons", "sessions", "meta"):
+        own_cluster.sql(f"ALTER TABLE sessiond.{table} RENAME TO elsewhere")
+        assert "from a backup" in (advice(findings(daemon), f"of daemons: {table}") or "")
+        own_cluster.sql(f"ALTER TABLE sessiond.elsewhere RENAME TO {table}")
+    assert set(findings(daemon).values()) == {None}
+    own_cluster.sql("ALTER TABLE sessiond.sessions DROP COLUMN leases")
+    assert advice(findings(daemon), "of another version")
+    own_cluster.sql("DELETE FROM sessiond.meta")
+    assert "from a backup" in (advice(findings(daemon), "names no version") or "")
+
+
+def test_lines_that_no_row_counts_and_values_that_are_none_are_found(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+    with running(daemon), daemon.connect() as link:
+        for session_id in ("my-session", "another-session"):
+            link.ask("session/create", session_id=session_id, cwd="/p", persist="immediate")
+            link.say(session_id, "one")
+        link.ask("state/set", namespace="notes", key="a", value=1)
+        link.ask("state/set", namespace="others", key="a", value=1)
+        assert set(findings(daemon).values()) == {None}
+    own_cluster.sql(
+        "INSERT INTO sessiond.lines VALUES (1, 2, 'x');"
+        " UPDATE sessiond.sessions SET seq = -5 WHERE number = 2;"
+        " UPDATE sessiond.documents SET data = 'S3CRET' WHERE namespace = 'notes'"
+    )
+    found = findings(daemon)
+    for name, number, seq in (("my-session", 1, 1), ("another-session", 2, -5)):
+        then = advice(found, f"{name}: there are lines behind the last one") or ""
+        assert f"number {number} and a seq above {seq}" in then
+    assert "delete the row" in (advice(found, "namespace notes (sessiond_state)") or "")
+    assert "S3CRET" not in str(found)
+    # What is to be done makes all well.
+    own_cluster.sql(
+        "DELETE FROM sessiond.lines WHERE number = 1 AND seq > 1;"
+        " UPDATE sessiond.sessions SET seq = 1 WHERE number = 2;"
+        " DELETE FROM sessiond.documents WHERE namespace = 'notes'"
+    )
+    assert set(findings(daemon).values()) == {None}
+
+
 def test_without_a_database_doctor_says_nothing_of_one(home: Path) -> None:
     run = subprocess.run([SESSIOND, "doctor", "--json"], capture_output=True, env=dict(os.environ))
     checks = json.loads(run.stdout)["checks"]
