@@ -22,6 +22,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import holders, may_live
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.scanning import scan
+from sessiond.service.database.rows import is_in_database
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.sources.agents.opencode.paths import Paths
 
@@ -98,7 +99,8 @@ def _catalog(layout: Layout, files: Files) -> Iterator[Finding]:
             rows = database.execute("SELECT path FROM sessions WHERE listed = 1").fetchall()
     except (sqlite3.Error, UnicodeDecodeError):
         return  # the check of the database reports it
-    listed = {path for (path,) in rows}
+    # Whether a session is in its database, only the database tells.
+    listed = {path for (path,) in rows if not is_in_database(path)}
     there = {str(path) for path in layout.scan(files, drafts=True)}
     paths = Paths(files)
     gone = sum(not paths.exists(path) for path in listed)
