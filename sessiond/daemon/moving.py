@@ -13,7 +13,7 @@ from sessiond.config.configuration import Sources, load
 from sessiond.daemon.environment import real_environment
 from sessiond.daemon.startup import take_profile
 from sessiond.daemon.stores import database_of
-from sessiond.errors import SessiondError
+from sessiond.errors import SessiondError, SessionExists
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.database.database import SessionDatabase
@@ -41,6 +41,8 @@ class NotMoved(Struct, frozen=True):
     name: str
     kind: str
     message: str
+    taken: bool
+    """True if something else has the name in the other place, so that moving again does not help."""
 
 
 class Moved(Struct, frozen=True):
@@ -109,5 +111,6 @@ def _not_moved(what: str, way: Way, names: Sequence[str], progress: Progress) ->
         try:
             way.move(name)
         except SessiondError as error:
-            stay.append(NotMoved(what, name, error.kind, error.message))
+            taken = isinstance(error, SessionExists) or error.data().get("errno") == "EEXIST"
+            stay.append(NotMoved(what, name, error.kind, error.message, taken))
     return stay

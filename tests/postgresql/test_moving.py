@@ -105,6 +105,41 @@ def test_a_profile_moves_there_and_back_though_it_is_killed_on_the_way(
         assert after == before
 
 
+def test_a_session_with_which_another_daemon_went_on_behind_a_killed_move_is_moved(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    shared, other = SharingDaemon.pair(own_cluster.folder, tmp_path)
+    with running(other), other.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        link.say("my-session", "one")
+        with own_cluster.holding("SELECT 1 FROM sessiond.sessions FOR UPDATE"):
+            process = moving(shared, "files")
+            own_cluster.wait_for_waiters(1)
+            process.kill()
+            process.communicate()
+            # The server would carry the statement out that it has.
+            own_cluster.sql(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE application_name = 'sessiond' AND wait_event_type = 'Lock'"
+            )
+        link.say("my-session", "two")
+        assert moved(shared, "files")["failed"] == []
+        # Another session gets the id.
+        link.ask("session/create", session_id="my-session", cwd="/q", persist="immediate")
+        (stays,) = moved(shared, "files", status=1)["failed"]
+        assert (stays["kind"], stays["taken"]) == ("session_exists", True)
+        told = subprocess.run(
+            [SESSIOND, "import", "--move-to", "files"],
+            env=dict(shared.environment),
+            capture_output=True,
+            text=True,
+        )
+        assert (told.returncode, "both stay where they are" in told.stderr) == (1, True)
+    files = Daemon(shared.socket_path, tmp_path / "home-1")
+    with running(files), files.connect() as link:
+        assert link.contents("my-session") == ["one", "two"]
+
+
 def test_without_a_database_a_move_says_what_is_missing(home: Path) -> None:
     run = subprocess.run(
         [SESSIOND, "import", "--move-to", "database"], capture_output=True, text=True

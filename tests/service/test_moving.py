@@ -232,6 +232,60 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
     assert town.file(PLACED).endswith(b'{"type":"x"}\n')
 
 
+class EndingBefore(MemoryConnection):
+    """A connection that ends right before a delete, as a killed process does."""
+
+    def delete(self, number: int, at: Head | None = None) -> Head | None:
+        raise KeyboardInterrupt
+
+
+def killed_on_the_way_back(town: Town) -> None:
+    """Move everything into the database, and be killed once the first file is back."""
+    anyio.run(settle, town)
+    town.move()
+    whole = town.database
+    town.database = EndingBefore(town.place)
+    with pytest.raises(KeyboardInterrupt):
+        town.move(back=True)
+    town.database.close()
+    town.database = whole
+
+
+def go_on(town: Town, session_id: str) -> list[bytes]:
+    """Append a line to a session of the database as another daemon does; return all lines."""
+    there = town.database.find(session_id)
+    assert there is not None
+    line = [b'{"type":"x"}']
+    assert town.database.append(there, line, chained(there.digest, line), sync=True) is not None
+    return town.lines(session_id)
+
+
+def test_a_session_goes_on_behind_a_move_that_was_interrupted(town: Town) -> None:
+    killed_on_the_way_back(town)
+    (path,) = town.layout.scan(Files(), drafts=True)
+    moved = town.layout.id_of(path)
+    assert moved is not None
+    lines = go_on(town, moved)
+    assert set(town.move(back=True).values()) == {None}
+    assert town.file(moved) == b"".join(line + b"\n" for line in lines)
+    assert town.database.find(moved) is None
+
+
+def test_a_file_of_another_session_is_no_left_over_of_a_move(town: Town) -> None:
+    killed_on_the_way_back(town)
+    (path,) = town.layout.scan(Files(), drafts=True)
+    moved = town.layout.id_of(path)
+    assert moved is not None
+    # As many lines, the last one another one.
+    other = path.read_bytes().replace(b"\xc3\xa9", b"\xc3\xa8")
+    assert other != path.read_bytes()
+    path.write_bytes(other)
+    lines = go_on(town, moved)
+    assert isinstance(town.move(back=True)[moved], SessionExists)
+    assert town.file(moved) == other
+    assert town.lines(moved) == lines
+
+
 def test_lines_that_the_row_does_not_count_stay_where_they_are(town: Town) -> None:
     anyio.run(settle, town)
     town.move()

@@ -6,6 +6,7 @@ No daemon can do this: a session must not change on its way.
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from sessiond.cli.connect.target import bad_configuration, layout_of
 from sessiond.cli.options import Shared
@@ -21,6 +22,9 @@ from sessiond.daemon.moving import Moved, Side, move_profile
 from sessiond.journal.profile.lock import Held
 
 __all__ = ["move"]
+
+_AGAIN: Final = "it stays where it was; move again"
+_TAKEN: Final = "both stay where they are; to move the one, delete the other, and move again"
 
 
 def move(shared: Shared, to: Side, *, dry_run: bool) -> Status:
@@ -46,7 +50,7 @@ def move(shared: Shared, to: Side, *, dry_run: bool) -> Status:
 def _tell(moved: Moved) -> None:
     for one in moved.failed:
         what = f"{one.what}: {one.name}: {one.message}"
-        report(Failure(what, "it stays where it was; move again"), as_json=False)
+        report(Failure(what, _TAKEN if one.taken else _AGAIN), as_json=False)
     done = (
         counted(moved.sessions, "session"),
         f"{counted(moved.states, 'namespace')} of the state store",

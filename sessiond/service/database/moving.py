@@ -115,13 +115,27 @@ class SessionsOut:
         """Return the open file of a session, which an earlier move may have made."""
         session_id = head.session_id
         if self._files.has(session_id):
-            return self._files.open(session_id)
+            opened = self._files.open(session_id)
+            if not self._is_left_over(opened, head):
+                return opened
+            opened.journal.close()
+            self._files.discard(session_id, None)
         stored = self._sound(head)
         if head.place != "draft":
             return self._files.make(session_id, stored)
         path = self._files.profile.layout.pending_path(session_id)
         self._files.write_new(path, map(joined, stored))
         return self._files.open(session_id)
+
+    def _is_left_over(self, opened: OpenSession, head: Head) -> bool:
+        """Return whether another daemon went on with the session behind an earlier move to this file."""
+        count, path = opened.journal.line_count, opened.path
+        if path is None or path.parent not in self._files.profile.layout.folders:
+            return False
+        if not 0 < count <= head.seq or opened.journal.slack_bytes > 0:
+            return False
+        first = map(whole_lines, self._database.pieces(head.number, 0, count - 1))
+        return _digest(first) == _digest(_pieces(opened.journal))
 
     def _sound(self, head: Head) -> Iterator[list[bytes]]:
         """Yield the lines of a session. Raises StorageError if they are not those that the row counts."""
