@@ -129,6 +129,30 @@ async def test_a_daemon_under_which_a_session_is_changed_answers_in_words(
             assert await outcome(wire, "session/list") == "ok"
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda site: site.change_row(seq=5), "the database has 3 of 6 lines: bring the other"),
+        (lambda site: site.remove_line(2), "the database has 2 of 3 lines: bring the other"),
+        (lambda site: site.change_row(seq=-5), "the row's seq, -5, does not count the lines"),
+        (lambda site: site.put_line(2, b"{}\n{}"), "the row's seq, 2, does not count the lines"),
+    ],
+)
+async def test_a_wrong_number_of_lines_is_told_with_what_to_do(
+    site: Site, change: Change, said: str
+) -> None:
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        for entry in ("e-1", "e-2"):
+            await append(wire, entry)
+    await to_thread.run_sync(change, site)
+    with fail_after(PATIENCE_SECONDS):
+        async with site.daemon("two") as daemon, daemon.connect() as wire:
+            refusal = await wire.refusal("session/get", session_id=SESSION)
+            assert said in refusal.message
+            assert not refusal.data["repairable"]
+
+
 async def test_a_line_that_does_not_parse_is_read_only_until_a_repair(site: Site) -> None:
     async with site.daemon("one") as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")

@@ -35,9 +35,17 @@ def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
 
 
 def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
-    """Return the refusal of a session of which the database has only so many lines."""
-    text = (
-        f"{head.session_id}: the database has {there} of {head.seq + 1} lines: bring the other lines"
-        " back from a backup"
+    """Return the refusal of a session of which the database has another number of lines."""
+    counted = head.seq + 1
+    if there < counted:
+        text = (
+            f"the database has {there} of {counted} lines: bring the other lines back from a backup"
+        )
+    else:
+        text = (
+            f"the row's seq, {head.seq}, does not count the lines that are there: correct the row, or"
+            " bring the session back from a backup"
+        )
+    return SessionCorrupt(
+        f"{head.session_id}: {text}", path=head.session_id, line=there + 1, repairable=False
     )
-    return SessionCorrupt(text, path=head.session_id, line=there + 1, repairable=False)
