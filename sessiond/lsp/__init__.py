@@ -9,7 +9,7 @@ loop grows with a document: long work is done in threads.
     editor.py    answers to an editor's questions
     link.py      the connection to the daemon
     document.py  an open document
-    watching.py  when problems are shown
+    watching/    when problems are shown
     outline.py   the outline, by turns
     hovering.py  the text of a hover
     findings.py  problems at their places in the text

@@ -25,7 +25,8 @@ from sessiond.lsp.outline import Symbol, outline
 from sessiond.lsp.places import Places
 from sessiond.lsp.progress import Cancelled, Progress
 from sessiond.lsp.text import Position, Text
-from sessiond.lsp.watching import Publish, watch
+from sessiond.lsp.watching.checking import Publish
+from sessiond.lsp.watching.watcher import watch
 from sessiond_client import Client, SessiondClientError
 
 __all__ = ["Editor", "Hovered", "Meant", "Outlined", "Span", "meant"]
