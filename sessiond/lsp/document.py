@@ -85,6 +85,8 @@ class Document:
         """True if a question was answered with nothing because the daemon told nothing."""
         self.reading_seconds = 0.0
         """Time that the last snapshot took."""
+        self.file_problem: str | None = None
+        """Code of a shown problem of the whole file; None while problems of lines are shown."""
         self.scope = anyio.CancelScope()
         """Scope of the task that watches the document."""
         self._is_watched = False
@@ -185,7 +187,7 @@ class Document:
             return found
 
     async def file_state(self) -> tuple[int, int, int] | None:
-        """Return a state that differs after a change of the file.
+        """Return a state that differs after a change of the file, its place or its permissions.
 
         None if the file cannot be read.
         """
@@ -233,7 +235,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _lines_in_file(path: Path, lines: Text) -> int | None:

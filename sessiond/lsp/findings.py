@@ -19,6 +19,7 @@ from sessiond.lsp.text import Text
 from sessiond.visible import counted
 
 __all__ = [
+    "CHANGED_ON_DISK",
     "MISSING_RESULT",
     "Finding",
     "LastTurn",
@@ -31,6 +32,7 @@ __all__ = [
 
 
 MISSING_RESULT: Final = "missing_result"
+CHANGED_ON_DISK: Final = "changed_on_disk"
 # Lines at the end of the text among which an open call is looked for.
 _CALL_LINES_MAX: Final = 2_000
 
@@ -141,7 +143,7 @@ def changed_on_disk(verdict: Verdict, text: Text) -> list[Finding]:
         f"another program changed this file, and what it wrote has problems: line {first.line}"
         f" {first.detail}; read the file again to see them in their places"
     )
-    return [_whole(text, 0, Severity.WARNING, "changed_on_disk", message)]
+    return [_whole(text, 0, Severity.WARNING, CHANGED_ON_DISK, message)]
 
 
 def refusal(kind: str, message: str, data: Mapping[str, Any], text: Text) -> Finding | None:

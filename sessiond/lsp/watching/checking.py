@@ -14,6 +14,7 @@ from anyio import CancelScope, to_thread
 
 from sessiond.lsp.document import Document
 from sessiond.lsp.findings import (
+    CHANGED_ON_DISK,
     Finding,
     LastTurn,
     Verdict,
@@ -38,7 +39,14 @@ Publish = Callable[[Document, Sequence[Finding]], None]
 def show_refusal(document: Document, error: RpcError, publish: Publish) -> None:
     """Show why the daemon does not read the file."""
     found = refusal(error.kind, error.message, error.data, document.text)
-    publish(document, [] if found is None else [found])
+    _show(document, [] if found is None else [found], publish, of_file=True)
+
+
+def _show(
+    document: Document, found: Sequence[Finding], publish: Publish, *, of_file: bool = False
+) -> None:
+    document.file_problem = found[0].code if of_file and found else None
+    publish(document, found)
 
 
 class Check:
@@ -81,9 +89,10 @@ class Check:
         document, began = self._document, anyio.current_time()
         document.changed = anyio.Event()
         stored, version = await document.stored_lines(), document.text.version
-        if stored is None and version != self._clean_version:
-            return
-        if stored is not None and version and stored < len(document.text):
+        if self._is_unsaved(stored):
+            if document.file_problem not in {None, CHANGED_ON_DISK}:
+                # The daemon reads the file that it refused before.
+                _show(document, [], self._publish)
             return
         answer = await self._client.call("session/verify", session_id=self._session_id)
         verdict = msgspec.convert({**answer, "reason": self._reason}, Verdict)
@@ -91,10 +100,17 @@ class Check:
         found = await to_thread.run_sync(self._found, verdict, document.text.copy(), stored, calls)
         if document.text.version != version:
             return
-        if stored is not None or found:
-            self._publish(document, found)
+        if stored is not None or found or document.file_problem is not None:
+            _show(document, found, self._publish, of_file=stored is None)
         took = anyio.current_time() - began
         self._rest = max(_DEBOUNCE_SECONDS, took * REST_PER_CHECK)
+
+    def _is_unsaved(self, stored: int | None) -> bool:
+        """Return whether the editor's user made the difference between the text and the file."""
+        text = self._document.text
+        if stored is None:
+            return text.version != self._clean_version
+        return text.version != 0 and stored < len(text)
 
     def _found(
         self, verdict: Verdict, text: Text, stored: int | None, calls: Sequence[str]

@@ -2,9 +2,11 @@
 
 Law: problems are about the file. While the editor's text differs from the file, the last problems
 stay shown, and lines of an unsaved text are never blamed for stored ones. Where another program
-made the difference, one problem of the whole file says so.
+made the difference, one problem of the whole file says so. A problem of the whole file goes with
+its cause, also while the text differs.
 
-A damaged line raises no event, so the file's state is polled too.
+A damaged line raises no event, nor does a file that the daemon refused, so the file's state is
+polled too.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ async def watch(
     is_stale = False
     with suppress(SessiondClientError):
         while True:
-            saved = document.saved
+            saved, state = document.saved, await document.file_state()
             try:
                 is_stale = await _watch_session(
                     document, client, (publish, refresh), is_stale=is_stale
@@ -50,7 +52,21 @@ async def watch(
             except RpcError as error:
                 show_refusal(document, error, publish)
                 with anyio.move_on_after(_RETRY_SECONDS if error.retryable else None):
-                    await saved.wait()
+                    await _wait_for_change(document, saved, state)
+
+
+async def _wait_for_change(document: Document, saved: anyio.Event, state: object) -> None:
+    """Wait until the editor saves the file, or until the file's state differs from `state`.
+
+    The function looks at the file once a second, and after a change of the text: an editor that
+    reads a file again changes its text.
+    """
+    while not saved.is_set():
+        document.changed = anyio.Event()
+        with anyio.move_on_after(_LOOK_SECONDS):
+            await document.changed.wait()
+        if await document.file_state() != state:
+            return
 
 
 async def _watch_session(
