@@ -2,10 +2,11 @@
 
 Law: the daemon tells what an entry is, the editor's text tells its place. This package reads no
 sessions and does not know the service; it asks through `sessiond_client`. Only `server`,
-`window`, `shapes` and the features know the types of the language server protocol. No step of the event
-loop grows with a document: long work is done in threads.
+`protocol`, `answers`, `window`, `shapes` and the features know the types of the language server
+protocol. No step of the event loop grows with a document: long work is done in threads.
 
     server.py    pygls between an editor and `Editor`
+    protocol.py  pygls' protocol, without the documents of pygls
     editor.py    answers to an editor's questions
     link.py      the connection to the daemon
     document.py  an open document

@@ -1,19 +1,18 @@
 """Language server proper: pygls between an editor's standard streams and `Editor`.
 
 Law: pygls logs whole bodies, and an error it shows may quote one; this module lets neither out.
-pygls keeps no text here: its documents split lines where the protocol does not. No step of the event
-loop grows with a document: long texts come in through `Incoming`, and answers are made in threads.
+No step of the event loop grows with a document: long texts come in through `Incoming`, and answers
+are made in threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import logging
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -23,27 +22,26 @@ from anyio import to_thread
 from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import (
-    JsonRpcException,
     JsonRpcInternalError,
     JsonRpcMethodNotFound,
     JsonRpcRequestCancelled,
 )
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+from pygls.protocol import default_converter
 from pygls.uris import to_fs_path
 
 from sessiond import __version__
-from sessiond.lsp.answers import Encoded, encoded
+from sessiond.lsp.answers import Refused, answering, handler_of
 from sessiond.lsp.document import Document
 from sessiond.lsp.editor import Editor
 from sessiond.lsp.features.commands import COMMANDS, run
-from sessiond.lsp.features.desk import Desk, Refusal
+from sessiond.lsp.features.desk import Desk
 from sessiond.lsp.features.table import FEATURES
 from sessiond.lsp.findings import Finding
 from sessiond.lsp.incoming import Incoming
 from sessiond.lsp.link import Join
 from sessiond.lsp.outgoing import Outgoing
-from sessiond.lsp.progress import Cancelled
+from sessiond.lsp.protocol import Protocol
 from sessiond.lsp.shapes import (
     ENCODINGS,
     diagnostics,
@@ -56,8 +54,6 @@ from sessiond.lsp.text import Position, Text
 from sessiond.lsp.window import Window
 
 __all__ = ["serve"]
-
-_Handler = Callable[[Any], Any]
 
 _LOUD: Final = ("pygls", "asyncio", "cattrs")
 
@@ -73,44 +69,6 @@ def serve(join: Join) -> int:
     return 0 if server.was_shut_down else 1
 
 
-class _Protocol(LanguageServerProtocol):
-    """Protocol of pygls without its own documents: `Editor` keeps the texts."""
-
-    def __init__(self, server: LanguageServer, converter: Any) -> None:
-        super().__init__(server, converter)
-        # pygls runs a command apart from its request, and then a cancelled request does not end it.
-        self.fm.add_builtin_feature(  # pyright: ignore[reportUnknownMemberType]
-            types.WORKSPACE_EXECUTE_COMMAND, self._execute_command
-        )
-
-    async def _execute_command(self, params: types.ExecuteCommandParams) -> Any:
-        return await self._feature(types.WORKSPACE_EXECUTE_COMMAND)(params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Any:
-        yield self._feature(types.TEXT_DOCUMENT_DID_OPEN), (params,), None
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Any:
-        yield self._feature(types.TEXT_DOCUMENT_DID_CHANGE), (params,), None
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Any:
-        yield self._feature(types.TEXT_DOCUMENT_DID_CLOSE), (params,), None
-
-    def _send_response(
-        self, msg_id: str | int, result: Any = None, error: types.ResponseError | None = None
-    ) -> None:
-        if isinstance(result, Encoded) and error is None and self.writer is not None:
-            self.writer.write(result.message(msg_id))
-        else:
-            super()._send_response(msg_id, result, error)
-
-    def _feature(self, name: str) -> _Handler:
-        features = cast("dict[str, _Handler]", self.fm.features)  # pyright: ignore[reportUnknownMemberType]
-        return features[name]
-
-
 class _Server(LanguageServer):
     """The offered features, and the task behind them."""
 
@@ -119,7 +77,7 @@ class _Server(LanguageServer):
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - it passes anything on
             "sessiond",
             __version__,
-            protocol_cls=_Protocol,
+            protocol_cls=Protocol,
             converter_factory=lambda: converter,
         )
         self.was_shut_down = False
@@ -146,14 +104,14 @@ class _Server(LanguageServer):
             (types.TEXT_DOCUMENT_DEFINITION, self._definition),
             (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, self._cancel),
         ):
-            self.feature(feature)(_plain(handler, converter))
+            self.feature(feature)(handler_of(handler, converter))
         for offered in FEATURES:
             answer = partial(offered.answer, self._desk)
-            self.feature(offered.method, offered.options)(_answering(answer, converter))
-        self.feature(types.WORKSPACE_EXECUTE_COMMAND)(_plain(self._execute, converter))
+            self.feature(offered.method, offered.options)(answering(answer, converter))
+        self.feature(types.WORKSPACE_EXECUTE_COMMAND)(handler_of(self._execute, converter))
         for name in COMMANDS:
             # pygls tells the editor of these; `_execute` carries them out.
-            self.command(name)(_plain(self._execute, converter))
+            self.command(name)(handler_of(self._execute, converter))
 
     def serve(self, outgoing: Outgoing) -> None:
         """Serve until the editor ends the stream or says goodbye."""
@@ -169,7 +127,7 @@ class _Server(LanguageServer):
 
         An unknown method and a refusal are answered as the protocol defines, and are no bugs.
         """
-        if not isinstance(error, JsonRpcMethodNotFound | _Refused | JsonRpcRequestCancelled):
+        if not isinstance(error, JsonRpcMethodNotFound | Refused | JsonRpcRequestCancelled):
             _log_bug(error)
 
     # -- life -----------------------------------------------------------------
@@ -253,41 +211,6 @@ class _Server(LanguageServer):
         documents = self.client_capabilities.text_document
         symbols = None if documents is None else documents.document_symbol
         return bool(symbols and symbols.hierarchical_document_symbol_support)
-
-
-class _Refused(JsonRpcException):
-    """A command that could not be carried out, as the editor is told."""
-
-    CODE = types.LSPErrorCodes.RequestFailed.value
-
-
-def _answering(answer: Callable[[Any], Awaitable[Any]], converter: Converter) -> _Handler:
-    """Return a handler whose answers are encoded by a thread.
-
-    Refusals and cancellations become errors of the protocol.
-    """
-
-    async def wait(params: Any) -> Any:
-        try:
-            found = await answer(params)
-        except Refusal as refusal:
-            raise _Refused(str(refusal)) from refusal
-        except Cancelled as cancelled:
-            raise JsonRpcRequestCancelled from cancelled
-        return await to_thread.run_sync(encoded, converter, found)
-
-    return wait
-
-
-def _plain(handler: _Handler, converter: Converter) -> _Handler:
-    """Return a function of its own for pygls to mark, since a bound method takes no marks."""
-    if inspect.iscoroutinefunction(handler):
-        return _answering(handler, converter)
-
-    def act(params: Any) -> Any:
-        return handler(params)
-
-    return act
 
 
 def _path(uri: str) -> Path | None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
+from sessiond.lsp import answers
 from sessiond.lsp import document as documents
 from sessiond.lsp import editor as editors
 from sessiond.lsp import server as servers
@@ -89,9 +90,10 @@ def places(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
 
     for name in ("outline", "references", "own_id"):
         watch(editors, name)
-    for name in ("tree_symbols", "flat_symbols", "encoded"):
+    for name in ("tree_symbols", "flat_symbols"):
         watch(servers, name)
     for module, name in (
+        (answers, "encoded"),
         (documents, "find_places"),
         (folding, "folds"),
         (references, "references_to"),
