@@ -6,7 +6,7 @@ sessions and does not know the service; it asks through `sessiond_client`. Only 
 protocol. No step of the event loop grows with a document: long work is done in threads.
 
     server.py    pygls between an editor and `Editor`
-    protocol.py  pygls' protocol, without the documents of pygls
+    protocol.py  pygls' protocol, with an error for each broken request
     editor.py    answers to an editor's questions
     link.py      the connection to the daemon
     document.py  an open document

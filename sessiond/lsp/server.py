@@ -22,6 +22,7 @@ from anyio import to_thread
 from cattrs import Converter
 from lsprotocol import types
 from pygls.exceptions import (
+    JsonRpcException,
     JsonRpcInternalError,
     JsonRpcMethodNotFound,
     JsonRpcRequestCancelled,
@@ -122,12 +123,15 @@ class _Server(LanguageServer):
             outgoing.close()
             self._desk.close()
 
-    def report_server_error(self, error: Exception, source: Any) -> None:  # noqa: ARG002
+    def report_server_error(self, error: Exception, source: Any) -> None:
         """Log only the place of a bug, since its text may quote the editor's data.
 
-        An unknown method and a refusal are answered as the protocol defines, and are no bugs.
+        An unknown method and a refusal are answered as the protocol defines, and are no bugs. A
+        body that pygls could not parse is answered here.
         """
-        if not isinstance(error, JsonRpcMethodNotFound | Refused | JsonRpcRequestCancelled):
+        if source is JsonRpcException and isinstance(error, ValueError | RecursionError):
+            cast("Protocol", self.protocol).refuse_body()
+        elif not isinstance(error, JsonRpcMethodNotFound | Refused | JsonRpcRequestCancelled):
             _log_bug(error)
 
     # -- life -----------------------------------------------------------------
