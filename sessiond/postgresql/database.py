@@ -49,6 +49,7 @@ from sessiond.service.database.database import (
     ChangedHeads,
     Head,
     Place,
+    Totals,
     Trashed,
 )
 
@@ -57,6 +58,16 @@ __all__ = ["PostgresqlDatabase"]
 _TRY_AGAIN_SECONDS: Final = 0.2
 _APPENDING: Final = "append to a session"
 _READING: Final = "read lines"
+# A transaction that still runs may commit a change with a lower number. A row that came with a dump has the
+# number of another server, which may be one that no transaction of this server has had.
+_CHANGES: Final = f"""
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text, rows, versions::text, seqs::text, {HEAD}
+FROM (
+    SELECT count(*) AS rows, coalesce(sum(version), 0) AS versions, coalesce(sum(seq), 0) AS seqs
+    FROM sessions
+) AS totals LEFT JOIN sessions ON changed >= %(after)s::text::xid8
+    AND (changed < pg_snapshot_xmax(pg_current_snapshot()) OR %(after)s::text = '0')
+"""
 
 
 class PostgresqlDatabase(DocumentTable, DaemonTables):
@@ -347,15 +358,11 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         """Return the rows with changes behind a number; all rows behind 0."""
         rows = self._asked(
             "look for changes",
-            lambda each: each.execute(
-                # A transaction that still runs may commit a change with a lower number.
-                f"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, {HEAD}"
-                " FROM (SELECT 1) AS always LEFT JOIN sessions ON changed >= %s::text::xid8",
-                [str(after)],
-            ).fetchall(),
+            lambda each: each.execute(_CHANGES, {"after": str(after)}).fetchall(),
         )
-        heads = [head_of(row[1:]) for row in rows if row[1] is not None]
-        return ChangedHeads(heads, rows[0][0])
+        upto, *totals = rows[0][:4]
+        heads = [head_of(row[4:]) for row in rows if row[4] is not None]
+        return ChangedHeads(heads, int(upto), Totals(*map(int, totals)))
 
     def holding(self, text: bytes) -> Iterator[str]:
         """Yield the ids of the sessions that have a line with these bytes, those made last first."""

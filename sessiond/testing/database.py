@@ -34,6 +34,7 @@ from sessiond.service.database.database import (
     Head,
     Place,
     StoredDocument,
+    Totals,
     Trashed,
     chained,
     size_of,
@@ -59,6 +60,7 @@ class MemoryDatabase:
         self.lines: dict[int, list[bytes]] = {}
         self.changes: dict[int, int] = {}
         """The number of each row's last change."""
+        self.last_change = 0
         self.reserved: dict[str, int] = {}
         self.documents: dict[tuple[str, str], StoredDocument] = {}
         """Documents of the state store by kind and namespace."""
@@ -85,7 +87,8 @@ class MemoryDatabase:
     def put(self, head: Head) -> Head:
         """Keep a row, and return the row as it was read now."""
         head = self.heads[head.number] = structs.replace(head, now_ns=self.now_ns())
-        self.changes[head.number] = max(self.changes.values(), default=0) + 1
+        self.last_change += 1
+        self.changes[head.number] = self.last_change
         return head
 
     def at(self, at: Head) -> Head | None:
@@ -203,7 +206,7 @@ class MemoryConnection:
     def _insert(
         self, session_id: str, epoch: str, lines: list[bytes], place: Place, leases: bytes = b""
     ) -> Head:
-        number = len(self._heads) + 1
+        number = max(self._heads, default=0) + 1
         self._lines[number] = lines
         size = size_of(lines)
         head = Head(
@@ -446,10 +449,17 @@ class MemoryConnection:
     def changes(self, after: int) -> ChangedHeads:
         """Return the rows with changes behind a number; all rows behind 0."""
         with self._guard:
-            changes = self._place.changes
-            later = sorted((at, number) for number, at in changes.items() if at > after)
-            upto = later[-1][0] if later else after
-            return ChangedHeads([self._heads[number] for _, number in later], upto)
+            upto = self._place.last_change
+            later = sorted(
+                (at, number)
+                for number, at in self._place.changes.items()
+                if after == 0 or after < at <= upto
+            )
+            heads = self._heads.values()
+            totals = Totals(
+                len(heads), sum(head.version for head in heads), sum(head.seq for head in heads)
+            )
+            return ChangedHeads([self._heads[number] for _, number in later], upto, totals)
 
     def holding(self, text: bytes) -> Iterator[str]:
         """Yield the ids of the sessions that have a line with these bytes, those made last first."""

@@ -92,6 +92,7 @@ ATTACKERS: Final = (
         "daemons that know nothing of each other write to one database, and lines are changed there",
         (
             "tests/service/test_bad_rows_on_one_database.py",
+            "tests/service/test_brought_back_on_one_database.py",
             "tests/service/test_clean_up_on_one_database.py",
             "tests/service/test_compactions_on_one_database.py",
             "tests/service/test_daemons_on_one_database.py",

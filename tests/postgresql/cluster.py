@@ -150,7 +150,7 @@ class Cluster:
 
     def restore(self, dumped: Path) -> None:
         """Bring the tables of daemons back to what was dumped, in one transaction."""
-        again = ("--clean", "--single-transaction", "-d", self.dsn(), str(dumped))
+        again = ("--clean", "--if-exists", "--single-transaction", "-d", self.dsn(), str(dumped))
         self._run("pg_restore", *again)
 
     def sql(self, statement: str, database: str = "postgres") -> list[list[str]]:

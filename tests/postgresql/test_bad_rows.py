@@ -69,6 +69,19 @@ def test_an_id_that_is_no_text_is_read_as_sql_spells_it(
     assert [*database.holding(b"{")] == [WELL, r"\xff00fe"]
 
 
+def test_rows_of_a_server_that_has_done_more_come_once(
+    database: PostgresqlDatabase, cluster: Cluster, schema: str
+) -> None:
+    made = database.create(SESSION, "epoch-1", [[b"{}"]], "placed")
+    assert made is not None
+    cluster.sql(f"UPDATE {schema}.sessions SET changed = '99999999999'")
+    first = database.changes(0)
+    assert [head.session_id for head in first.heads] == [SESSION]
+    assert database.changes(first.upto).heads == []
+    assert database.move(made.number, "archived") is not None
+    assert [head.place for head in database.changes(first.upto).heads] == ["archived"]
+
+
 def test_a_sender_that_no_daemon_writes_is_left_out(
     database: PostgresqlDatabase, cluster: Cluster, schema: str
 ) -> None:

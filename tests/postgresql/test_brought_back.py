@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kit.link import Link, Refused
-from tests.postgresql.cluster import Cluster
+from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import running
 
@@ -27,6 +27,16 @@ def standby(own_cluster: Cluster) -> Iterator[Cluster]:
     made.start()
     yield made
     made.end()
+
+
+@pytest.fixture
+def cluster_of_less() -> Iterator[Cluster]:
+    """Return a server that has had few transactions, and is not started yet."""
+    found = programs()
+    assert found is not None
+    made_anew = Cluster(found)
+    yield made_anew
+    made_anew.end()
 
 
 def session(link: Link) -> Any:
@@ -129,3 +139,65 @@ def test_a_dump_that_is_restored_under_running_daemons_gives_a_new_epoch(
             with daemon.connect() as link:
                 assert session(link)["epoch"] != epoch
                 assert link.contents(SESSION) == ["kept", "new"]
+
+
+def listed(daemon: SharingDaemon) -> list[str]:
+    """Return the sessions of a daemon's list."""
+    with daemon.connect() as link:
+        return sorted(one["id"] for one in link.ask("session/list")["sessions"])
+
+
+def made(daemon: SharingDaemon, *session_ids: str) -> None:
+    """Store sessions, which are not open behind that."""
+    with daemon.connect() as link:
+        for session_id in session_ids:
+            link.ask("session/create", session_id=session_id, cwd="/p", persist="immediate")
+            link.say(session_id, "said")
+            link.ask("session/close", session_id=session_id)
+
+
+def test_lists_show_what_a_dump_has_brought_back(own_cluster: Cluster, tmp_path: Path) -> None:
+    one, two = SharingDaemon.pair(own_cluster.folder, tmp_path)
+    with running(one), running(two):
+        made(one, SESSION, "deleted-later")
+        dumped = own_cluster.dump()
+        made(one, "made-later")
+        with one.connect() as link:
+            link.ask("session/delete", session_id="deleted-later")
+        for daemon in (one, two):
+            assert listed(daemon) == ["made-later", SESSION]
+        own_cluster.restore(dumped)
+        for daemon in (one, two):
+            assert listed(daemon) == ["deleted-later", SESSION]
+        made(two, "new-session")
+        for daemon in (one, two):
+            assert listed(daemon) == ["deleted-later", SESSION, "new-session"]
+
+
+def test_lists_show_what_comes_on_a_server_that_has_done_less(
+    own_cluster: Cluster, cluster_of_less: Cluster, tmp_path: Path
+) -> None:
+    folders = own_cluster.folder, cluster_of_less.folder
+    one = SharingDaemon(own_cluster.folder / "1.sock", tmp_path / "home-1", *folders)
+    two = SharingDaemon(own_cluster.folder / "2.sock", tmp_path / "home-2", *folders)
+    with running(one), running(two):
+        own_cluster.sql(
+            "DO $$ BEGIN FOR i IN 1..3000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+        )
+        made(one, SESSION)
+        dumped = own_cluster.dump()
+        made(one, "made-later")
+        for daemon in (one, two):
+            assert listed(daemon) == ["made-later", SESSION]
+        own_cluster.kill()
+        cluster_of_less.start()
+        cluster_of_less.restore(dumped)
+        said_at_last(one, "new")
+        for daemon in (one, two):
+            assert listed(daemon) == [SESSION]
+        made(one, "new-session")
+        for daemon in (one, two):
+            assert listed(daemon) == [SESSION, "new-session"]
+        one.discard()
+        one.start()
+        assert listed(one) == [SESSION, "new-session"]

@@ -104,16 +104,18 @@ class PostgresqlSite(daemons.Site):
         """Keep the state of the database."""
         self._cluster.sql(
             f"SET search_path TO {self._schema}; CREATE TABLE kept_lines AS TABLE lines;"
-            " CREATE TABLE kept AS SELECT number, epoch, seq, digest, size, version FROM sessions"
+            " CREATE TABLE kept AS TABLE sessions"
         )
 
-    def bring_back(self) -> None:
-        """Bring the database back to the state that was kept."""
+    def bring_back(self, elsewhere: bool = False) -> None:
+        """Bring the database back to the state that was kept, or move that state to another server."""
         self._cluster.sql(
             f"SET search_path TO {self._schema}; BEGIN;"
             " DELETE FROM lines; INSERT INTO lines TABLE kept_lines;"
-            " UPDATE sessions SET epoch = kept.epoch, seq = kept.seq, digest = kept.digest,"
-            " size = kept.size, version = kept.version FROM kept WHERE kept.number = sessions.number;"
+            " DELETE FROM sessions; INSERT INTO sessions OVERRIDING SYSTEM VALUE TABLE kept;"
+            " SELECT setval(pg_get_serial_sequence('sessions', 'number'), max(number)) FROM kept;"
+            # A dump of a server that has done more than this one.
+            f" UPDATE sessions SET changed = '99999999999' WHERE {elsewhere};"
             " COMMIT"
         )
 

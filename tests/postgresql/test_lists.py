@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.postgresql.test_daemons import site as site
+from tests.service import test_brought_back_on_one_database as brought_back
 from tests.service import test_clean_up_on_one_database as clean_up
 from tests.service import test_lists_on_one_database as lists
 from tests.service import test_promotions_on_one_database as promotions
@@ -27,7 +28,7 @@ _IN_MEMORY_ONLY: Final = {
 globals().update(
     {
         name: test
-        for tests in (clean_up, lists, promotions, wake_ups, whole_sessions)
+        for tests in (brought_back, clean_up, lists, promotions, wake_ups, whole_sessions)
         for name, test in vars(tests).items()
         if name.startswith("test_") and name not in _IN_MEMORY_ONLY
     }

@@ -143,14 +143,25 @@ class Site:
     def remember(self) -> None:
         """Keep the state of the database."""
         place = self._place
-        lines = {number: list(lines) for number, lines in place.lines.items()}
-        self._kept = lines, dict(place.heads)
+        with place.guard:
+            lines = {number: list(lines) for number, lines in place.lines.items()}
+            self._kept = lines, dict(place.heads), dict(place.changes)
 
-    def bring_back(self) -> None:
-        """Bring the database back to the state that was kept."""
-        lines, heads = self._kept
-        self._place.lines.update(lines)
-        self._place.heads.update(heads)
+    def bring_back(self, elsewhere: bool = False) -> None:
+        """Bring the database back to the state that was kept, or move that state to another server."""
+        place = self._place
+        lines, heads, changes = self._kept
+        with place.guard:
+            for there, kept in (
+                (place.lines, {number: list(some) for number, some in lines.items()}),
+                (place.heads, heads),
+                (place.changes, changes),
+            ):
+                there.clear()
+                there.update(kept)  # type: ignore[arg-type]
+            if elsewhere:
+                # The other server has done little so far.
+                place.last_change = 1
 
     def drop_last_line(self) -> None:
         """Remove a line of the first session, as a person could."""

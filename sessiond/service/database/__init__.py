@@ -24,6 +24,7 @@ for worker threads.
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers
     scanner.py   rows that changed, into the catalog
+    census.py    rows as the last scan saw them, and whether other rows changed
     rows.py      rows of the catalog
     checking.py  what is wrong with stored lines, and what a repair leaves
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ __all__ = [
     "Place",
     "SessionDatabase",
     "StoredDocument",
+    "Totals",
     "Trashed",
     "Unsent",
     "chained",
@@ -80,11 +81,22 @@ class Trashed(Struct, frozen=True):
     header: bytes
 
 
+class Totals(NamedTuple):
+    """The number of all rows, deleted or not, and the sums of their versions and seqs."""
+
+    rows: int
+    versions: int
+    seqs: int
+
+
 class ChangedHeads(Struct, frozen=True):
     """Rows that have changed, each as it is now, and the number to ask with the next time."""
 
     heads: list[Head]
     upto: int
+    """Smaller than that of an earlier answer only if the database is another one, or was brought back."""
+    totals: Totals
+    """Totals of all rows, in one snapshot with `heads`."""
 
 
 class StoredDocument(Struct, frozen=True):

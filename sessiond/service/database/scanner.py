@@ -9,8 +9,9 @@ from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable
 from sessiond.model.ids import is_session_id
-from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase
-from sessiond.service.database.rows import is_at, is_in_database
+from sessiond.service.database.census import Census, Seen
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.rows import IN_DATABASE, is_at, is_in_database
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
@@ -19,7 +20,6 @@ __all__ = ["DatabaseScanner"]
 
 ReadRow = Callable[[Head], Stored]
 _State = tuple[int, int, bytes]
-
 _NO_ID = "the row has no session id: correct session_id, or mark the row is_deleted"
 
 
@@ -43,18 +43,14 @@ class DatabaseScanner:
         `watches` are those of the open sessions; `purged` erases the words of a session that is in no
         list, and raises StorageError while that is not possible.
         """
-        self._database = database
         self._catalog = catalog
         self._read = read
         self._has_open = has_open
         self._folders = folders
-        self._now = now
-        self.stale_since: str | None = None
-        """Time of the first look in a row that the database did not answer."""
         self._generation = -1
-        self._upto = 0
         self._seen: dict[int, _State] = {}
         """Version, seq and digest of the rows of the last scan, which may come again without a change."""
+        self._census = Census(database, now)
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
         self._behind: set[str] = set()
@@ -73,7 +69,17 @@ class DatabaseScanner:
     @property
     def is_behind(self) -> bool:
         """True if rows were lost, or never existed, since the last scan."""
-        return self._folders.is_behind or self._catalog.file.generation != self._generation
+        return self._folders.is_behind or self._is_anew
+
+    @property
+    def _is_anew(self) -> bool:
+        """True if the catalog has lost what it had of the rows, or never had anything."""
+        return self._catalog.file.generation != self._generation
+
+    @property
+    def stale_since(self) -> str | None:
+        """Time of the first look in a row that the database did not answer."""
+        return self._census.stale_since
 
     @property
     def has_other_roots(self) -> bool:
@@ -92,20 +98,25 @@ class DatabaseScanner:
         if any(not self._has_open(session_id) for session_id in self._later):
             return True
         try:
-            changes = self._changes(self._upto)
+            later = self._census.later()
         except StorageError:
             return False
-        return any(self._seen.get(head.number) != _state_of(head) for head in changes.heads)
+        if not self._census.fits(later):
+            return True
+        return any(self._seen.get(head.number) != _state_of(head) for head in later.changes.heads)
 
-    def _changes(self, after: int) -> ChangedHeads:
-        """Return the rows with later changes. Raises StorageError, from when on lists may be old."""
-        try:
-            changes = self._database.changes(after)
-        except StorageError:
-            self.stale_since = self.stale_since or self._now()
-            raise
-        self.stale_since = None
-        return changes
+    def _look(self) -> tuple[Seen, list[str]]:
+        """Return the rows with later changes, or all rows and the sessions that may be gone.
+
+        All rows come where rows changed, or were removed, that do not say so. Raises StorageError.
+        """
+        if not self._is_anew:
+            later = self._census.later()
+            if self._census.fits(later):
+                return later, []
+        # Before the question: what is stored meanwhile is not taken for gone.
+        listed = [known.session_id for known in self._catalog.below(IN_DATABASE)]
+        return self._census.all(), [*listed, *self._unreadable]
 
     def take_behind(self) -> set[str]:
         """Return the open sessions that other daemons have changed since their actors looked."""
@@ -114,7 +125,7 @@ class DatabaseScanner:
 
     def meet(self, rows: Iterable[Stored]) -> None:
         """Take note of rows that were stored."""
-        self._folders.meet(row for row in rows if row.path is None or not is_in_database(row.path))
+        self._folders.meet(self._census.meet(rows))
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
         """Return what is no session, of the places that a list shows."""
@@ -128,16 +139,16 @@ class DatabaseScanner:
         """
         self._folders.run(tell, report)
         generation = self._catalog.file.generation
-        is_behind = generation != self._generation
         try:
-            changes = self._changes(0 if is_behind else self._upto)
+            seen, listed = self._look()
         except StorageError:
-            if is_behind:
+            if self._is_anew:
                 raise
             return
         waiting, self._later = self._later, {}
-        heads = {head.number: head for head in (*waiting.values(), *changes.heads)}
-        gone: list[str] = []
+        changes, before = seen.changes, () if seen.is_all else waiting.values()
+        heads = {head.number: head for head in (*before, *changes.heads)}
+        gone = self._gone(listed, changes.heads)
         try:
             store_in_batches(
                 self._readings(heads.values(), gone),
@@ -149,8 +160,25 @@ class DatabaseScanner:
             self._later |= waiting
             raise
         self._erase_purged()
-        self._upto, self._generation = changes.upto, generation
+        self._generation = generation
         self._seen = {head.number: _state_of(head) for head in changes.heads}
+        self._census.take(seen)
+
+    def _gone(self, listed: Iterable[str], heads: Iterable[Head]) -> list[str]:
+        """Return the sessions that lists show, and that none of all rows is.
+
+        Their rows were removed or renamed, or are younger than the state that was brought back.
+        """
+        gone: list[str] = []
+        missing = set(listed) - {head.session_id for head in heads if not head.is_deleted}
+        # Their actors find no row, and close the sessions.
+        self._behind.update(filter(self._has_open, missing))
+        for session_id in missing:
+            self._unreadable.pop(session_id, None)
+            known = self._catalog.known(session_id)
+            if known is not None and known.listed and is_in_database(known.path):
+                gone.append(session_id)
+        return gone
 
     def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
