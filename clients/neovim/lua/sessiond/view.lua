@@ -21,16 +21,14 @@ function M.or_complain(act)
   end
 end
 
--- Return a callback that notes the end of what a buffer follows (`state.is_over`) and complains of an error, or calls
--- `act(result)`.
+-- Return the callback of `or_complain`, which notes before an error that what a buffer follows is over (`state.is_over`).
 function M.or_end(state, act)
+  local answered = M.or_complain(act)
   return function(failure, result)
     if failure then
       state.is_over = true
-      M.complain(failure)
-    elseif act then
-      act(result)
     end
+    answered(failure, result)
   end
 end
 
