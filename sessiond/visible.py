@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ACTING", "counted", "spelled_out"]
+__all__ = ["ACTING", "counted", "plural", "spelled_out"]
 
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -38,5 +38,9 @@ def counted(count: int, noun: str, *, has_more: bool = False) -> str:
     """Return a count with its noun: "1 hit", "2 hits", "500+ hits", "2 entries"."""
     if count == 1 and not has_more:
         return f"1 {noun}"
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,}{'+' if has_more else ''} {plural}"
+    return f"{count:,}{'+' if has_more else ''} {plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun: "hits", "entries"."""
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"

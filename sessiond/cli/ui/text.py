@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from sessiond.visible import spelled_out
+from sessiond.visible import plural, spelled_out
 
 __all__ = ["cells", "counted", "fitted", "one_line"]
 
@@ -49,6 +49,4 @@ def _width(character: str) -> int:
 
 def counted(count: int, what: str) -> str:
     """Return the count with its noun: "1 entry", "2 entries"."""
-    if count == 1:
-        return f"1 {what}"
-    return f"{count} {what[:-1]}ies" if what.endswith("y") else f"{count} {what}s"
+    return f"{count} {what if count == 1 else plural(what)}"
