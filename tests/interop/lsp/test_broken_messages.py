@@ -44,7 +44,7 @@ def note(method: object, params: object) -> dict[str, Any]:
 
 
 class Said:
-    """What a server said until its end."""
+    """Words of a server: its messages and its log, up to its end."""
 
     def __init__(self, home: Path, socket_path: Path, messages: Sequence[object]) -> None:
         bodies = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in messages]
