@@ -153,6 +153,8 @@ DATABASE_CONNECTIONS_MAX: Final = 16
 DATABASE_APPENDS_MAX: Final = 8
 DATABASE_CHANGES_MAX: Final = 3
 DATABASE_BULK_MAX: Final = 3
+# postgresql: how long one of the connections for appends stays with appends that come one after another.
+DATABASE_AT_HAND_SECONDS: Final = 1.0
 # postgresql: seconds until the server gives up a connection, a statement, a lock, a transaction without a
 # statement, and one between its last statement and its commit.
 DATABASE_CONNECT_SECONDS: Final = 10

@@ -1,15 +1,11 @@
 """Sessions on PostgreSQL: the port `SessionDatabase` in statements. Needs `sessiond[postgresql]`.
 
 database.py   rows and lines
-making.py     sessions that come with their lines
-appending.py  the way of an append, in prepared statements
-reading.py    lines of a session, piece by piece
-holding.py    a row that waits for the append of one writer
-prepared.py   statements that a connection knows, with binary values
+statements/   what is said to the server about rows and lines
 documents.py  values of the state store, and secrets
 daemons.py    numbers, claims, beats and the clock that daemons agree on
-rows.py       columns of a session's row
 asking.py     calls: their connections, and the share of the connections that a kind of call has
+at_hand.py    a connection that stays with appends from call to call
 connecting.py connections: their settings, and their errors as the errors of a store
 starting.py   the first connection, and what its failure says
 company.py    signals and senders

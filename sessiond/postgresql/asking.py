@@ -8,7 +8,7 @@ or a ring waits for nothing; the connections that the other shares leave over ar
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Semaphore
 from time import time
 from typing import Final, Literal, TypeVar
@@ -29,13 +29,17 @@ from sessiond.limits import (
     DATABASE_LOOK_SECONDS,
     DATABASE_STATEMENT_SECONDS,
 )
+from sessiond.postgresql.at_hand import ConnectionAtHand
 from sessiond.postgresql.connecting import FAILURES, Failure, Pool, is_unreachable, refusal
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.service.database.database import Unsent
 
-__all__ = ["Asking", "Kind"]
+__all__ = ["APPENDING", "Asking", "Kind"]
 
 T = TypeVar("T")
+
+APPENDING: Final = "append to a session"
+"""Words that say in an error what failed."""
 
 Kind = Literal["append", "change", "bulk", "look"]
 """Kind of a call: an append, another change of a row, many lines or rows, or what waits for nothing."""
@@ -56,7 +60,8 @@ def _shares() -> Mapping[Kind, _Share]:
     )
     whole = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
     return {
-        "append": _Share(DATABASE_APPENDS_MAX, whole),
+        # The connection at hand is that of one more append.
+        "append": _Share(DATABASE_APPENDS_MAX - 1, whole),
         "change": _Share(DATABASE_CHANGES_MAX, DATABASE_LOCK_SECONDS + DATABASE_ANSWER_SECONDS),
         "bulk": _Share(DATABASE_BULK_MAX, whole),
         "look": _Share(DATABASE_CONNECTIONS_MAX, DATABASE_LOOK_SECONDS),
@@ -73,6 +78,7 @@ class Asking:
         """Seconds since 1970 at which the database ceased to answer."""
         self._pool = pool
         self._shares = _shares()
+        self._at_hand = ConnectionAtHand(pool, self._connected, self._ended)
 
     @contextmanager
     def _telling(self, doing: str) -> Generator[None]:
@@ -100,6 +106,25 @@ class Asking:
             except psycopg.OperationalError as failure:
                 self._drop_broken(failure)
                 raise
+
+    def _appending(self) -> AbstractContextManager[PatientConnection]:
+        """Return the context of an append: `_changing`, by the shortest way. Raises StorageError."""
+        return self._at_hand if self._at_hand.take() else self._changing(APPENDING, "append")
+
+    def _connected(self) -> PatientConnection:
+        """Return a connection of the pool for appends, which the caller gives back."""
+        connection = self._pool.getconn(self._seconds)
+        connection.patience = self._shares["append"].patience
+        return connection
+
+    def _ended(self, error: BaseException | None) -> None:
+        """Take note of the end of an append on the connection at hand. Raises StorageError."""
+        if error is None:
+            self.unreachable_since = None
+        elif isinstance(error, FAILURES):
+            if isinstance(error, psycopg.OperationalError):
+                self._drop_broken(error)
+            raise self._failed(APPENDING, error) from None
 
     def _asked(self, doing: str, ask: Callable[[PatientConnection], T], kind: Kind = "bulk") -> T:
         """Return the answer to a question, which is asked a second time if the connection ends."""
@@ -129,13 +154,18 @@ class Asking:
     @contextmanager
     def _connection(self, patience: float) -> Generator[PatientConnection]:
         """Yield a connection of the pool, which is not waited for while the database is away."""
-        is_away = self.unreachable_since is not None
-        seconds = DATABASE_AWAY_SECONDS if is_away else DATABASE_CONNECT_SECONDS
-        with self._pool.connection(seconds) as connection:
+        with self._pool.connection(self._seconds) as connection:
             connection.patience = patience
             yield connection
+
+    @property
+    def _seconds(self) -> float:
+        """Seconds for which a call waits for a connection."""
+        is_away = self.unreachable_since is not None
+        return DATABASE_AWAY_SECONDS if is_away else DATABASE_CONNECT_SECONDS
 
     def _drop_broken(self, failure: psycopg.OperationalError) -> None:
         """Close the idle connections, which may have ended together with the one that failed."""
         if is_unreachable(failure) and not isinstance(failure, PoolTimeout):
             self._pool.drain()
+            self._at_hand.doubt()

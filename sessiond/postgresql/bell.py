@@ -79,9 +79,8 @@ class Bell:
         until = monotonic() + seconds
         try:
             while not (rung or is_all) and (left := until - monotonic()) >= 0:
-                # One read may bring several rings.
-                for heard in connection.notifies(timeout=left, stop_after=1):
-                    ringer, *numbers = heard.payload.split() or [""]
+                for heard in connection.notifications(left):
+                    ringer, *numbers = heard.split() or [""]
                     if ringer == self._own:
                         self._rung_at, self.is_deaf = None, False
                     else:

@@ -20,8 +20,8 @@ from sessiond.limits import (
     DATABASE_LOCK_SECONDS,
     DATABASE_STATEMENT_SECONDS,
 )
-from sessiond.postgresql.appending import prepare_statements
 from sessiond.postgresql.patience import PatientConnection, Unanswered
+from sessiond.postgresql.statements.appending import prepare_statements
 from sessiond.service.database.database import Unsent
 
 __all__ = [

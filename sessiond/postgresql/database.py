@@ -20,13 +20,7 @@ from sessiond.limits import (
     DATABASE_START_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
-from sessiond.postgresql.appending import (
-    Appended,
-    append_at,
-    heads_of,
-    hold_row,
-)
-from sessiond.postgresql.asking import Kind
+from sessiond.postgresql.asking import APPENDING, Kind
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
@@ -38,12 +32,28 @@ from sessiond.postgresql.connecting import (
 )
 from sessiond.postgresql.daemons import DaemonTables
 from sessiond.postgresql.documents import DocumentTable
-from sessiond.postgresql.holding import HeldSession
-from sessiond.postgresql.making import NewSession, make, make_instead
 from sessiond.postgresql.patience import PatientConnection
-from sessiond.postgresql.reading import Piece, piece_of, pieces_ahead
-from sessiond.postgresql.rows import AT, CHANGED, DELETED, HEAD, SEEN, head_of, id_of, position
 from sessiond.postgresql.starting import prepared
+from sessiond.postgresql.statements.appending import (
+    Appended,
+    append_at,
+    heads_of,
+    hold_row,
+    ring_on,
+)
+from sessiond.postgresql.statements.holding import HeldSession
+from sessiond.postgresql.statements.making import NewSession, make, make_instead
+from sessiond.postgresql.statements.reading import Piece, piece_of, pieces_ahead
+from sessiond.postgresql.statements.rows import (
+    AT,
+    CHANGED,
+    DELETED,
+    HEAD,
+    SEEN,
+    head_of,
+    id_of,
+    position,
+)
 from sessiond.service.database.database import (
     NO_LINES,
     ChangedHeads,
@@ -56,7 +66,6 @@ from sessiond.service.database.database import (
 __all__ = ["PostgresqlDatabase"]
 
 _TRY_AGAIN_SECONDS: Final = 0.2
-_APPENDING: Final = "append to a session"
 _READING: Final = "read lines"
 # A transaction that still runs may commit a change with a lower number. A row that came with a dump has the
 # number of another server, which may be one that no transaction of this server has had.
@@ -95,6 +104,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
     def close(self) -> None:
         """Close all connections."""
         self._bell.close()
+        self._at_hand.close()
         self._pool.close()
 
     # -- how it is asked -----------------------------------------------------------------
@@ -159,7 +169,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
 
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
-        with self._changing(_APPENDING, "append") as connection:
+        with self._appending() as connection:
             stored = append_at(connection, at, lines, digest, sync=sync)
         return self._kept(stored)
 
@@ -170,7 +180,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             if not self._holds.acquire(blocking=False):
                 return None
             stack.callback(self._holds.release)
-            connection = stack.enter_context(self._changing(_APPENDING, "append"))
+            connection = stack.enter_context(self._changing(APPENDING, "append"))
             held = hold_row(connection, at)
             if held is None:
                 return None
@@ -385,11 +395,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
 
     def _notify(self, channel: str, text: str) -> None:
         with self._changing("ring", "look") as connection:
-            # A ring waits for no disk.
-            connection.execute(
-                "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)",
-                [channel, text],
-            )
+            ring_on(connection, channel, text)
 
     @property
     def notifications(self) -> bool:

@@ -20,9 +20,9 @@ from sessiond.postgresql.connecting import (
 )
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
-from sessiond.postgresql.rows import id_of
 from sessiond.postgresql.schema import VERSION, version_of
 from sessiond.postgresql.starting import not_connected
+from sessiond.postgresql.statements.rows import id_of
 from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 from sessiond.state.codec import SECRETS, STATE, Damaged, NewerVersion, decode_as
 

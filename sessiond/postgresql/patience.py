@@ -72,6 +72,26 @@ class PatientConnection(Connection[Any]):
                 raise
         return results
 
+    def notifications(self, seconds: float) -> list[str]:
+        """Return the payloads of the notifications that have come; wait for the first one up to so long.
+
+        The way of psycopg costs a busy daemon as much time as the ring itself. Raises OperationalError.
+        """
+        pgconn = self.pgconn
+        until = monotonic() + seconds
+        poller = poll()
+        poller.register(pgconn.socket, POLLIN)
+        while True:
+            pgconn.consume_input()
+            found: list[str] = []
+            while (one := pgconn.notifies()) is not None:
+                found.append(one.extra.decode(errors="replace"))
+            left = until - monotonic()
+            if found or left <= 0:
+                return found
+            # Another thread may close the connection, which ends no wait.
+            poller.poll(min(left, _INTERVAL) * 1000)
+
     def take_in(self) -> None:
         """Take in what the server has sent so far; wait for nothing. Raises OperationalError."""
         self.pgconn.flush()

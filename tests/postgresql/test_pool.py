@@ -239,21 +239,53 @@ def test_a_call_without_a_place_is_refused_before_it_is_sent(
 ) -> None:
     import sessiond.postgresql.asking  # noqa: F401
 
-    set_limits(monkeypatch, DATABASE_APPENDS_MAX=1)
+    set_limits(monkeypatch, DATABASE_APPENDS_MAX=2)
     database = connect()
     at = made(database, "busy")
     with (
         cluster.holding(f"SELECT FROM {schema}.sessions FOR UPDATE"),
-        ThreadPoolExecutor(1) as threads,
+        ThreadPoolExecutor(2) as threads,
     ):
-        first = threads.submit(stored, database, at)
-        cluster.wait_for_waiters(1)
+        begun = [threads.submit(stored, database, at) for _ in range(2)]
+        cluster.wait_for_waiters(2)
         monkeypatch.setattr("sessiond.postgresql.asking.DATABASE_LOCK_SECONDS", 0.1)
         with pytest.raises(Unsent, match="too many calls wait") as refused:
             stored(database, at)
         assert refused.value.data()["retryable"]
         cluster.let_go()
-        assert first.result() is not None
+        # Both were at one position, which one of them has won.
+        assert [one.result() is None for one in begun].count(True) == 1
+
+
+APPENDING = f"{IDLE} AND query LIKE '%INSERT INTO lines%'"
+
+
+def test_appends_one_after_another_stay_on_one_connection(
+    cluster: Cluster, connect: Callable[[], PostgresqlDatabase]
+) -> None:
+    database = connect()
+    at: Head | None = made(database, "alone")
+    with ThreadPoolExecutor(6) as threads:
+        # So many calls at once take more connections than one.
+        for head in threads.map(lambda number: made(database, f"other-{number}"), range(6)):
+            stored(database, head)
+    before = cluster.backends(APPENDING)
+    for _ in range(3 * len(before)):
+        assert at is not None
+        at = stored(database, at)
+    assert cluster.backends(APPENDING) == before
+    assert len(before) == 1
+    # The next append does not know that its connection has ended.
+    cluster.sql(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {APPENDING}")
+    assert at is not None
+    with pytest.raises(StorageError, match="ended") as lost:
+        stored(database, at)
+    assert lost.value.data()["retryable"]
+    assert stored(database, at) is not None
+    after = cluster.backends(APPENDING)
+    assert after != before
+    database.close()
+    cluster.wait_for_end(after)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -35,6 +35,7 @@ __all__ = [
     "byteas",
     "int8",
     "int8s",
+    "nanoseconds",
     "number",
     "run_together",
 ]
@@ -50,6 +51,8 @@ INT8S: Final = 1016
 _BINARY: Final = int(Format.BINARY)
 _DONE: Final = (int(ExecStatus.TUPLES_OK), int(ExecStatus.COMMAND_OK))
 _IS_BAD: Final = int(ConnStatus.BAD)
+# PostgreSQL counts microseconds from 2000-01-01.
+_EPOCH_US: Final = 946_684_800_000_000
 _INT8: Final = Layout(">q")
 _INT4: Final = Layout(">i")
 # Dimensions, whether nulls are among the items, type of the items, their number, the lowest index.
@@ -126,6 +129,11 @@ def number(value: bytes | None) -> int:
     assert value is not None, "the column is not null"
     found: int = _INT8.unpack(value)[0]
     return found
+
+
+def nanoseconds(value: bytes) -> int:
+    """Return the time that a column of type TIMESTAMPTZ holds, in nanoseconds since 1970."""
+    return (number(value) + _EPOCH_US) * 1000
 
 
 def byteas(items: Sequence[bytes]) -> bytes:

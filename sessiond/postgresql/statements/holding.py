@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from sessiond.errors import StorageError
-from sessiond.postgresql.appending import Appended, append_and_commit
-from sessiond.postgresql.prepared import Forsaken
+from sessiond.postgresql.statements.appending import Appended, append_and_commit
+from sessiond.postgresql.statements.prepared import Forsaken
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
-from sessiond.postgresql.prepared import INT8, Call, Prepared, answered, int8, number
+from sessiond.postgresql.statements.prepared import INT8, Call, Prepared, answered, int8, number
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -1,4 +1,4 @@
-"""The statements of the way of an append: rows of open sessions, and lines behind a position."""
+"""The statements of the way of an append: rows of open sessions, lines behind a position, and rings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiond.limits import DATABASE_HOLD_SECONDS, DATABASE_PIECE_LINES
-from sessiond.postgresql.prepared import (
+from sessiond.postgresql.statements.prepared import (
     BYTEA,
     BYTEAS,
     INT8,
@@ -17,11 +17,12 @@ from sessiond.postgresql.prepared import (
     byteas,
     int8,
     int8s,
+    nanoseconds,
     number,
     run_together,
 )
-from sessiond.postgresql.reading import Piece, in_one, lines_from, prepare_reads
-from sessiond.postgresql.rows import SEEN, heads_in
+from sessiond.postgresql.statements.reading import Piece, in_one, lines_from, prepare_reads
+from sessiond.postgresql.statements.rows import SEEN, heads_in
 from sessiond.service.database.database import Head, size_of
 
 if TYPE_CHECKING:
@@ -37,36 +38,60 @@ __all__ = [
     "heads_of",
     "hold_row",
     "prepare_statements",
+    "ring_on",
 ]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
 _APPEND: Final = """
-WITH server AS (
-    SELECT {settings} AS keeps
-),
-moved AS (
+WITH moved AS (
     UPDATE sessions SET seq = seq + $1, digest = $2, size = size + $3,
         written_at = clock_timestamp(), changed = pg_current_xact_id(),
         place = $10, version = version + (place <> $10)::int
-    FROM server WHERE server.keeps AND number = $4 AND epoch = $5 AND seq = $6 AND digest = $7
+    WHERE {keeps} AND number = $4 AND epoch = $5 AND seq = $6 AND digest = $7
         AND version = $8 AND NOT is_deleted
-    RETURNING number, (extract(epoch FROM written_at) * 1000000)::bigint AS written_us, version
+    RETURNING number, written_at, version
 ),
 stored AS (
-    INSERT INTO lines (number, seq, line) SELECT moved.number, $6 + given.at, given.line
-    FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)
+    INSERT INTO lines (number, seq, line) SELECT {lines}
 )
-SELECT server.keeps, moved.written_us, moved.version FROM server LEFT JOIN moved ON true
+SELECT {keeps}, moved.written_at, moved.version FROM (SELECT) AS always LEFT JOIN moved ON true
 """
+# An array of one line costs the server a twentieth of the whole statement.
+_ONE_LINE: Final = "moved.number, $6 + 1, $9 FROM moved"
+_LINES: Final = (
+    "moved.number, $6 + given.at, given.line"
+    " FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)"
+)
 # A pooler may have given the connection another process of the server, so nothing that was set is believed.
 _KEEPS: Final = (
     "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
     " AND current_setting('synchronous_commit') IN ('on', 'remote_apply')"
 )
 _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
-_TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8, BYTEAS, TEXT)
-_SYNC: Final = Prepared(b"sessiond_append", _APPEND.format(settings=_KEEPS), _TYPES)
-_NO_SYNC: Final = Prepared(b"sessiond_append_later", _APPEND.format(settings=_LATER), _TYPES)
+_TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8)
+
+
+class _Append(NamedTuple):
+    """The statements of appends of one durability."""
+
+    one: Prepared
+    """Takes a line."""
+    several: Prepared
+    """Takes an array of lines."""
+
+    @classmethod
+    def that(cls, name: bytes, keeps: str) -> _Append:
+        """Return the statements that store lines only if a condition holds."""
+        one = _APPEND.format(keeps=keeps, lines=_ONE_LINE)
+        several = _APPEND.format(keeps=keeps, lines=_LINES)
+        return cls(
+            Prepared(name + b"_one", one, (*_TYPES, BYTEA, TEXT)),
+            Prepared(name, several, (*_TYPES, BYTEAS, TEXT)),
+        )
+
+
+_SYNC: Final = _Append.that(b"sessiond_append", _KEEPS)
+_NO_SYNC: Final = _Append.that(b"sessiond_append_later", _LATER)
 _BEGIN: Final = Prepared(b"sessiond_begin", "BEGIN", ())
 _COMMIT: Final = Prepared(b"sessiond_commit", "COMMIT", ())
 # What comes behind this statement sees what other writers stored during its wait.
@@ -76,6 +101,12 @@ _LOCK: Final = Prepared(
     f" '{DATABASE_HOLD_SECONDS * 1000}', true)"
     " FROM sessions WHERE number = $1 FOR NO KEY UPDATE",
     (INT8,),
+)
+# A ring waits for no disk.
+_RING: Final = Prepared(
+    b"sessiond_ring",
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+    (TEXT, TEXT),
 )
 # The server keeps the plan for one number. It plans anew each time for a list, whose length differs.
 _HEAD: Final = Prepared(b"sessiond_head", f"SELECT {SEEN} FROM sessions WHERE number = $1", (INT8,))
@@ -95,7 +126,7 @@ class Appended(NamedTuple):
 
 def prepare_statements(connection: Connection[Any]) -> None:
     """Let a new connection know the statements of this module and of reads. Raises psycopg.Error."""
-    for one in (_SYNC, _NO_SYNC, _BEGIN, _COMMIT, _LOCK, _HEAD, _HEADS):
+    for one in (*_SYNC, *_NO_SYNC, _BEGIN, _COMMIT, _LOCK, _RING, _HEAD, _HEADS):
         one.prepare(connection)
     prepare_reads(connection)
 
@@ -142,8 +173,15 @@ def append_and_commit(
     return _appended(stored, at, lines, digest)
 
 
+def ring_on(connection: PatientConnection, channel: str, text: str) -> None:
+    """Tell a text to all that listen on a channel. Raises psycopg.Error."""
+    _RING.run(connection, [channel.encode(), text.encode()])
+
+
 def _append(at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Call:
-    return (_SYNC if sync else _NO_SYNC), [
+    statements = _SYNC if sync else _NO_SYNC
+    is_one = len(lines) == 1
+    return (statements.one if is_one else statements.several), [
         int8(len(lines)),
         digest,
         int8(size_of(lines)),
@@ -152,16 +190,16 @@ def _append(at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> C
         int8(at.seq),
         at.digest,
         int8(at.version),
-        byteas(lines),
+        lines[0] if is_one else byteas(lines),
         at.place.encode(),
     ]
 
 
 def _appended(result: PGresult, at: Head, lines: Sequence[bytes], digest: bytes) -> Appended:
-    written_us = result.get_value(0, 1)
-    if written_us is None:
+    written_at = result.get_value(0, 1)
+    if written_at is None:
         return Appended(result.get_value(0, 0) == b"\x01", None)
-    written_ns = number(written_us) * 1000
+    written_ns = nanoseconds(written_at)
     # Under an unchanged version an append changes nothing else of the row.
     head = Head(
         at.number,

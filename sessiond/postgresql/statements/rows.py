@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiond.postgresql.company import SENDERS, senders_of
-from sessiond.postgresql.prepared import number
+from sessiond.postgresql.statements.prepared import number
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 from sessiond.limits import DATABASE_COMMIT_SECONDS
-from sessiond.postgresql.rows import AT, DELETED, HEAD, head_of, position
+from sessiond.postgresql.statements.rows import AT, DELETED, HEAD, head_of, position
 from sessiond.service.database.database import NO_LINES, Head, Place, chained, size_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,9 @@
+"""Statements about rows and lines of sessions, most of them prepared once for each connection.
+
+appending.py  the way of an append, and rings
+reading.py    lines of a session, piece by piece
+holding.py    a row that waits for the append of one writer
+making.py     sessions that come with their lines
+rows.py       columns of a session's row
+prepared.py   statements that a connection knows, with binary values
+"""
