@@ -67,6 +67,9 @@ class SessionLog(Protocol):
     is_shared: ClassVar[bool]
     """True if other daemons append too: what was answered anywhere is seen by a look that begins later."""
 
+    is_synced: bool
+    """False if lines that other daemons have appended may not be durable yet."""
+
     @property
     def path(self) -> Path | None:
         """Path of the file; None in memory."""

@@ -15,6 +15,7 @@ class Alone:
     # Attributes, since each append asks for them.
     is_contended: bool = False
     is_held: bool = False
+    is_synced: bool = True
 
     def disprove(self) -> None:
         """Do nothing: this log is not shared."""

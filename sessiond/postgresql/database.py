@@ -37,8 +37,10 @@ from sessiond.postgresql.starting import prepared
 from sessiond.postgresql.statements.appending import (
     Appended,
     append_at,
+    flush,
     heads_of,
     hold_row,
+    keeps_commits,
     ring_on,
 )
 from sessiond.postgresql.statements.holding import HeldSession
@@ -136,8 +138,11 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         with self._changing("create a session", "bulk") as connection:
             try:
                 with connection.transaction():
-                    made = NewSession(session_id, epoch, place, leases)
-                    return make(connection, made, chunks)
+                    made = make(connection, NewSession(session_id, epoch, place, leases), chunks)
+                    if made.seq > 0:
+                        # Entries of a session that was elsewhere before are durable once they are here.
+                        self._require_kept(connection)
+                    return made
             except UniqueViolation:
                 return None
 
@@ -191,12 +196,20 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
     def _kept(self, stored: Appended) -> Head | None:
         """Return the row behind an append; None if the session was elsewhere. Raises StorageError."""
         if not stored.keeps:
-            why = (
-                "fsync, full_page_writes or synchronous_commit is off, so that a crash may lose what was"
-                " acknowledged"
-            )
-            raise unusable(self.name, why, 'switch them on, or append with durability "os"')
+            raise self._forgetful()
         return stored.head
+
+    def _require_kept(self, connection: PatientConnection) -> None:
+        """Raise StorageError if the server does not keep the commits of a connection through a crash."""
+        if not keeps_commits(connection):
+            raise self._forgetful()
+
+    def _forgetful(self) -> StorageError:
+        why = (
+            "fsync, full_page_writes or synchronous_commit is off, so that a crash may lose what was"
+            " acknowledged"
+        )
+        return unusable(self.name, why, 'switch them on, or append with durability "os"')
 
     def fence(self, number: int) -> Head | None:
         """Count the version of a session up, and return the row; None for an unknown number."""
@@ -220,8 +233,9 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
     def sync(self) -> None:
         """Make all lines durable that were stored without `sync`."""
         with self._changing("sync", "bulk") as connection:
-            # A commit that writes to the log, and waits, brings everything before it to the disk.
-            connection.execute("SELECT pg_logical_emit_message(true, 'sessiond', '')")
+            is_kept = flush(connection)
+        if not is_kept:
+            raise self._forgetful()
 
     def pieces(
         self, number: int, first: int, last: int, *, ahead: bool = False
@@ -311,6 +325,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             self._changing("replace a session", "append") as connection,
             connection.transaction() as transaction,
         ):
+            self._require_kept(connection)
             made = make_instead(connection, at, epoch, chunks)
             if made is None:
                 raise Rollback(transaction)

@@ -75,10 +75,11 @@ class Client:
     def knows_better(self, actor: SessionActor, after: After | None) -> bool:
         """Return whether a cursor shows that the session has lost entries under its epoch.
 
-        Only a store that other daemons share loses entries without a trace on this machine. Raises
-        InvalidParams, StorageError.
+        Only a store that other daemons share loses entries without a trace on this machine. The cursor of a
+        client that may only ask for the status of sessions changes no session. Raises InvalidParams,
+        StorageError.
         """
-        if after is None or not actor.opened.journal.is_shared:
+        if after is None or self.access == "status" or not actor.opened.journal.is_shared:
             return False
         return after.epoch == actor.opened.epoch and _misfit(actor, after) is not None
 

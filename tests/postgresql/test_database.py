@@ -265,6 +265,19 @@ def test_a_server_that_does_not_keep_commits_is_refused_for_the_disk(
             after = append(database, at, b"soon", sync=False)
             assert after is not None
             at = after
+            with pytest.raises(StorageError, match=setting):
+                database.sync()
+            entries = [[b'{"type":"session"}', b"an entry"]]
+            with pytest.raises(StorageError, match=setting):
+                database.create("with-entries", "epoch-2", entries, "placed")
+            assert database.find("with-entries") is None
+            with pytest.raises(StorageError, match=setting):
+                database.replace(at, "epoch-3", entries)
+            # Its entries come by appends, which say how durable they are.
+            empty = database.create(
+                f"empty-{setting}", "epoch-4", [[b'{"type":"session"}']], "placed"
+            )
+            assert empty is not None
         finally:
             cluster.configure(**{setting: None})
     assert append(database, at, b"durable") is not None

@@ -49,7 +49,8 @@ def handle(client: Client, params: FlushParams, call: Call[Client]) -> Any:
             return result
         return _handed_over(client, call, session_id, watched[1], result)
 
-    return client.service.actor(session_id).submit(Command(call, finish, _stand_here, entries=0))
+    command = Command(call, finish, _stand_here, entries=0)
+    return client.service.actor(session_id).submit_behind_look(command)
 
 
 def _stand_here(draft: Draft) -> FlushResult:

@@ -35,8 +35,10 @@ __all__ = [
     "Appended",
     "append_and_commit",
     "append_at",
+    "flush",
     "heads_of",
     "hold_row",
+    "keeps_commits",
     "prepare_statements",
     "ring_on",
 ]
@@ -66,6 +68,11 @@ _LINES: Final = (
 _KEEPS: Final = (
     "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
     " AND current_setting('synchronous_commit') IN ('on', 'remote_apply')"
+)
+_KEPT: Final = Prepared(b"sessiond_kept", f"SELECT {_KEEPS}", ())
+# A commit that writes to the log, and waits, brings everything before it to the disk.
+_FLUSH: Final = Prepared(
+    b"sessiond_flush", f"SELECT pg_logical_emit_message(true, 'sessiond', '') WHERE {_KEEPS}", ()
 )
 _LATER: Final = "set_config('synchronous_commit', 'off', true) IS NOT NULL"
 _TYPES: Final = (INT8, BYTEA, INT8, INT8, TEXT, INT8, BYTEA, INT8)
@@ -126,7 +133,7 @@ class Appended(NamedTuple):
 
 def prepare_statements(connection: Connection[Any]) -> None:
     """Let a new connection know the statements of this module and of reads. Raises psycopg.Error."""
-    for one in (*_SYNC, *_NO_SYNC, _BEGIN, _COMMIT, _LOCK, _RING, _HEAD, _HEADS):
+    for one in (*_SYNC, *_NO_SYNC, _BEGIN, _COMMIT, _LOCK, _RING, _HEAD, _HEADS, _KEPT, _FLUSH):
         one.prepare(connection)
     prepare_reads(connection)
 
@@ -171,6 +178,16 @@ def append_and_commit(
     """Store lines as `append_at` does, and end the transaction. Raises psycopg.Error."""
     stored, _ = run_together(connection, _append(at, lines, digest, sync=sync), (_COMMIT, ()))
     return _appended(stored, at, lines, digest)
+
+
+def flush(connection: PatientConnection) -> bool:
+    """Bring all commits to the disk; return False if the server does not keep them. Raises psycopg.Error."""
+    return bool(_FLUSH.run(connection, ()).ntuples)
+
+
+def keeps_commits(connection: PatientConnection) -> bool:
+    """Return whether a commit of this connection is kept through a crash. Raises psycopg.Error."""
+    return _KEPT.run(connection, ()).get_value(0, 0) == b"\x01"
 
 
 def ring_on(connection: PatientConnection, channel: str, text: str) -> None:

@@ -97,7 +97,7 @@ def stage(
     batch = Batch(draft, commands, draft.lines)
     at = 0
     while at < len(commands):
-        at += _stage_run(batch, at) or _stage_one(batch, commands[at], dirty=opened.dirty)
+        at += _stage_run(batch, at) or _stage_one(batch, commands[at], dirty=opened.lacks_sync)
     batch.has_assistant = _ASSISTANT in map(_KIND, draft.rows)
     first = commands[0]
     batch.act = first.act if first.refusal is None else None

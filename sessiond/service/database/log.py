@@ -129,6 +129,7 @@ class DatabaseLog(CatchingUp):
         """Take the row that the database has now for the lines of `fill`."""
         assert head.size == self.size_bytes, "the database has the lines that were copied"
         self._see(head)
+        self.is_synced = True
 
     @property
     def line_count(self) -> int:
@@ -271,6 +272,8 @@ class DatabaseLog(CatchingUp):
             return False
         self._spool.take(lines)
         self._see(head)
+        # A commit that waits for the disk brings everything before it there.
+        self.is_synced = sync
         self.ring(head.number)
         self._writes += 1
         self._written_bytes += size_of(lines)
@@ -357,6 +360,7 @@ class DatabaseLog(CatchingUp):
     def sync(self) -> None:
         """Make lines durable that were appended without `sync`. Raises StorageError."""
         self._database.sync()
+        self.is_synced = True
 
     def expect_move(self, path: Path) -> None:
         """Let the next append bring a draft to its place, which is no path."""

@@ -60,7 +60,7 @@ class OpenSession(Struct, eq=False):
     partial: bool = False
     """True if only the beginning and the end of a large file were read, for a list."""
     dirty: bool = False
-    """True if the file has entries that no sync has covered yet."""
+    """True if this daemon has appended entries that no sync has covered yet."""
 
     appears: Appears = "answered"
     """Moment at which a draft comes to its place: in a root as the root's program has it."""
@@ -289,7 +289,13 @@ class OpenSession(Struct, eq=False):
         """Durability of every entry up to now."""
         if not self.journal.blocking:
             return "memory"
-        return "os" if self.dirty else "disk"
+        # `lacks_sync`, word by word: this runs for every batch.
+        return "os" if self.dirty or not self.journal.is_synced else "disk"
+
+    @property
+    def lacks_sync(self) -> bool:
+        """True if the session has entries, of any daemon, that may not be durable yet."""
+        return self.dirty or not self.journal.is_synced
 
     def _fact(self, name: str, default: Any = None) -> Any:
         return self.session.facts.get(name, default)

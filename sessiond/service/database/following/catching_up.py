@@ -113,6 +113,8 @@ class CatchingUp(Undisturbed):
         self.company: DatabaseCompany | None = None
         """Signals and presence of other daemons; None for a log that is read once."""
         self.name = spool.reader.path
+        self.is_synced = False
+        """False if lines that other daemons have appended may not be durable yet."""
         self._database = database
         self._spool = spool
         self._waiting = _WaitingLines(spool)
@@ -165,6 +167,8 @@ class CatchingUp(Undisturbed):
                 return self._take_first(there, chain([first], pieces))
         if len(lines) != there.seq - mine.seq or chained(mine.digest, lines) != there.digest:
             return False
+        if lines:
+            self.is_synced = False
         # Both or none: no line may be told before a signal that came before the line.
         found = None if self.company is None else self.company.read(there)
         if lines:
@@ -193,6 +197,7 @@ class CatchingUp(Undisturbed):
         """Take in some of the lines that wait. Raises StorageError."""
         with telling("read the copied lines of", self.name):
             lines, self.head = self._waiting.take(self.head)
+        self.is_synced = False
         self._found += [Found(line, external=False) for line in lines]
         if self.company is not None:
             self.company.upto = self.head.seq if self.behind_bytes else None
