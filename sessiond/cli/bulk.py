@@ -9,14 +9,17 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.connect.conversation import ask, connected, session_id
+from sessiond.cli.connect.conversation import ask, connected, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit, say
+from sessiond.daemon.exit_status import Status
+from sessiond.model.ids import is_session_id
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
 
-__all__ = ["apply", "for_each", "whole_id"]
+__all__ = ["apply", "for_each", "require_ids", "whole_id"]
 
 
 def for_each(
@@ -31,9 +34,17 @@ def for_each(
     @shared_options
     @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, type=SESSION)
     def run(shared: Shared, sessions: tuple[str, ...]) -> None:
-        apply(shared, f"session/{name}", sessions, session_id)
+        apply(shared, f"session/{name}", sessions, whole_session_id)
 
     return run
+
+
+def require_ids(ids: Sequence[str]) -> None:
+    """Require whole ids of sessions, as of sessions in the trash. Raise Failure."""
+    for one in ids:
+        if not is_session_id(one):
+            what = f"{one!r} is not the id of a session"
+            raise Failure(what, "see `sessiond trash` for the ids", Status.USAGE)
 
 
 def whole_id(_: BlockingClient, session_id: str) -> str:

@@ -10,6 +10,6 @@ COMMAND = for_each(
     "archive",
     """Archive sessions: they leave the list and accept no more entries.
 
-    `sessiond list --archived only` lists them.""",
+    `sessiond list --archived only` lists them. A part of a title names no session here.""",
     examples=("sessiond archive my-session",),
 )

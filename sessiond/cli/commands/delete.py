@@ -10,7 +10,7 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.bulk import apply
-from sessiond.cli.connect.conversation import ask, find, is_path
+from sessiond.cli.connect.conversation import ask, find_whole, is_path
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.confirm import is_confirmed
 from sessiond.cli.ui.failure import Failure
@@ -30,7 +30,7 @@ def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
 
     `sessiond restore` brings a session back by the printed id, and `sessiond purge` removes it for
     good. An id that is already in the trash counts as deleted. A file outside the profile is yours,
-    so you are asked first; `sessiond forget` only unlists it.
+    so you are asked first; `sessiond forget` only unlists it. A part of a title names no session here.
     """
 
     def found(client: BlockingClient, ref: str) -> str:
@@ -40,11 +40,14 @@ def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
-    """Return the id of a session; a session in the trash is named by its whole id only."""
+    """Return the id of a session; a session in the trash is named by its whole id only.
+
+    Raise RpcError, Failure.
+    """
     from sessiond_client import RpcError
 
     try:
-        session = find(client, ref)
+        session = find_whole(client, ref)
     except RpcError as error:
         if error.kind != "session_not_found" or is_path(ref):
             raise

@@ -8,7 +8,7 @@ import click
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.bulk import apply
-from sessiond.cli.connect.conversation import is_path, session_id
+from sessiond.cli.connect.conversation import is_path, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ __all__ = ["COMMAND"]
 def forget(shared: Shared, sessions: tuple[str, ...]) -> None:
     """Take sessions whose files lie outside the profile out of the list.
 
-    The files are not touched. A session whose file is gone is named by its whole id.
+    The files are not touched. A session whose file is gone is named by its whole id. A part of a
+    title names no session here.
     """
     apply(shared, "session/forget", sessions, _known)
 
@@ -33,7 +34,7 @@ def _known(client: BlockingClient, ref: str) -> str:
     from sessiond_client import RpcError
 
     try:
-        return session_id(client, ref)
+        return whole_session_id(client, ref)
     except RpcError as error:
         if error.kind != "session_not_found" or is_path(ref):
             raise

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.text import counted
@@ -29,10 +29,11 @@ def repair(shared: Shared, session: str, *, apply: bool) -> None:
     """Write a session's file anew without the lines that do not parse.
 
     All other lines keep their bytes, and the original file goes to the trash. Only files of
-    sessiond's own dialect are repaired: another program may read lines that do not parse here.
+    sessiond's own dialect are repaired: another program may read lines that do not parse here. A
+    part of a title names no session here.
     """
     with connected(shared) as client:
-        found = session_id(client, session)
+        found = whole_session_id(client, session)
         done = ask_long(client, "session/repair", session_id=found, dry_run=not apply)
     answer(shared, done, _show)
 

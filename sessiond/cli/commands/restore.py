@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.bulk import apply, whole_id
+from sessiond.cli.bulk import apply, require_ids, whole_id
 from sessiond.cli.options import Command, Shared, shared_options
 
 __all__ = ["COMMAND"]
@@ -19,6 +19,7 @@ def restore(shared: Shared, ids: tuple[str, ...]) -> None:
     Takes whole ids: `sessiond trash` shows them. A session from outside the profile goes back to
     its folder. No file is replaced.
     """
+    require_ids(ids)
     apply(shared, "session/restore", ids, whole_id)
 
 

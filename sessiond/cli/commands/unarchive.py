@@ -8,6 +8,6 @@ __all__ = ["COMMAND"]
 
 COMMAND = for_each(
     "unarchive",
-    "Bring archived sessions back.",
+    "Bring archived sessions back. A part of a title names no session here.",
     examples=("sessiond unarchive my-session",),
 )

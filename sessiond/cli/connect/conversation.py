@@ -35,9 +35,11 @@ __all__ = [
     "ask_long",
     "connected",
     "find",
+    "find_whole",
     "is_path",
     "session_id",
     "started",
+    "whole_session_id",
 ]
 
 NULL: Final = Raw(b"null")
@@ -45,6 +47,9 @@ NULL: Final = Raw(b"null")
 CLIENT_ID: Final = "sessiond-cli"
 _SIGN: Final = b'{"_meta":'
 _TOLD: Final = "sessiond.stale"
+# Least lengths of a part of an id, as session/resolve has them.
+_BEGINNING_MIN: Final = 4
+_END_MIN: Final = 6
 
 
 class _Meta(Struct):
@@ -153,6 +158,31 @@ def find(client: BlockingClient, ref: str) -> dict[str, Any]:
 def session_id(client: BlockingClient, ref: str) -> str:
     """Return the id of the session that a user's text names."""
     found: str = find(client, ref)["id"]
+    return found
+
+
+def find_whole(client: BlockingClient, ref: str) -> dict[str, Any]:
+    """Return the session that an id, a part of an id, a whole title or a path names.
+
+    For commands that destroy or hide: there, a part of a title names no session. Raise Failure.
+    """
+    session = find(client, ref)
+    title = session["title"] or ""
+    is_end = len(ref) >= _END_MIN and session["id"].endswith(ref)
+    is_beginning = len(ref) >= _BEGINNING_MIN and session["id"].startswith(ref)
+    if is_path(ref) or is_end or is_beginning or title.casefold() == ref.casefold():
+        return session
+    what = f'"{ref}" is only a part of the title "{title}"'
+    then = f"give the whole title, or the id {session['id']}"
+    match = {name: session[name] for name in ("cwd", "title", "updated_at")}
+    matches = [{"session_id": session["id"], **match}]
+    facts = {"kind": "session_not_found", "ref": ref, "matches": matches}
+    raise Failure(what, then, Status.NOT_FOUND, facts)
+
+
+def whole_session_id(client: BlockingClient, ref: str) -> str:
+    """Return the id of the session that `find_whole` finds. Raise Failure."""
+    found: str = find_whole(client, ref)["id"]
     return found
 
 
