@@ -26,7 +26,7 @@ _NEXT: Final[Mapping[str, str]] = {
     "session_archived": "press F to fork it, or bring it back with `sessiond unarchive`",
     "session_corrupt": "see `sessiond verify`, then `sessiond repair`",
     "session_locked": "another process holds its file; try again when that process has ended",
-    "session_not_found": "it was deleted, see `sessiond trash`; press Esc for the list",
+    "session_not_found": "the session was deleted, see `sessiond trash`; press Esc for the list",
     "session_read_only": "press F: a fork can be changed",
     "summarizer_unavailable": "no program here writes summaries: type a text instead",
     "too_large": "choose fewer entries, or export the session with E",

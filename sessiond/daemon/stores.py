@@ -76,7 +76,10 @@ def _require_driver() -> None:
     try:
         import_module("sessiond.postgresql.database")
     except ImportError:
-        text = "store needs packages that are not installed: pip install 'sessiond[postgresql]'"
+        text = (
+            "store needs packages that are not installed: in the checkout of sessiond run:"
+            " pip install '.[postgresql]'"
+        )
         raise BadConfiguration(text) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,6 +14,8 @@ from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 
 __all__ = ["COMMAND"]
+
+_MAIN: Final = "main"
 
 
 @click.command(
@@ -53,6 +55,8 @@ def branch(
     """
     if (entry is None) is not bool(drop):
         raise click.UsageError("give the ENTRY to move to, or --drop")
+    if drop and params["head"] in {None, _MAIN}:
+        raise click.UsageError("name the head with --head: main cannot be dropped")
     with connected(shared) as client:
         found = session_id(client, session)
         moved = ask(

@@ -12,7 +12,11 @@ from sessiond.cli.options import Command, DaemonPlace, Shared, place_options, st
 __all__ = ["COMMAND"]
 
 
-@click.command("browse", cls=Command)
+@click.command(
+    "browse",
+    cls=Command,
+    examples=("sessiond browse", "sessiond browse my-session"),
+)
 @place_options
 @start_option
 @click.argument("session", required=False, type=SESSION)
@@ -28,20 +32,21 @@ def browse(place: DaemonPlace, session: str | None, *, may_start: bool) -> None:
     In the list: Tab shows the forest, a the sessions of all projects.
 
     Colours are those of the terminal; NO_COLOR=1 shows none. Needs the package textual:
-    pip install 'sessiond[browse]'.
+    in the checkout of sessiond, pip install '.[browse]'.
 
     \b
-    Exit status: 0 if you quit, 2 without a terminal, 3 if no daemon answers.
+    Exit status: 0 if you quit, 2 without a terminal, 3 if no daemon answers, 4 if there is no
+    such session, or several.
     """
     from importlib.util import find_spec
 
     from sessiond.cli.connect.conversation import connected, session_id
     from sessiond.cli.connect.target import find_socket
-    from sessiond.cli.ui.failure import Failure
+    from sessiond.cli.ui.failure import Failure, missing_extra
     from sessiond.daemon.exit_status import Status
 
     if find_spec("textual") is None:
-        raise Failure("the package textual is not installed", "run: pip install 'sessiond[browse]'")
+        raise Failure("the package textual is not installed", missing_extra("browse"))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         then = "use `sessiond list`, `sessiond tree` and `sessiond tail` in scripts"
         raise Failure("browse needs a terminal", then, Status.USAGE)

@@ -36,13 +36,23 @@ _PARTS: Final = ("session", "tags", "heads", "labels", "tree", "entries")
     type=click.Choice([*FORMATS, *WHOLE_FORMATS, *_DOCUMENTS]),
     default="native",
     show_default=True,
+    help="Format to write.",
 )
 @click.option("--head", metavar="NAME", help="Head whose path a document follows.")
 @click.option("--all-branches", is_flag=True, help="Every branch, in Markdown.")
 @click.option(
-    "--include", multiple=True, metavar="PART", help=f"Part of JSON: {', '.join(_PARTS)}."
+    "--include",
+    multiple=True,
+    type=click.Choice(_PARTS),
+    metavar="PART",
+    help=f"Part of JSON: {', '.join(_PARTS)}.",
 )
-@click.option("--redact", multiple=True, metavar="REGEX", help="Texts to replace in a document.")
+@click.option(
+    "--redact",
+    multiple=True,
+    metavar="REGEX",
+    help="Replace texts that match in a document by [redacted].",
+)
 def export(shared: Shared, session: str, file: str, **options: Any) -> None:
     """Write a session to a new FILE, or to standard output.
 

@@ -40,7 +40,10 @@ __all__ = ["COMMAND"]
     "--at-message", type=int, metavar="N", help="End of the path as a message's index, from 0."
 )
 @click.option(
-    "--keep-messages", type=int, metavar="N", help="Take the last N messages of the context."
+    "--keep-messages",
+    type=int,
+    metavar="N",
+    help="With --entries context: take its first N messages.",
 )
 @click.option("--detached", is_flag=True, help="Do not record the origin in the fork.")
 @click.option("--labels/--no-labels", default=None, help="Take the labels along.  [default: yes]")
@@ -59,6 +62,10 @@ __all__ = ["COMMAND"]
 )
 def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **params: Any) -> None:
     """Make a session from the entries of SESSION, and print its id. SESSION stays unchanged."""
+    if at is not None and params["at_message"] is not None:
+        raise click.UsageError("give --at or --at-message, not both")
+    if params["keep_messages"] is not None and params["entries"] != "context":
+        raise click.UsageError("--keep-messages needs --entries context")
     with connected(shared) as client:
         found = session_id(client, session)
         made = ask_long(

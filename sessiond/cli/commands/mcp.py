@@ -9,7 +9,11 @@ from sessiond.cli.options import Command, DaemonPlace, place_options, start_opti
 __all__ = ["COMMAND"]
 
 
-@click.command("mcp", cls=Command)
+@click.command(
+    "mcp",
+    cls=Command,
+    examples=("sessiond mcp", "sessiond mcp --write --profile work"),
+)
 @place_options
 @start_option
 @click.option("--write", "may_write", is_flag=True, help="Offer tools that append and fork.")
@@ -24,12 +28,12 @@ def mcp(place: DaemonPlace, *, may_start: bool, may_write: bool) -> None:
 
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.target import find_socket, require_meant_on
-    from sessiond.cli.ui.failure import Failure
+    from sessiond.cli.ui.failure import Failure, missing_extra
     from sessiond.daemon.exit_status import Status
     from sessiond.daemon.process_log import configure_log
 
     if find_spec("mcp") is None:
-        raise Failure("the package mcp is not installed", "run: pip install 'sessiond[mcp]'")
+        raise Failure("the package mcp is not installed", missing_extra("mcp"))
 
     from sessiond.mcp.server import serve
     from sessiond_client import SessiondClientError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -11,6 +12,7 @@ import msgspec
 from sessiond.cli.arguments import text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import is_terminal, say, table
 from sessiond.daemon.exit_status import Status
 
@@ -70,9 +72,15 @@ def secret(
             raise click.UsageError("the secret is empty: give it on standard input")
     with connected(shared) as client:
         found = ask(client, f"secret/{action}", **params, expected_revision=expected_revision)
-    answer(shared, found, _TEXTS[action])
     if action == "get" and not msgspec.json.decode(found)["revision"]:
-        raise SystemExit(Status.NOT_FOUND)
+        raise _no_secret(words[0], words[1])
+    answer(shared, found, _TEXTS[action])
+
+
+def _no_secret(namespace: str, key: str) -> Failure:
+    then = f"see `sessiond secret list {quote(namespace)}` for the names"
+    facts = {"kind": "key_not_found", "namespace": namespace, "key": key, "revision": 0}
+    return Failure(f"{namespace} has no secret {key}", then, Status.NOT_FOUND, facts)
 
 
 def _show_list(found: dict[str, Any]) -> None:
@@ -83,9 +91,7 @@ def _show_list(found: dict[str, Any]) -> None:
 
 
 def _show_secret(found: dict[str, Any]) -> None:
-    if not found["revision"]:
-        say("no such secret")
-    elif is_terminal():
+    if is_terminal():
         say(found["value"])
     else:
         # A program behind the pipe needs every character as it is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -12,6 +13,7 @@ from msgspec import Raw
 from sessiond.cli.arguments import absolute, text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import say, table
 from sessiond.daemon.exit_status import Status
 
@@ -56,7 +58,13 @@ _ONLY_FOR: Final = {
     help="For set and delete: refuse unless the key has this revision (0: does not exist).",
 )
 @click.option("--ttl-ms", type=click.IntRange(min=1), help="For set: how long the value lives.")
-@click.option("--tag", "tags", multiple=True, metavar="WORD", help="For set and list; repeatable.")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="WORD",
+    help="For set: tag of the value. For list: only keys with this tag.",
+)
 @click.option("--namespace", metavar="NAME", help="For load: the namespace of a file.")
 @click.argument("action", type=click.Choice(list(_WORDS)))
 @click.argument("words", nargs=-1, metavar="[NAMESPACE] [KEY] [VALUE] [PATH]")
@@ -75,9 +83,15 @@ def state(shared: Shared, action: str, words: tuple[str, ...], **options: Any) -
     params = _options(action, options) | _params(action, words)
     with connected(shared) as client:
         found = ask(client, f"state/{action}", **params)
-    answer(shared, found, _TEXTS[action])
     if action == "get" and not msgspec.json.decode(found)["revision"]:
-        raise SystemExit(Status.NOT_FOUND)
+        raise _no_key(words[0], words[1])
+    answer(shared, found, _TEXTS[action])
+
+
+def _no_key(namespace: str, key: str) -> Failure:
+    then = f"see `sessiond state list {quote(namespace)}` for the keys"
+    facts = {"kind": "key_not_found", "namespace": namespace, "key": key, "revision": 0}
+    return Failure(f"{namespace} has no key {key}", then, Status.NOT_FOUND, facts)
 
 
 def _options(action: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -116,10 +130,7 @@ def _value(text: str) -> Raw:
 
 
 def _show_value(found: dict[str, Any]) -> None:
-    if found["revision"]:
-        say(msgspec.json.format(msgspec.json.encode(found["value"])).decode())
-    else:
-        say("no such key")
+    say(msgspec.json.format(msgspec.json.encode(found["value"])).decode())
 
 
 def _show_list(found: dict[str, Any]) -> None:

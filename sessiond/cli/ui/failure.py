@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure"]
+__all__ = ["Failure", "missing_extra"]
 
 
 class Failure(Exception):
@@ -38,3 +38,8 @@ class Failure(Exception):
         """Return the failure as a JSON value for programs."""
         texts = {"message": self.what, "next": self.then, "status": int(self.status)}
         return {**self.facts, **texts}
+
+
+def missing_extra(extra: str) -> str:
+    """Return the next step for a command whose extra is not installed."""
+    return f"in the checkout of sessiond run: pip install '.[{extra}]'"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from sessiond.cli.ui.command_terms import in_terms_of, running_command
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
@@ -43,14 +44,21 @@ _NEXT: Final[Mapping[str, str]] = {
     "idempotency_conflict": "use another key for another entry",
     "internal": "this is a bug of sessiond; find the incident id in the log of the daemon",
     "invalid_params": "see `sessiond schema` for what the method takes",
+    "lease_held": (
+        "try again when that client has ended, or append to another head:"
+        " `sessiond branch {session} ENTRY --head NAME` makes one"
+    ),
     "method_not_found": "see `sessiond call --list` for the methods of this daemon",
     "nothing_to_compact": "go on; no compaction is needed",
     "overloaded": "try again in a moment",
     "permission_denied": "use a connection with more access",
     "precondition_failed": "look at the new entries (`sessiond tail {session}`) and decide again",
+    "revision_mismatch": "read the value again (`get`, with --json) and decide by its revision",
+    "secret_corrupt": "see `sessiond doctor`",
+    "secret_key_unavailable": "see `sessiond doctor`",
     "session_archived": "bring it back first: `sessiond unarchive {session}`",
     "session_corrupt": "see `sessiond verify {session}`, then `sessiond repair {session}`",
-    "session_exists": "use another id; `sessiond new --open` takes the existing session",
+    "session_exists": "use another id",
     "session_read_only": (
         "`sessiond import FILE` makes a session of it that can be changed, `sessiond fork {session}` too"
     ),
@@ -61,6 +69,7 @@ _NEXT: Final[Mapping[str, str]] = {
     "summarizer_unavailable": "give the summary with --summary",
     "too_large": "ask for less, or send less",
     "version_unsupported": "restart the daemon: `sessiond restart`",
+    "vetoed": "settle it with that client, or do something else",
 }
 _CHECK_PATH: Final = "check the path and its permissions"
 _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
@@ -72,15 +81,29 @@ _NEXT_BY_ERRNO: Final[Mapping[str, str]] = {
     "EDQUOT": "make room: the quota is used up",
     "EROFS": "the file system is mounted read-only: give another path, or mount it for writing",
 }
+# Next step by the command and the kind.
+_NEXT_BY_COMMAND: Final[Mapping[tuple[str, str], str]] = {
+    ("call", "invalid_params"): _NEXT["invalid_params"],
+    ("new", "session_exists"): "use another id; `sessiond new --open` takes the existing session",
+    ("purge", "session_not_found"): "see `sessiond trash` for the ids",
+    ("restore", "session_not_found"): "see `sessiond trash` for the ids",
+}
+_NOT_REPAIRABLE: Final = (
+    "see `sessiond verify {session}`; if the file is no session, give another path"
+)
 # Next step after summarizer_unavailable by its purpose.
 _NEXT_BY_PURPOSE: Final[Mapping[str, str]] = {
     "merge": "get the prompt with --prompt, and give the text with --text",
     "squash": "give the summary with --summary; --json prints the prompt for it",
 }
-_SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}`")
+_SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}[^`]*`")
 # _ADVISES: the daemon's advice differs by method, so a command repeats it ("WHAT: ADVICE").
 # _ADVISED: the daemon's advice speaks of the protocol, so a command gives its own advice.
-_ADVISES: Final = frozenset({"session_exists"})
+# _OF_PARAMETERS: `path` names a parameter, not a file.
+_ADVISES: Final = frozenset({"session_exists", "secret_key_unavailable"})
+_OF_PARAMETERS: Final = frozenset(
+    {"ambiguous_ref", "entry_not_found", "invalid_params", "session_not_found"}
+)
 _ADVISED: Final = frozenset(
     {
         *("ambiguous_ref", "head_not_found", "session_archived", "session_read_only"),
@@ -167,10 +190,7 @@ def _refusal(
 ) -> Failure:
     kind = data.get("kind", "")
     status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
-    then = _NEXT.get(kind, "see `sessiond schema` for what the errors mean")
-    then = _NEXT_BY_PURPOSE.get(data.get("purpose", ""), then)
-    if kind == "storage_error" and not data.get("retryable"):
-        then = _NEXT_BY_ERRNO.get(data.get("errno", ""), _CHECK_PATH)
+    then = _next(kind, message, data)
     session = session or data.get("session_id")
     # Without a session the advice names `sessiond list`, which shows some.
     then = (
@@ -183,12 +203,34 @@ def _refusal(
     if kind in _ADVISED:
         message = re.split("[;:] ", message)[0]
     path = data.get("path")
+    running = running_command()
+    if running is not None and running[0] != "call" and kind in _OF_PARAMETERS:
+        message, path = in_terms_of(running[1], message, data)
     what = f"{message} ({path})" if path and path not in message else message
     matches: list[dict[str, Any]] = data.get("matches", [])
     if matches:
         named = [_match(match) for match in matches]
         then = f"{then}: {', '.join(named)}"
     return Failure(what, then, status, {"code": code, **data})
+
+
+def _next(kind: str, message: str, data: Mapping[str, Any]) -> str:
+    """Return the next step by the error and by the command that met it."""
+    if kind == "storage_error" and not data.get("retryable"):
+        errno = data.get("errno", "")
+        # A missing folder can be made for a new file only.
+        is_read = errno == "ENOENT" and not message.startswith("could not create")
+        return _CHECK_PATH if is_read else _NEXT_BY_ERRNO.get(errno, _CHECK_PATH)
+    if kind == "session_corrupt" and data.get("repairable") is False:
+        return _NOT_REPAIRABLE
+    running = running_command()
+    command = "call" if running is None else running[0]
+    then = _NEXT_BY_COMMAND.get((command, kind))
+    if then is None and kind == "invalid_params":
+        then = f"see `sessiond {command} --help`"
+    if then is None:
+        then = _NEXT.get(kind, "see `sessiond schema` for what the errors mean")
+    return _NEXT_BY_PURPOSE.get(data.get("purpose", ""), then)
 
 
 def _match(match: Mapping[str, Any]) -> str:

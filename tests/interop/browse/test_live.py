@@ -181,12 +181,12 @@ async def test_a_session_that_is_deleted_stays_in_sight_and_says_so(
     async with browsing(server.socket_path) as screen:
         await screen.shows("▶ assistant: The cron job.")
         await client.delete(SESSION)
-        await screen.shows("2 lines · deleted", "it was deleted, see `sessiond trash`")
+        await screen.shows("2 lines · deleted", "the session was deleted, see `sessiond trash`")
         await screen.shows("▶ assistant: The cron job.")
         await screen.press("L")
         await screen.shows("Label entry")
         await screen.type("late")
-        await screen.shows("it was deleted, see `sessiond trash`")
+        await screen.shows("the session was deleted, see `sessiond trash`")
         await screen.press("escape")
         await screen.shows("0 sessions")
 

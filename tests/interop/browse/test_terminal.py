@@ -158,7 +158,7 @@ def test_a_session_is_named_on_the_command_line_and_a_wrong_one_is_an_error(
     with terminal(tmux, project, server.environment, (80, 24), *options(server), "nope") as shown:
         status, said = shown.until_ended()
         assert status == 4
-        assert "sessiond: no session has this text" in said
+        assert 'sessiond: no session has "nope" as id' in said
 
 
 def run(environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -187,7 +187,7 @@ def test_without_a_terminal_or_textual_the_command_says_what_to_do(
     done = run({**server.environment, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert done.stderr == (
-        "sessiond: the package textual is not installed: run: pip install 'sessiond[browse]'\n"
+        "sessiond: the package textual is not installed: in the checkout of sessiond run: pip install '.[browse]'\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""A session back end for the OpenAI Agents SDK: `pip install 'sessiond[openai-agents]'`.
+"""A session back end for the OpenAI Agents SDK: the extra `openai-agents`.
 
 from sessiond_client.openai_agents import SessiondSession
 
