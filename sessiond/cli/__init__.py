@@ -113,9 +113,23 @@ Exit status: 0 success, 1 refused or failed, 2 wrong usage, 3 no daemon answers,
 def main() -> None:
     """Own agent sessions: many programs read, write and watch one session without loss.
 
-    SESSION, in every command, is an id, at least 4 leading or 6 trailing characters of an id, a
-    title, or the path of a session file (with a "/" in the path, or ending in ".jsonl").
-    ENTRY is an id, at least 4 leading or 6 trailing characters of an id, or a label. A terminal
-    shows the end of both kinds of ids; --json and pipes show whole ids.
-    TEXT is a text, "-" for standard input, or @FILE for the content of a file.
+    \b
+    First steps:
+      sessiond new --title my-session
+      sessiond append my-session "Hello."
+      sessiond tail -f my-session
+
+    SESSION is the path of a session file (with a "/", or ending in ".jsonl"), or else the first of
+    these that fits a session: its id; at least 4 leading characters of its id, or 6 trailing ones
+    of an id that sessiond chose; its title; its title in another case; a part of its title.
+    archive, unarchive, delete, forget, rename and repair take no part of a title; restore and purge
+    take whole ids only.
+
+    ENTRY is the first of these that fits an entry: its id; its label; a part of its id, as of a
+    session. A terminal shows the end of both kinds of ids; --json and pipes show whole ids.
+
+    TEXT is a text, "-" for standard input, or @FILE for the content of a file. STRING is taken as
+    it stands.
+
+    A terminal shows tables below headings; a pipe gets their rows as lines with tabs.
     """

@@ -227,7 +227,7 @@ def key_option(command: F) -> F:
     return click.option(
         "--key",
         "idempotency_key",
-        metavar="TEXT",
+        metavar="STRING",
         help="Idempotency key: a retry with an equal key stores nothing twice.",
     )(command)
 

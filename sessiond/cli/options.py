@@ -62,6 +62,10 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self._examples = tuple(examples)
+        for param in self.params:
+            # TEXT stands for a text that may come from standard input or from a file.
+            if param.metavar is None and param.type is click.STRING:
+                param.metavar = "STRING" if isinstance(param, click.Option) else None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options before the shared options."""
@@ -71,7 +75,9 @@ class Command(click.Command):
             record = param.get_help_record(ctx)
             # Usage and help text explain the arguments.
             if record is not None and isinstance(param, click.Option):
-                (shared if param.name in _SHARED else own).append(record)
+                flags, text = record
+                text = f"{text}  [may be repeated]" if param.multiple else text
+                (shared if param.name in _SHARED else own).append((flags, text))
         for title, records in (("Options", own), ("Shared options", shared)):
             if records:
                 with formatter.section(title):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +39,9 @@ BEFORE: Final = {
     "purge": "sessiond delete my-session",
     "repair": "echo 'no entry' >>session.jsonl",
 }
+
+# These go on until they are ended; test_daemon_lifecycle.py and the tests of browse, lsp and mcp run them.
+ENDLESS: Final = {"browse", "serve", "lsp", "mcp"}
 
 # Each command's --json, and what the document must have.
 JSON: Final[dict[str, tuple[str, set[str]]]] = {
@@ -161,7 +164,7 @@ def check(done: subprocess.CompletedProcess[str]) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - ENDLESS))
 def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
     if name in BEFORE:
         check(shell.run(BEFORE[name]))
@@ -171,9 +174,15 @@ def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_shows_an_example_of_itself(name: str) -> None:
-    # These go on until they are ended; test_daemon_lifecycle.py and the tests of browse, lsp and mcp run them.
-    if name not in {"browse", "serve", "lsp", "mcp"}:
-        assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
+    assert any(f"sessiond {name}" in line for line in examples_of(COMMANDS[name]))
+
+
+@pytest.mark.parametrize("name", sorted(ENDLESS))
+def test_the_examples_of_a_command_that_goes_on_are_command_lines(name: str) -> None:
+    for example in examples_of(COMMANDS[name]):
+        program, command, *arguments = shlex.split(example)
+        assert (program, command) == ("sessiond", name)
+        COMMANDS[name].make_context(name, arguments)
 
 
 def test_the_tour_of_the_readme_draws_what_it_shows(
@@ -229,19 +238,8 @@ def test_targets_that_a_page_names_are_in_the_makefile() -> None:
 
 def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell: Shell) -> None:
     (block,) = [block for block in blocks_of("README.md") if block.startswith("python\n")]
-    body = textwrap.indent(block.removeprefix("python\n"), "    ")
     # It follows the session for ever: what it prints first is its end here.
-    script = f"""
-import sys
-import anyio
-
-def print(*words):
-    sys.exit(0)
-
-async def main():
-{body}
-anyio.run(main)
-"""
+    script = f"import sys\n\ndef print(*words):\n    sys.exit(0)\n\n{block.removeprefix('python')}"
     (shell.folder / "example.py").write_text(script, "utf-8")
     check(shell.run(f"{sys.executable} example.py"))
     listed = shell.json("sessiond list --json")["sessions"]

@@ -45,7 +45,12 @@ class _Method(click.ParamType[str]):
 )
 @shared_options
 @click.option("--list", "list_methods", is_flag=True, help="Print the names of the methods.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="[default: none]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Longest wait for the answer.  [default: none]",
+)
 @click.argument("method", type=_Method(), required=False)
 @click.argument("params", nargs=-1, metavar="[KEY=VALUE]...")
 def call(

@@ -49,7 +49,6 @@ __all__ = ["COMMAND"]
 @click.option(
     "--instructions",
     type=TEXT,
-    metavar="TEXT",
     help="Focus of the summary that the daemon has written, if you give none.",
 )
 @head_option

@@ -23,7 +23,8 @@ __all__ = ["COMMAND"]
 def heads(shared: Shared, session: str) -> None:
     """List the heads of a session, main first: each head's leaf and the line that moved it last.
 
-    `sessiond branch` creates, moves and drops heads.
+    A pipe gets a line for each head, with tabs and without headings: name, leaf, seq. `sessiond
+    branch` creates, moves and drops heads.
     """
     with connected(shared) as client:
         session_id = find(client, session)["id"]

@@ -43,6 +43,8 @@ _NAMES = ("file", "source_id")
     "--format",
     type=click.Choice(["auto", *FORMATS, *WHOLE_FORMATS, *AGENT_FORMATS]),
     default="auto",
+    show_default=True,
+    help="Format of the files; auto finds the format out.",
 )
 @click.option("--cwd", type=FOLDER, help="Project of the copies.  [default: as in the file]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be imported.")
@@ -78,8 +80,8 @@ def import_sessions(
 
     With --move-to and no FILE, all sessions, values and secrets of the profile move into the database
     that `store` in the configuration names, or from there back into files, under their ids. No daemon
-    may serve the profile. What moved is in the trash of the side that it left. A move that was
-    interrupted goes on where it was. With --json: {"sessions", "states", "secrets", "failed": [{"what",
+    may serve the profile. The old copy of each moved session goes to the trash of the store that
+    it came from. A move that was interrupted goes on where it was. With --json: {"sessions", "states", "secrets", "failed": [{"what",
     "name", "kind", "message"}], "dry_run"}.
     """
     move_to = params.pop("move_to")

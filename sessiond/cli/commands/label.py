@@ -40,7 +40,7 @@ __all__ = ["COMMAND"]
 def label(
     shared: Shared, session: str, entry: str | None, label: str | None, *, clear: bool
 ) -> None:
-    """Label an entry; without ENTRY, list the labels."""
+    """Label an entry and print the label's seq; without ENTRY, list the labels."""
     if entry is not None and (label is None) is not clear:
         raise click.UsageError("give a LABEL for the entry, or --clear")
     with connected(shared) as client:

@@ -47,16 +47,20 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
     metavar="WORDS",
     help="Only with these words in title, first message or folder.",
 )
-@click.option("--tag", "tags", multiple=True, help="Only sessions with this tag; may be repeated.")
+@click.option("--tag", "tags", multiple=True, help="Only sessions with this tag.")
 @click.option("--agent", help="Only sessions of this agent.")
 @click.option("--status", help="Only sessions with this status.")
 @click.option("--root", type=FOLDER, help="Only sessions whose files lie below this folder.")
 @click.option("--program", metavar="NAME", help="Only sessions of this program, as pi.")
 @archived_option
-@click.option("--created-after", type=MOMENT, help="Time, date, or span before now: 30m 12h 7d.")
-@click.option("--created-before", type=MOMENT)
-@click.option("--updated-after", type=MOMENT)
-@click.option("--updated-before", type=MOMENT)
+@click.option(
+    "--created-after",
+    type=MOMENT,
+    help="Only sessions created after TIME: a date, RFC 3339, or 30m, 12h, 7d for a time ago.",
+)
+@click.option("--created-before", type=MOMENT, help="Only sessions created before TIME.")
+@click.option("--updated-after", type=MOMENT, help="Only sessions updated after TIME.")
+@click.option("--updated-before", type=MOMENT, help="Only sessions updated before TIME.")
 @click.option(
     "--drafts",
     is_flag=True,
@@ -67,16 +71,31 @@ Drafts and archived sessions: `sessiond list --archived any --drafts`"""
     "--subagents",
     is_flag=True,
     default=None,
-    help="Include sessions that an agent started for a task of another one.",
+    help="Include sessions that an agent started for a task of another session.",
 )
-@click.option("--sort", type=click.Choice(["updated_at", "created_at", "title", "message_count"]))
-@click.option("--order", type=click.Choice(["asc", "desc"]))
+@click.option(
+    "--sort",
+    type=click.Choice(["updated_at", "created_at", "title", "message_count"]),
+    help="Value to sort by.  [default: updated_at]",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["asc", "desc"]),
+    help="Smallest or largest value first.  [default: asc by title, else desc]",
+)
 @click.option(
     "--group",
     type=click.Choice(["agent"]),
     help="On a terminal, show a block for each agent, with its number of sessions.",
 )
-@click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1),
+    default=_ROWS,
+    show_default=True,
+    help="Most sessions to list.",
+)
 @click.option("--cursor", help="Cursor of the page before.")
 @click.option("--all", "all_pages", is_flag=True, help="Every page; --limit does not count.")
 @pager_option
@@ -85,7 +104,9 @@ def list_sessions(
 ) -> None:
     """List the sessions, the latest first.
 
-    A terminal shows the end of a session's id, which every command accepts for SESSION.
+    A terminal shows the end of a session's id, which every command accepts for SESSION. A pipe gets
+    a line for each session, with tabs and without headings: id, time of the last change, status,
+    turns, messages, title (else the first message), folder.
     """
     filters["tags"] = list(filters["tags"]) or None
     is_filtered = any(value is not None for value in filters.values())

@@ -9,7 +9,11 @@ from sessiond.cli.options import Command, DaemonPlace, place_options, start_opti
 __all__ = ["COMMAND"]
 
 
-@click.command("lsp", cls=Command)
+@click.command(
+    "lsp",
+    cls=Command,
+    examples=("sessiond lsp", "sessiond lsp --profile work --no-start"),
+)
 @place_options
 @start_option
 def lsp(place: DaemonPlace, *, may_start: bool) -> None:

@@ -44,7 +44,7 @@ def _checked_id(_: click.Context, __: click.Parameter, value: str | None) -> str
 @click.option("--title", "-t", help="Title of the session.")
 @click.option("--agent", help="Agent of the session.")
 @click.option("--model", help="Model of the session.")
-@click.option("--tag", "tags", multiple=True, help="Tag; may be repeated.")
+@click.option("--tag", "tags", multiple=True, help="Tag of the session.")
 @click.option("--system-prompt", type=TEXT, help="System prompt of the model.")
 @click.option(
     "--persist",

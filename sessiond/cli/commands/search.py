@@ -39,9 +39,16 @@ __all__ = ["COMMAND"]
     "--subagents",
     is_flag=True,
     default=None,
-    help="Include sessions that an agent started for a task of another one.",
+    help="Include sessions that an agent started for a task of another session.",
 )
-@click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Most entries to find.",
+)
 @click.argument("words", nargs=-1, required=True)
 def search(shared: Shared, words: tuple[str, ...], **params: Any) -> None:
     """Find the entries that hold all the WORDS, the best first.

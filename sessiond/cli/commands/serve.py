@@ -12,7 +12,15 @@ from sessiond.cli.options import Command, DaemonPlace, place_options
 __all__ = ["COMMAND"]
 
 
-@click.command("serve", cls=Command)
+@click.command(
+    "serve",
+    cls=Command,
+    examples=(
+        "sessiond serve",
+        "sessiond serve --profile work --idle-exit 600",
+        "sessiond serve --stdio",
+    ),
+)
 @place_options
 @click.option("--stdio", is_flag=True, help="Serve one client on standard input and output.")
 @click.option(

@@ -39,7 +39,14 @@ class _Path(msgspec.Struct):
 @shared_options
 @session_argument
 @click.option("--head", metavar="NAME", help="Head whose path is shown.  [default: main]")
-@click.option("--entries", "-n", type=click.IntRange(0), default=10, show_default=True)
+@click.option(
+    "--entries",
+    "-n",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Most entries to show.",
+)
 @pager_option
 def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
     """Show the fields of a session, and the last entries of a head's path.

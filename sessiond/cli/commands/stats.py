@@ -33,7 +33,9 @@ _NAMES_SHOWN: Final = 10
 def stats(shared: Shared, session: str | None) -> None:
     """Print the figures of SESSION: its messages, entries, tokens and cost.
 
-    Without SESSION: the counters of the daemon, then those of each open session. With --json and
+    Without SESSION: the counters of the daemon, then those of each open session. A pipe gets lines
+    with tabs and without headings: of a counter its name and value; of an open session its id, last
+    seq, waiting appends, batches, entries, subscribers, replays that go on, and events. With --json and
     SESSION: {"session": SessionInfo, "usage": the result of session/usage, "stats": the result of
     session/stats}.
     """

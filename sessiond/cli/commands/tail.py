@@ -41,7 +41,14 @@ class _Page(msgspec.Struct):
 @shared_options
 @session_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on with new entries.")
-@click.option("--lines", "-n", type=click.IntRange(0), default=10, show_default=True)
+@click.option(
+    "--lines",
+    "-n",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Stored entries to print.",
+)
 @pager_option
 def tail(shared: Shared, session: str, lines: int, *, follow: bool) -> None:
     """Print the last entries of a session, one line each, in the order they were stored.

@@ -19,7 +19,14 @@ _ROWS = 50
     "trash", cls=Command, examples=("sessiond trash", "sessiond trash --limit 10 --json")
 )
 @shared_options
-@click.option("--limit", "-n", type=click.IntRange(1), default=_ROWS, show_default=True)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1),
+    default=_ROWS,
+    show_default=True,
+    help="Most sessions to list.",
+)
 @click.option("--cursor", help="Cursor of the page before.")
 def trash(shared: Shared, *, limit: int, cursor: str | None) -> None:
     """List the deleted sessions, those created last first.

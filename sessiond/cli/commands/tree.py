@@ -57,7 +57,8 @@ def tree(
 ) -> None:
     """Draw the tree of a session, the path of its main head first.
 
-    An arrow before its entry shows the main head, names behind their entries show the other heads.
+    "▶" stands before the leaf of main, and "•" before the other entries of main's path. The name of
+    another head stands behind its leaf.
     """
     if form != "text":
         for flag, given in (("--ids", ids), ("--depth", params["depth"]), ("--around", around)):

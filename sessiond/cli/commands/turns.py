@@ -27,15 +27,27 @@ __all__ = ["COMMAND"]
 )
 @shared_options
 @session_argument
-@click.option("--view", type=click.Choice(["chat", "agent"]), default="chat", show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(["chat", "agent"]),
+    default="chat",
+    show_default=True,
+    help="chat for requests and responses, agent for times, status and tokens.",
+)
 @click.option("--head", metavar="NAME", help="Head whose path is shown.  [default: main]")
-@click.option("--turns", "-n", type=click.IntRange(1), default=10, show_default=True)
+@click.option(
+    "--turns",
+    "-n",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Most turns to show.",
+)
 @pager_option
 def turns(shared: Shared, session: str, view: str, head: str | None, turns: int) -> None:
     """Show the last turns of a session, the newest at the end.
 
-    A chat has requests and responses; the view of an agent has the times, the status and the tokens
-    of each turn. With --json: the answer of session/turns.
+    With --json: the answer of session/turns.
     """
     with connected(shared) as client:
         found = session_id(client, session)

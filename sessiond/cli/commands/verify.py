@@ -60,7 +60,7 @@ def _show(found: dict[str, Any]) -> None:
     more = found["problem_count"] - len(found["problems"])
     if more:
         say(f"and {more} more")
-    verdict = "well" if found["ok"] else counted(found["problem_count"], "problem")
+    verdict = "no problems" if found["ok"] else counted(found["problem_count"], "problem")
     if found["repairable"]:
         verdict += "; `sessiond repair` removes the lines that do not parse"
     size = f"{counted(found['lines'], 'line')}, {counted(found['entries'], 'entry')}"

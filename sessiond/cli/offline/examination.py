@@ -77,7 +77,7 @@ def _configuration(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
         load(Sources(os.environ, place.config))
     except BadConfiguration as error:
         raise Failure(str(error), "correct it; see sessiond config --help") from error
-    what = "there is no file, which is fine" if file is None else f"{file} is well"
+    what = "there is no file, which is fine" if file is None else f"{file} has no problems"
     yield Finding("config", ok=True, what=what)
 
 

@@ -49,7 +49,7 @@ def examine_files(place: DaemonPlace) -> Iterator[Finding]:
         yield from flaws
     steps.end()
     yield from _twins(layout, paths)
-    yield Finding("files", ok=True, what=f"{well} of {len(paths)} session files are well")
+    yield Finding("files", ok=True, what=f"session files without a problem: {well} of {len(paths)}")
 
 
 def _twins(layout: Layout, paths: list[Path]) -> Iterator[Finding]:
