@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from sessiond import limits
 from sessiond.cli import CONTENTS, main
 from sessiond.config.configuration import Configuration, Sources, load
 
@@ -63,3 +65,34 @@ def test_a_unit_is_linked_and_can_be_read(name: str) -> None:
     else:
         assert unit["Socket"]["ListenStream"] == "%t/sessiond/default.sock"
         assert unit["Socket"]["SocketMode"] == "0600"
+
+
+def test_the_figures_of_a_database_are_those_of_the_daemon() -> None:
+    whole = limits.DATABASE_STATEMENT_SECONDS + limits.DATABASE_ANSWER_SECONDS
+    assert f"fail after {whole:g} seconds at most" in PAGE
+    assert f"a read after {limits.DATABASE_LOOK_SECONDS:g}." in PAGE
+    assert f"up to {limits.DATABASE_CONNECTIONS_MAX} connections to the database" in PAGE
+    assert limits.DATABASE_APPENDS_MAX == 8
+    assert "appends use eight at most" in PAGE
+    # One more listens.
+    own = limits.DATABASE_CONNECTIONS_MAX + 1
+    scale = (DOCS / "scale.md").read_text("utf-8")
+    assert f"Each daemon keeps up to {own} connections." in scale
+    assert (100 - 3) // own == 5
+    assert "five daemons fit" in scale
+
+
+def test_the_units_of_another_profile_serve_it(tmp_path: Path) -> None:
+    lines = re.findall(r"^    (sed .*)$", PAGE, re.MULTILINE)
+    folder = tmp_path / "units"
+    folder.mkdir()
+    for unit in (DOCS / "systemd").iterdir():
+        (folder / unit.name).write_bytes(unit.read_bytes())
+    for line in lines:
+        subprocess.run(["sh", "-c", line], cwd=folder, check=True)
+    service = (folder / "sessiond-work.service").read_text("utf-8")
+    socket = (folder / "sessiond-work.socket").read_text("utf-8")
+    assert "ExecStart=%h/.local/bin/sessiond serve --profile work\n" in service
+    for key in ("Requires", "After", "Also"):
+        assert f"{key}=sessiond-work.socket\n" in service
+    assert "ListenStream=%t/sessiond/work.sock\n" in socket

@@ -12,6 +12,7 @@ import pytest
 
 from sessiond.errors import ERRORS
 from sessiond.methods import METHODS
+from sessiond.schema.error_data import ERROR_DATA
 from sessiond.testing.daemon import Daemon, running_daemon
 from sessiond.testing.wire import Wire
 
@@ -57,6 +58,26 @@ def test_what_the_table_says_of_errors_is_true() -> None:
         assert len(kinds) > 2
         for kind in kinds:
             assert by_kind[kind].retryable is is_retryable, kind
+
+
+def test_the_members_of_errors_on_the_page_are_there() -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| `precondition_failed`")]
+    told = re.findall(r"that of `(\w+)` has ([^,|]+)|error of `(\w+)` has ([^,|]+)", row)
+    named = {first or second: one or other for first, one, second, other in told}
+    assert set(named) == set(re.findall(r"`(\w+)`", row.split("|")[1]))
+    for kind, members in named.items():
+        assert set(re.findall(r"`(\w+)`", members)) <= {
+            one.rstrip("?") for one in ERROR_DATA[kind]
+        }, kind
+
+
+def test_the_cases_in_which_the_page_says_that_the_daemon_is_killed_kill_it() -> None:
+    (said,) = re.findall(r"that also passes\s+(.*?), where the daemon is killed", PAGE, re.DOTALL)
+    killed = re.findall(r"`([a-z-]+)`", said)
+    assert len(killed) == 2
+    for name in killed:
+        case = (REPOSITORY / "tests/conformance/cases" / f"{name}.json").read_text("utf-8")
+        assert '"restart": "kill"' in case, name
 
 
 async def test_the_requests_on_the_page_do_what_it_says(daemon: Daemon) -> None:

@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct
 
 from sessiond.errors import ERRORS, SessiondError
+from sessiond.limits import PAGE_ROWS_DEFAULT
 from sessiond.methods import METHODS
 from sessiond.methods._shared.common import Client, Method
 from sessiond.methods.initialize import Limits
@@ -92,6 +93,23 @@ def test_every_parameter_and_member_of_a_result_is_in_its_section(
             assert re.search(rf"[`\"]{name}[`\"]", section), (
                 f"{name} of the result is not explained"
             )
+
+
+@pytest.mark.parametrize(
+    "method",
+    [method for method in METHODS if "limit" in method.params.__struct_fields__],
+    ids=lambda method: method.name,
+)
+def test_every_page_of_a_list_has_one_limit(method: Method[Client, Any]) -> None:
+    found = re.findall(r"^\| `limit` \| (.*?) \| (.*?) \|", section_of(method.name), re.MULTILINE)
+    assert found == [("integer from 1 or null", str(PAGE_ROWS_DEFAULT))]
+
+
+def test_the_limits_that_one_method_alone_gives_are_named() -> None:
+    _, _, text = PAGE.read_text().partition("\n# Limits\n")
+    (alone,) = re.findall(r"(`max_[^.]*) are in `server/info` only", text)
+    given = set(re.findall(r"^\| `(max_\w+)`", text, re.MULTILINE))
+    assert set(re.findall(r"`(max_\w+)`", alone)) == given - set(fields_of(Limits))
 
 
 def fields_of(kind: Any) -> list[str]:

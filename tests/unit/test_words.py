@@ -1,4 +1,4 @@
-"""Words of the product: every docstring names its subject, in plain words.
+"""Words of the product: every docstring and every page names its subject, in plain words.
 
 ruff's D rules hold the imperative of functions (pyproject.toml). This test holds the openers and
 the words that leave a reader without a subject.
@@ -27,6 +27,16 @@ WORD: Final = re.compile(
     r"|the same(?=[.,;:)]|$|\s(?:for|of|by|with|to|in)\b))",
     re.IGNORECASE,
 )
+PERSON: Final = re.compile(
+    r"\b(?:who(?:m)?ever|somebody|nobody|anybody|everybody)\b", re.IGNORECASE
+)
+# What readers of today read: neither history, nor a table of tests' names.
+PAGES: Final = [
+    path
+    for folder in ("", "docs/", "clients/*/", "tests/conformance/")
+    for path in sorted(ROOT.glob(f"{folder}*.md"))
+    if path.name not in {"CHANGELOG.md", "decisions.md", "features.md"}
+]
 CODE: Final = re.compile(r"`[^`]*`")
 
 
@@ -62,6 +72,12 @@ def test_every_docstring_names_its_subject() -> None:
         for line, word in faults(path.read_text("utf-8"))
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_who_acts(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert PERSON.findall(CODE.sub("`…`", text)) == []
 
 
 @pytest.mark.parametrize(
