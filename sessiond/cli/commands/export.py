@@ -61,6 +61,8 @@ def export(shared: Shared, session: str, file: str, **options: Any) -> None:
     """
     path = None if file == "-" else absolute(file)
     if options.pop("all_branches"):
+        if options["format"] != "markdown":
+            raise click.UsageError("--all-branches is for --format markdown")
         options["branches"] = "all"
     given = {name: value for name, value in options.items() if value}
     with connected(shared) as client:

@@ -45,9 +45,9 @@ def in_terms_of(
     flag = _flag(command, path)
     if flag is None:
         return message, path
-    # A message names a parameter behind "with", or by a name that is no word of English.
-    named = path if "_" in path else f"with {path}"
-    return re.sub(rf"\b{re.escape(named)}\b", named.replace(path, flag), message), flag
+    # A message names a parameter at its beginning, behind these verbs, or by no word of English.
+    before = "" if "_" in path else r"(?:^|(?<=with )|(?<=leave )|(?<=send ))"
+    return re.sub(rf"{before}\b{re.escape(path)}\b", flag, message), flag
 
 
 def _flag(command: click.Command, path: str) -> str | None:
