@@ -58,9 +58,14 @@ class Spool:
     def doubt(self) -> None:
         """Leave no line of the file to a later spool."""
 
-    def put(self, lines: Sequence[bytes]) -> None:
-        """Write lines behind the last one; they are no lines of the spool yet. Raises OSError."""
-        self.put_at(joined(lines), self.reader.ends[-1])
+    def put(self, lines: Sequence[bytes]) -> bytes:
+        """Write lines behind the last one; they are no lines of the spool yet. Raises OSError.
+
+        Returns the lines as the file has them, for `take`.
+        """
+        data = joined(lines)
+        self.put_at(data, self.reader.ends[-1])
+        return data
 
     def put_at(self, data: bytes, start: int) -> int:
         """Write whole lines somewhere behind the last one; return the offset behind them. Raises OSError."""
@@ -77,9 +82,9 @@ class Spool:
         start = self.reader.ends[-1]
         return whole_lines(self.reader.bytes_at(start, end - start))
 
-    def take(self, lines: Sequence[bytes]) -> None:
-        """Make the lines that were put last the last lines of the spool."""
-        self._take(lines, joined(lines))
+    def take(self, lines: Sequence[bytes], data: bytes | None = None) -> None:
+        """Make the lines that were put last the last lines of the spool; `data` is what `put` returned."""
+        self._take(lines, joined(lines) if data is None else data)
 
     def _take(self, lines: Sequence[bytes], data: bytes) -> None:
         reader = self.reader

@@ -35,7 +35,9 @@ class Doorbell:
             if self._thread is None and not self._is_over:
                 self._thread = Thread(target=self._run, name="doorbell", daemon=True)
                 self._thread.start()
-        self._changed.set()
+        # A set event was not cleared yet, so the thread has not taken the numbers.
+        if not self._changed.is_set():
+            self._changed.set()
 
     def close(self) -> None:
         """Ring no more, once the last ring is over."""

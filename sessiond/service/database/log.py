@@ -252,7 +252,7 @@ class DatabaseLog(CatchingUp):
             self.company.write_before_lines()
         # First the spool: once the database has the lines, nothing may fail.
         with telling("copy the lines of", self.name):
-            self._spool.put(lines)
+            data = self._spool.put(lines)
         digest = chained(self.head.digest, lines)
         at = self.head if place == self.head.place else structs.replace(self.head, place=place)
         held, self._held = self._held, None
@@ -270,13 +270,13 @@ class DatabaseLog(CatchingUp):
                 raise
         if head is None:
             return False
-        self._spool.take(lines)
+        self._spool.take(lines, data)
         self._see(head)
         # A commit that waits for the disk brings everything before it there.
         self.is_synced = sync
         self.ring(head.number)
         self._writes += 1
-        self._written_bytes += size_of(lines)
+        self._written_bytes += len(data)
         return True
 
     def _outcome(self, lines: Sequence[bytes], digest: bytes) -> Head | None:
