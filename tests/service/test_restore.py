@@ -94,6 +94,22 @@ async def test_torn_ends_come_back_and_copies_from_before_a_repair_stay(house: H
         assert house.disk.content(torn) == content
 
 
+async def test_a_file_that_cannot_be_opened_comes_back_and_the_refusal_says_so(
+    house: House,
+) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await delete(wire)
+        (name,) = in_trash(house)
+        house.disk.put(house.layout.trash / name, b"no session at all\n")
+        refused = await wire.refusal("session/restore", session_id=SESSION)
+        assert refused.data["kind"] == "session_corrupt"
+        assert "was restored" in refused.message
+        assert house.session_files() == [path]
+        refused = await wire.refusal("session/restore", session_id=SESSION)
+        assert refused.data["kind"] == "session_exists"
+
+
 async def test_nothing_is_replaced_and_nothing_is_lost(house: House) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:

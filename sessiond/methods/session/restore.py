@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiond.errors import SessionExists
+from sessiond.errors import SessionCorrupt, SessionExists
 from sessiond.methods._shared.common import Call, Client, Method, SessionParams
 from sessiond.methods._shared.vacant import VacantAct, act_on_vacant
 from sessiond.methods.session.get import SessionResult
@@ -35,7 +35,12 @@ def _restore(client: Client, session_id: str) -> ExclusiveOperation:
 
 async def _finish(client: Client, session_id: str, restoring: ExclusiveOperation) -> SessionResult:
     await restoring.outcome()
-    return SessionResult(await client.service.info(session_id))
+    try:
+        return SessionResult(await client.service.info(session_id))
+    except SessionCorrupt as unreadable:
+        # Else the client would take the session for one in the trash still.
+        unreadable.message = f"the session was restored, and cannot be opened: {unreadable.message}"
+        raise
 
 
 METHOD = Method(
