@@ -235,6 +235,11 @@ VIEW_CACHE_COUNT_MAX: Final = 32
 # service/context/cache_budget: bytes of these caches in all open sessions; the caches of the least
 # recently asked session are dropped first.
 CACHES_BYTES_MAX: Final = 128 * 1024 * 1024
+# service/registry: entries of closed sessions that may still take memory, each session counted with that many
+# more for what it has beside its entries; a search for cycles frees them then. The search takes 20 ms for each
+# million entries of open sessions.
+CLOSED_ENTRIES_MAX: Final = 100_000
+CLOSED_SESSION_ENTRIES: Final = 1_000
 # methods: one answer; more is too_large (lists stop earlier and give a cursor).
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 # journal: one line of a session file, without its newline. Every line that sessiond writes is an

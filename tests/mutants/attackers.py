@@ -119,6 +119,11 @@ ATTACKERS: Final = (
         ),
     ),
     Attacker(
+        "closed-sessions",
+        "sessions are opened and closed again and again, and listed",
+        ("tests/service/test_closed_sessions.py", *_ONCE),
+    ),
+    Attacker(
         "wake-ups",
         "requests come and connections end while a daemon waits for the database",
         ("tests/service/test_wake_ups_on_one_database.py", *_ONCE),

@@ -17,6 +17,7 @@ from tests.kit.link import Link, Refused, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.openings import GROWN_BYTES_MAX, grown_by_openings
 
 pytestmark = pytest.mark.slow
 
@@ -207,3 +208,9 @@ def test_a_refused_append_leaves_no_bytes_behind(daemon: Daemon) -> None:
             with pytest.raises(Refused):
                 link.say(SESSION, text, **refusals[number % len(refusals)])
         assert status(daemon, "VmHWM") - before < 150 * MIB
+
+
+def test_openings_of_one_session_do_not_add_up(daemon: Daemon) -> None:
+    with daemon.connect() as link:
+        grown = grown_by_openings(daemon, link)
+        assert grown < GROWN_BYTES_MAX, f"{grown >> 20} MiB"

@@ -278,3 +278,17 @@ async def test_an_opening_that_meets_a_purge_finds_no_session(site: Site) -> Non
             await append(one, "e-1")
         connection.is_late = True
         assert await refused(three, "session/get") == "session_not_found"
+
+
+async def test_a_session_that_has_left_the_memory_sees_where_other_daemons_move_it(
+    site: Site,
+) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await in_memory(one)
+        await promote(one)
+        await call(three, "session/archive")
+        assert (await call(one, "session/get"))["session"]["archived"]
+        assert await refused(one, "append") == "session_archived"
+        await call(three, "session/unarchive")
+        await append(one, "e-2")
+        assert await ids(three) == ["e-1", "e-2"]

@@ -88,6 +88,7 @@ class Live(Struct, frozen=True, eq=False):
         self.leases.close(why)
         for cache in (self.contexts, self.views):
             self.caches.forget(cache)
+            cache.clear()
 
     def statistics(self, *, waiting: int) -> HostStatistics:
         """Return the counters, with `waiting` commands in the inbox."""

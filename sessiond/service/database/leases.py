@@ -9,18 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
-from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.database import Head
 from sessiond.service.database.naming import away
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
-__all__ = ["DatabaseLeases", "leases_in"]
+__all__ = ["DatabaseLeases", "LeasedLog", "leases_in"]
 
 _DECODER = msgspec.json.Decoder(tuple[Leased, ...])
 _NS = 1_000_000_000
@@ -36,12 +37,32 @@ class _Leasing(Struct):
     new_epoch: Callable[[], int]
 
 
+class LeasedLog(Protocol):
+    """The log whose row has the leases."""
+
+    head: Head
+    read_at: float
+    name: Path
+
+    def there(self) -> Head:
+        """Return the row as it is now. Raises StorageError, Replaced."""
+        ...
+
+    def stay(self, there: Head) -> None:
+        """Take note of a row."""
+        ...
+
+    def lease(self, at: Head, leases: bytes) -> bool:
+        """Replace the leases; return False if the row has changed. Raises StorageError."""
+        ...
+
+
 class DatabaseLeases:
     """The leases of one open session. Used between two batches of its writer."""
 
     def __init__(
         self,
-        log: DatabaseLog,
+        log: LeasedLog,
         daemon: str,
         new_epoch: Callable[[], int],
         is_silent: Callable[[str], bool],

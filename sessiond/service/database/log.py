@@ -39,6 +39,7 @@ from sessiond.service.database.database import (
 )
 from sessiond.service.database.following.catching_up import CatchingUp
 from sessiond.service.database.following.positions import Positions
+from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.naming import away
 
 __all__ = ["DatabaseLog"]
@@ -65,6 +66,8 @@ class DatabaseLog(CatchingUp):
         super().__init__(database, spool, structs.replace(head, seq=-1, digest=NO_LINES, size=0))
         self.ring: Callable[[int], None] = _unheard
         """Called in the log's thread with the session's number after each change by this log."""
+        self.leases: DatabaseLeases | None = None
+        """The leases of the session; None for a log that is read once."""
         self._positions = positions
         self._new_epoch = new_epoch
         self._upto = head

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import telling
@@ -19,7 +18,7 @@ from sessiond.model.times import rfc3339
 from sessiond.service.database.company.companies import Companies
 from sessiond.service.database.database import NO_LINES, Head, Place, SessionDatabase
 from sessiond.service.database.following.positions import Positions
-from sessiond.service.database.leases import DatabaseLeases
+from sessiond.service.database.leases import DatabaseLeases, LeasedLog
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.naming import away, lines_are_missing
 from sessiond.service.files.kept_index import KeptIndexes
@@ -42,13 +41,13 @@ class DatabaseOpener:
         copies: KeptCopies,
         indexes: KeptIndexes,
         new_epoch: Callable[[], str],
-        lease: Callable[[DatabaseLog], DatabaseLeases],
+        leases: Callable[[LeasedLog], DatabaseLeases],
         companies: Companies,
         ring: Callable[[int], None],
     ) -> None:
         """Take the disk, the folder for copies of lines, and what stays of lines behind a close.
 
-        `lease` makes the leases of a session; `ring` tells other daemons of a change.
+        `leases` makes the leases of a session; `ring` tells other daemons of a change.
         """
         self._companies = companies
         self._database = database
@@ -58,16 +57,8 @@ class DatabaseOpener:
         self._copies = copies
         self._indexes = indexes
         self._new_epoch = new_epoch
-        self._lease = lease
+        self._new_leases = leases
         self._ring = ring
-        self._leases: WeakKeyDictionary[DatabaseLog, DatabaseLeases] = WeakKeyDictionary()
-
-    def leases_of(self, log: DatabaseLog) -> DatabaseLeases:
-        """Return the leases of an open session."""
-        found = self._leases.get(log)
-        if found is None:
-            found = self._leases[log] = self._lease(log)
-        return found
 
     def log_with(self, session_id: str, epoch: str, lines: Sequence[bytes]) -> DatabaseLog:
         """Return the log of a session that the database is to have, with its lines. Raises StorageError.
@@ -94,13 +85,19 @@ class DatabaseOpener:
         except BaseException:
             log.close()
             raise
-        log.ring = self._ring
         return log
 
-    def begin(self, log: DatabaseLog, head: Head) -> None:
-        """Serve a log with the row that the database has now for its lines."""
+    def begin(self, opened: OpenSession, log: DatabaseLog, head: Head) -> None:
+        """Serve a session by a log, with the row that the database has now for its lines."""
         log.begin(head)
+        self._share(opened, log, head)
+
+    def _share(self, opened: OpenSession, log: DatabaseLog, head: Head) -> None:
+        """Let a session that is served see other daemons, and be seen by them."""
+        log.leases = self._new_leases(log)
         log.company = self._companies.opened(head)
+        log.on_place = partial(_take_place, opened)
+        log.ring = self._ring
 
     def _log(self, head: Head, folder: Path | None) -> DatabaseLog:
         """Return the log of a row; without a folder the log has its lines in memory. Raises StorageError.
@@ -163,9 +160,8 @@ class DatabaseOpener:
                 archived=head.place == "archived",
             )
             opened.endings.read(opened.session, log, opened.dialect)
-            log.on_place = partial(_take_place, opened)
-            log.ring = self._ring
-            log.company = None if folder is None else self._companies.opened(head)
+            if folder is not None:
+                self._share(opened, log, head)
         except BaseException:
             log.close()
             raise

@@ -52,7 +52,7 @@ def write_out(
     except BaseException:
         log.close()
         raise
-    opener.begin(log, head)
+    opener.begin(opened, log, head)
     opened.journal.close()
     opened.journal = log
     opened.place = Path(opened.session_id) if wanted.place == "draft" else None

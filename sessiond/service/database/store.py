@@ -38,7 +38,7 @@ from sessiond.service.database.company.companies import Companies, DatabaseCompa
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.service.database.leases import DatabaseLeases, leases_in
+from sessiond.service.database.leases import DatabaseLeases, LeasedLog, leases_in
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.naming import away, naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
@@ -145,7 +145,7 @@ class DatabaseStore:
         now_us = (unix_ms(self._environment.now()) or 0) * 1000
         return self._database.reserve("lease_epoch", now_us, count)
 
-    def _new_leases(self, log: DatabaseLog) -> DatabaseLeases:
+    def _new_leases(self, log: LeasedLog) -> DatabaseLeases:
         # Each epoch is reserved when the lease is granted: those of two daemons have one order.
         return DatabaseLeases(
             log,
@@ -168,7 +168,7 @@ class DatabaseStore:
     def lease_table(self, opened: OpenSession) -> DatabaseLeases | None:
         """Return the leases of a session; None for a session that is no session of the database."""
         log = opened.journal
-        return self._opener.leases_of(log) if isinstance(log, DatabaseLog) else None
+        return log.leases if isinstance(log, DatabaseLog) else None
 
     def company(self, opened: OpenSession) -> DatabaseCompany | None:
         """Return the company of a session; None for a session that is no session of the database."""
@@ -261,7 +261,8 @@ class DatabaseStore:
 
     def _end(self, log: DatabaseLog) -> DatabaseCompany | None:
         """End what connections of this daemon have in a session; return the session's company."""
-        self._opener.leases_of(log).end_own()
+        if log.leases is not None:
+            log.leases.end_own()
         if log.company is not None:
             log.company.end()
         return log.company
@@ -281,7 +282,8 @@ class DatabaseStore:
         """Call `changed` for each change of an open session by another writer."""
         log = opened.journal
         if isinstance(log, DatabaseLog):
-            return self._watches.watch(log, self._opener.leases_of(log), changed)
+            assert log.leases is not None, "a session that is watched is served"
+            return self._watches.watch(log, log.leases, changed)
         return self._files.watch(opened, changed)
 
     async def run(self, wake: Callable[[], None], is_watched: Callable[[], bool]) -> None:

@@ -45,6 +45,7 @@ from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.progress import LatestProgress
+from sessiond.service.registry.closed_sessions import ClosedSessions
 from sessiond.service.registry.creation_times import CreationTimes
 from sessiond.service.registry.eviction import Descriptors, EvictionPolicy
 from sessiond.service.store.session_store import SessionStore
@@ -81,6 +82,7 @@ class SessionRegistry:
         self._environment = environment
         self._tasks = tasks
         self._creation_times = CreationTimes()
+        self._closed = ClosedSessions()
         self.by_id: dict[str, SessionActor] = {}
         """Public, for a look without a call; only this object changes it."""
         # Sessions whose file is somebody's who does not take requests any more, until it is let go.
@@ -252,6 +254,9 @@ class SessionRegistry:
                 actor.tell_watchers(actor.retirement.told)
                 actor.retirement.done.set()
         self._release(actor.session_id, actor.released)
+        if actor.is_open and self._closed.add(actor.seq) and not self.draining:
+            # This task still has the actor.
+            self._tasks.start_soon(self._closed.free)
 
     async def _let_go(self, actor: SessionActor) -> None:
         try:
