@@ -178,7 +178,8 @@ DATABASE_HEARD_SECONDS: Final = 5.0
 DATABASE_DEAF_SECONDS: Final = 60.0
 # postgresql: sessions that one ring names, so that a payload stays below 8,000 bytes.
 DATABASE_RING_SESSIONS_MAX: Final = 300
-# postgresql: lines and bytes of one piece of a session that is read; a longer line is a piece of its own.
+# postgresql: lines and bytes of one piece of a session that is read, and bytes of one that a repair stores; a
+# longer line is a piece of its own.
 DATABASE_PIECE_LINES: Final = 2000
 DATABASE_PIECE_BYTES: Final = 4 << 20
 # service: sessions of persist "never"; one more is overloaded.

@@ -8,16 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
+from anyio import fail_after, to_thread
 
 from sessiond.journal.kept_copies import KeptCopy
 from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.daemon import Daemon
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, Wrapped, entries
+from tests.service.test_daemons_on_one_database import (
+    OUT_OF_REACH,
+    PATIENCE_SECONDS,
+    Site,
+    Wrapped,
+    entries,
+)
 from tests.service.test_daemons_on_one_database import site as site
+from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 
@@ -205,3 +212,43 @@ async def test_a_purge_elsewhere_erases_the_copy_of_an_open_session(site: Site) 
         with fail_after(PATIENCE_SECONDS):
             while copy_of(site).exists():
                 await one.call("session/list")
+
+
+class Failing(Counted):
+    """A connection that is lost once, at the second question for rows behind a look for a session."""
+
+    fails = False
+
+    def find(self, session_id: str) -> Any:
+        self._found = True
+        return self.inner.find(session_id)
+
+    def heads(self, numbers: Any) -> Any:
+        if self.fails and self._found:
+            self.fails = False
+            raise OUT_OF_REACH
+        self._found = False
+        return self.inner.heads(numbers)
+
+
+async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site) -> None:
+    await made(site)
+    connection = Failing(site.connect())
+    with fail_after(PATIENCE_SECONDS):
+        async with (
+            site.daemon("one", connection, 60) as here,
+            site.daemon("two") as there,
+            here.connect() as one,
+            there.connect() as two,
+        ):
+            await subscribe(one)
+            await to_thread.run_sync(site.put_line, 2, b"no JSON")
+            await call(two, "session/repair", dry_run=False)
+            connection.fails = True
+            while (notice := await one.next_notification())["method"] != "session/closed":
+                assert notice["method"] == "session/synced", notice
+            assert not connection.fails
+            # The lines that the failed opening fetched are in its copy.
+            connection.fetched = 0
+            assert await entries(one) == await entries(two)
+            assert connection.fetched == 0

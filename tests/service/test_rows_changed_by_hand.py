@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import pytest
@@ -11,7 +11,14 @@ from anyio import fail_after, to_thread
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, SAID, Site, site
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    PATIENCE_SECONDS,
+    SAID,
+    Site,
+    Wrapped,
+    site,
+)
 
 pytestmark = pytest.mark.one_loop
 
@@ -181,3 +188,30 @@ async def test_a_line_that_does_not_parse_is_read_only_until_a_repair(site: Site
                 (2, "e-3"),
                 (3, "e-9"),
             ]
+
+
+class Losing(Wrapped):
+    """A connection that loses a session while the session is opened."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self._site = site
+        self.loses = False
+
+    def pieces(self, number: int, first: int, last: int, *, ahead: bool = False) -> Iterator[bytes]:
+        if self.loses:
+            # With the row go its lines.
+            self._site.remove_row()
+        else:
+            yield from self.inner.pieces(number, first, last, ahead=ahead)
+
+
+async def test_a_row_that_is_removed_during_an_opening_is_no_session(site: Site) -> None:
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+    with fail_after(PATIENCE_SECONDS):
+        connection = Losing(site)
+        async with site.daemon("two", connection, NEVER) as daemon, daemon.connect() as wire:
+            connection.loses = True
+            assert await outcome(wire, "session/get", session_id=SESSION) == "session_not_found"

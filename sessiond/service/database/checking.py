@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from msgspec import structs
 
 from sessiond.errors import SessionCorrupt
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
-from sessiond.journal.splitter import whole_lines
+from sessiond.journal.splitter import split_whole
 from sessiond.journal.spool import Spool
+from sessiond.limits import DATABASE_PIECE_BYTES
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.naming import lines_are_missing
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
@@ -62,20 +64,22 @@ class DatabaseChecks:
             if plan.reason is not None:
                 return plan
             kept = kept_lines(spool.files, spool.reader.fd, found)
-            if self._database.replace(head, epoch, [whole_lines(b"".join(kept))]) is None:
+            if self._database.replace(head, epoch, _in_pieces(kept)) is None:
                 return None
         backup = f"{self._database.name}: session number {head.number} in the trash"
         return structs.replace(plan, repaired=True, backup=backup)
 
     @contextmanager
     def _copied(self, head: Head) -> Generator[Spool]:
-        spool = Spool.nameless(self._files, self._folder, Path(head.session_id))
-        try:
+        """Yield a copy of a session's lines. An OSError of the block becomes a StorageError, too."""
+        name = Path(head.session_id)
+        with (
+            telling("check", name),
+            closing(Spool.nameless(self._files, self._folder, name)) as spool,
+        ):
             for piece in self._database.pieces(head.number, 0, head.seq):
                 spool.add_piece(piece)
             yield spool
-        finally:
-            spool.close()
 
     def _survey(self, head: Head, spool: Spool, progress: Progress | None) -> FileSurvey:
         """Return the survey of a copy. Raises SessionCorrupt."""
@@ -84,3 +88,19 @@ class DatabaseChecks:
             raise lines_are_missing(head, there)
         scope = VerifyScope(spool.reader.ends[-1], head.session_id, progress)
         return survey(spool.files, Path(head.session_id), spool.reader.fd, scope)
+
+
+def _in_pieces(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield the lines of bytes that end with a newline, some at a time."""
+    waiting, size = list[bytes](), 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= DATABASE_PIECE_BYTES and b"\n" in chunk:
+            lines, rest = split_whole(b"".join(waiting))
+            yield lines
+            waiting, size = [rest], len(rest)
+    if size:
+        lines, rest = split_whole(b"".join(waiting))
+        assert not rest, "each line that is kept ends with a newline"
+        yield lines

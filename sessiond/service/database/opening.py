@@ -195,16 +195,17 @@ class DatabaseOpener:
     def _as_found(self, counted: Head, found: Head) -> Head | None:
         """Give lines that were changed by hand a new epoch; return the row then.
 
-        Returns None if another daemon has changed the row meanwhile. Raises SessionCorrupt if lines are
-        missing.
+        Returns None if another daemon has changed the row meanwhile, or if the row is gone. Raises
+        SessionCorrupt if lines are missing.
         """
         if found.seq == counted.seq:
             renewed = self._database.renew(counted, self._new_epoch(), found.digest)
             if renewed is not None:
                 self._ring(renewed.number)
             return renewed
-        (there,) = self._database.heads([counted.number])
-        if (there.version, there.seq) != (counted.version, counted.seq):
+        # None is left of a row that was removed.
+        there = [(one.version, one.seq) for one in self._database.heads([counted.number])]
+        if there != [(counted.version, counted.seq)]:
             return None
         raise lines_are_missing(counted, found.seq + 1)
 

@@ -256,7 +256,11 @@ class DatabaseStore:
         again = self.open(opened.session_id)
         company = self.company(again)
         if company is not None and before is not None:
-            company.follow(before)
+            try:
+                company.follow(before)
+            except BaseException:
+                again.journal.close()
+                raise
         return again
 
     def _end(self, log: DatabaseLog) -> DatabaseCompany | None:
