@@ -201,3 +201,21 @@ async def test_a_failed_retention_keeps_no_other_daemon_from_the_work(site: Site
             tasks.start_soon(keep_retaining, second.service, tuning)
             await until_trashed(wire, SESSION)
             tasks.cancel_scope.cancel()
+
+
+async def test_the_trash_comes_by_pages_and_takes_no_cursor_but_its_own(site: Site) -> None:
+    names = [f"session-{number}" for number in range(3)]
+    async with clients_of(site, "one") as (one,):
+        for name in names:
+            await create(one, name, persist="immediate")
+            await one.call("session/delete", session_id=name)
+        found: list[str] = []
+        cursor: str | None = None
+        while cursor is not None or not found:
+            page = await one.call("session/trash", limit=1, cursor=cursor)
+            found += [each["session_id"] for each in page["sessions"]]
+            cursor = page["next_cursor"]
+        assert found == names[::-1]
+        for wrong in ("", "abc", "-1", "1.5", "\u0661", "9" * 25, f"{names[0]}.jsonl"):
+            refusal = await one.refusal("session/trash", cursor=wrong)
+            assert (refusal.data["kind"], refusal.data["path"]) == ("invalid_params", "cursor")

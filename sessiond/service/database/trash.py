@@ -9,7 +9,7 @@ from typing import Final
 from sessiond.catalog.rows import Known
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader
-from sessiond.errors import SessionNotFound, StorageError
+from sessiond.errors import InvalidParams, SessionNotFound, StorageError
 from sessiond.journal.kept_copies import KeptCopies
 from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
@@ -27,6 +27,8 @@ __all__ = ["DatabaseTrash"]
 
 # Cursors of the trash: the database comes first, then the files.
 _OF_FILES: Final = "files:"
+_CURSOR_DIGITS_MAX: Final = 18
+"""Digits of a number that a database surely takes."""
 _SECOND_NS: Final = 1_000_000_000
 _TRIES: Final = 100
 _NO_DAEMON: Final = ""
@@ -118,10 +120,10 @@ class DatabaseTrash:
         raise away("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     def page(self, limit: int, cursor: str | None) -> TrashResult:
-        """Return a page of the trash: what the database has, then files."""
+        """Return a page of the trash: what the database has, then files. Raises InvalidParams."""
         shown: list[TrashedSession] = []
         if cursor is None or not cursor.startswith(_OF_FILES):
-            before = int(cursor) if cursor is not None and cursor.isdecimal() else None
+            before = None if cursor is None else _number_in(cursor)
             found = self._database.trashed(limit + 1, before)
             shown = [self._shown(one.head, one.header) for one in found[:limit]]
             if len(found) > limit:
@@ -188,3 +190,10 @@ class DatabaseTrash:
             return
         self._catalog.erase(session_id)
         self._catalog.forget_unlisted(purged)
+
+
+def _number_in(cursor: str) -> int:
+    """Return the number of the last session of a page. Raises InvalidParams for text that is no cursor."""
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _CURSOR_DIGITS_MAX):
+        raise InvalidParams("not a cursor that session/trash returned", path="cursor")
+    return int(cursor)
