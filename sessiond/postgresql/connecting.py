@@ -182,10 +182,10 @@ def refusal(doing: str, name: str, failure: Failure) -> StorageError:
     return _error(doing, name, why, "EIO", is_passing=True)
 
 
-def unusable(name: str, why: str, advice: str) -> StorageError:
-    """Return the refusal of a server that keeps no promise as it is set up."""
+def unusable(name: str, why: str, advice: str) -> Unsent:
+    """Return the refusal of a server that keeps no promise as it is set up, and has stored nothing."""
     text = f"{name} is not used: {why}; {advice}"
-    return StorageError(text, errno="ENOTSUP", path=name, retryable=False)
+    return Unsent(text, errno="ENOTSUP", path=name, retryable=False)
 
 
 def _error(doing: str, name: str, why: str, errno: str, *, is_passing: bool) -> StorageError:

@@ -16,7 +16,7 @@ from msgspec import structs
 from msgspec.json import encode
 
 from sessiond.errors import SessionArchived, SessionNotFound, StorageError
-from sessiond.service.database.database import Head, SessionDatabase, chained
+from sessiond.service.database.database import Head, SessionDatabase, Unsent, chained
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
@@ -480,6 +480,34 @@ async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: 
         connection.cut = "before"
         await wire.refusal("append", session_id=SESSION, entry=SAID | {"id": "e-2"})
         assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
+
+
+class Refusing(Wrapped):
+    """A connection whose appends are refused, and which counts what settles an append."""
+
+    refuses = False
+    fences = 0
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        if self.refuses:
+            raise Unsent("fsync is off", errno="ENOTSUP", path="", retryable=False)
+        return self.inner.append(*args, **options)
+
+    def fence(self, number: int) -> Any:
+        self.fences += 1
+        return self.inner.fence(number)
+
+
+async def test_a_refusal_that_changes_nothing_needs_no_settling(site: Site) -> None:
+    connection = Refusing(site.connect())
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        connection.refuses = True
+        refusal = await wire.refusal("append", session_id=SESSION, entry=SAID)
+        assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", False)
+        connection.refuses = False
+        assert (await append(wire, "e-2"))["entries"][0]["seq"] == 1
+        assert connection.fences == 0
 
 
 class Slow(Wrapped):

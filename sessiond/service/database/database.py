@@ -108,7 +108,10 @@ class StoredDocument(Struct, frozen=True):
 
 
 class Unsent(StorageError):
-    """The refusal of a call that did not reach the database: the call changes nothing, now or later."""
+    """The refusal of a call that changes nothing, now or later.
+
+    The call did not reach the database, or is one that the database does not carry out as it is set up.
+    """
 
 
 class HeldRow(Protocol):
