@@ -16,6 +16,7 @@ from sessiond.testing.daemon import Daemon
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
     OUT_OF_REACH,
     PATIENCE_SECONDS,
@@ -24,7 +25,6 @@ from tests.service.test_daemons_on_one_database import (
     entries,
 )
 from tests.service.test_daemons_on_one_database import site as site
-from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 

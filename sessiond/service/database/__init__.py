@@ -17,7 +17,7 @@ for worker threads.
     opening.py   a session from its row and its lines
     store.py     the port of the store
     trash.py     deleted sessions, until they are purged
-    naming.py    refusals of unknown ids, and of work that a database does not do
+    refusals.py  refusals of unknown ids, and of work that a database does not do
     promotion.py out of memory, or from a draft to its place
     moving.py    sessions, states and secrets between files and a database
     documents.py the state store and the secrets, each namespace a row

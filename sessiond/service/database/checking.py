@@ -15,7 +15,7 @@ from sessiond.journal.splitter import split_whole
 from sessiond.journal.spool import Spool
 from sessiond.limits import DATABASE_PIECE_BYTES
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.naming import lines_are_missing
+from sessiond.service.database.refusals import lines_are_missing
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,

@@ -18,7 +18,7 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
 from sessiond.service.database.database import Head
-from sessiond.service.database.naming import away
+from sessiond.service.database.refusals import could_not
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
 __all__ = ["DatabaseLeases", "LeasedLog", "leases_in"]
@@ -127,7 +127,7 @@ class DatabaseLeases:
                 return outcomes
             if self._log.lease(there, leases):
                 return outcomes
-        raise away(
+        raise could_not(
             "lease a head of", self._log.name, "other daemons were faster each time", "EBUSY"
         )
 

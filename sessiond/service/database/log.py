@@ -40,7 +40,7 @@ from sessiond.service.database.database import (
 from sessiond.service.database.following.catching_up import CatchingUp
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases
-from sessiond.service.database.naming import away
+from sessiond.service.database.refusals import could_not
 
 __all__ = ["DatabaseLog"]
 
@@ -186,7 +186,7 @@ class DatabaseLog(CatchingUp):
                 raise Overtaken
         for _ in range(_LATE_TRIES):
             if self.behind_bytes:
-                raise away(
+                raise could_not(
                     "append to", self.name, "other writers store more than a look reads", "EBUSY"
                 )
             if self._stored(lines, place or self.head.place, sync=sync):
@@ -195,7 +195,7 @@ class DatabaseLog(CatchingUp):
             self._follow()
             if not late:
                 raise Overtaken
-        raise away("append to", self.name, "other writers were faster each time", "EBUSY")
+        raise could_not("append to", self.name, "other writers were faster each time", "EBUSY")
 
     @property
     def is_contended(self) -> bool:
@@ -335,7 +335,9 @@ class DatabaseLog(CatchingUp):
         while self._database.renew(there, self._new_epoch(), there.digest) is None:
             there, tries = self.there(), tries + 1
             if tries > _LATE_TRIES:
-                raise away("look at", self.name, "other writers were faster each time", "EBUSY")
+                raise could_not(
+                    "look at", self.name, "other writers were faster each time", "EBUSY"
+                )
         self.ring(there.number)
 
     def there(self) -> Head:
@@ -380,7 +382,7 @@ class DatabaseLog(CatchingUp):
         """Bring the session to a place. Safe to repeat. Raises StorageError."""
         there = self._database.move(self.head.number, place)
         if there is None or there.epoch != self.head.epoch:
-            raise away("move", self.name, "the session was deleted", "ENOENT")
+            raise could_not("move", self.name, "the session was deleted", "ENOENT")
         self._stay(there)
         self.ring(there.number)
 

@@ -40,9 +40,12 @@ from sessiond.service.database.documents import DocumentRows, SharedDocuments
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog, leases_in
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.naming import away, naming_what_is_there
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import NewRow, give_place, write_out
+from sessiond.service.database.refusals import (
+    could_not,
+    naming_what_is_there,
+)
 from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
 from sessiond.service.database.scanner import DatabaseScanner
 from sessiond.service.database.silence import Silence
@@ -447,7 +450,7 @@ class DatabaseStore:
             if done is not None:
                 self._doorbell.ring(head.number)
                 return done
-        raise away("repair", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise could_not("repair", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     # -- lists -----------------------------------------------------------------------
 

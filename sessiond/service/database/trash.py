@@ -15,7 +15,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.service.database.naming import away, naming_what_is_there
+from sessiond.service.database.refusals import could_not, naming_what_is_there
 from sessiond.service.database.rows import is_in_database
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
@@ -117,7 +117,7 @@ class DatabaseTrash:
             if self._database.restore(head.number) is not None:
                 self._doorbell.ring(head.number)
                 return
-        raise away("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise could_not("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     def page(self, limit: int, cursor: str | None) -> TrashResult:
         """Return a page of the trash: what the database has, then files. Raises InvalidParams."""
@@ -170,7 +170,7 @@ class DatabaseTrash:
                 with suppress(SessionNotFound):
                     return self._files.purge(session_id)
                 return self._catalog.known(session_id)
-        raise away("purge", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise could_not("purge", Path(session_id), "other daemons were faster each time", "EBUSY")
 
     def erase_words(self, session_id: str) -> None:
         """Erase what this daemon's files have of a session that another daemon purged.

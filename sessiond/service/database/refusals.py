@@ -10,7 +10,11 @@ from sessiond.errors import SessionCorrupt, SessionNotFound, StorageError
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.database.database import Head, SessionDatabase
 
-__all__ = ["away", "lines_are_missing", "naming_what_is_there"]
+__all__ = [
+    "could_not",
+    "lines_are_missing",
+    "naming_what_is_there",
+]
 
 
 @contextmanager
@@ -28,7 +32,7 @@ def naming_what_is_there(database: SessionDatabase) -> Generator[None]:
         ) from None
 
 
-def away(doing: str, name: Path, why: str, errno: str) -> StorageError:
+def could_not(doing: str, name: Path, why: str, errno: str) -> StorageError:
     """Return the refusal of work on a session that its database does not do."""
     text = f"could not {doing} {name}: {why}"
     return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")
