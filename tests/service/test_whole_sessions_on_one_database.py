@@ -18,6 +18,7 @@ from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
     NEVER,
+    OUT_OF_REACH,
     PATIENCE_SECONDS,
     POLL_SECONDS,
     Held,
@@ -312,3 +313,28 @@ async def test_retention_of_two_daemons_reports_each_session_once(site: Site) ->
             assert sorted(went) == names
             trashed = (await one.call("session/trash"))["sessions"]
             assert sorted(row["session_id"] for row in trashed) == names
+
+
+class Searching(Wrapped):
+    """A connection whose search through all lines takes too long."""
+
+    def holding(self, text: bytes) -> Any:
+        del text
+        raise OUT_OF_REACH
+
+
+async def test_a_search_for_an_entry_that_fails_says_what_to_name(site: Site) -> None:
+    async with (
+        site.daemon("one", Searching(site.connect())) as daemon,
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        opened = await one.call("session/open", entry_id="e-1")
+        assert opened["session"]["id"] == SESSION
+        await one.call("session/close", session_id=SESSION)
+        refusal = await one.refusal("session/open", entry_id="e-1")
+        assert refusal.data["kind"] == "storage_error"
+        assert "a call with session_id" in refusal.message
+        opened = await one.call("session/open", session_id=SESSION)
+        assert opened["session"]["seq"] == 1

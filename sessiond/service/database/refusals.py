@@ -11,6 +11,7 @@ from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.database.database import Head, SessionDatabase
 
 __all__ = [
+    "asking_for_session_id",
     "could_not",
     "lines_are_missing",
     "naming_what_is_there",
@@ -29,6 +30,19 @@ def naming_what_is_there(database: SessionDatabase) -> Generator[None]:
             error.message,
             session_id=facts["session_id"],
             available=there[:AVAILABLE_IDS_MAX],
+        ) from None
+
+
+@contextmanager
+def asking_for_session_id() -> Generator[None]:
+    """Say how a client does without a search through the lines of all sessions, if the search fails."""
+    try:
+        yield
+    except StorageError as error:
+        facts = error.data()
+        text = f"{error.message}; a call with session_id needs no search through all lines"
+        raise StorageError(
+            text, errno=facts["errno"], path=facts["path"], retryable=facts["retryable"]
         ) from None
 
 

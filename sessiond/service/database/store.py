@@ -43,6 +43,7 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
 from sessiond.service.database.promotion import NewRow, give_place, write_out
 from sessiond.service.database.refusals import (
+    asking_for_session_id,
     could_not,
     naming_what_is_there,
 )
@@ -352,7 +353,9 @@ class DatabaseStore:
         self, entry_id: str, listed: Iterable[ListedFile], besides: Collection[str]
     ) -> str | None:
         """Return the session that has the entry; sessions of the database come first."""
-        for session_id in self._database.holding(entry_id.encode()):
+        with asking_for_session_id():
+            holding = [*self._database.holding(entry_id.encode())]
+        for session_id in holding:
             if session_id not in besides and self._has_entry(session_id, entry_id):
                 return session_id
         files = (one for one in listed if not is_in_database(one.path))
