@@ -17,6 +17,7 @@ from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_presence_on_one_database as presence
 from tests.service import test_reads_while_away as away
+from tests.service import test_repairs_on_one_database as repairs
 from tests.service import test_rows_changed_by_hand as by_hand
 from tests.service import test_signals_on_one_database as signals
 from tests.service import test_states_on_one_database as states
@@ -44,6 +45,7 @@ globals().update(
             content,
             daemons,
             presence,
+            repairs,
             signals,
             states,
         )

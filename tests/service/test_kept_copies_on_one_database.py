@@ -215,9 +215,14 @@ async def test_a_purge_elsewhere_erases_the_copy_of_an_open_session(site: Site) 
 
 
 class Failing(Counted):
-    """A connection that is lost once, at the second question for rows behind a look for a session."""
+    """A connection that is lost once: at the first question for rows behind the finding of a session."""
 
     fails = False
+    _found = False
+
+    def fail_once(self) -> None:
+        """Be lost at the next opening that other daemons' signals are read for."""
+        self._found, self.fails = False, True
 
     def find(self, session_id: str) -> Any:
         self._found = True
@@ -243,8 +248,8 @@ async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site
         ):
             await subscribe(one)
             await to_thread.run_sync(site.put_line, 2, b"no JSON")
+            connection.fail_once()
             await call(two, "session/repair", dry_run=False)
-            connection.fails = True
             while (notice := await one.next_notification())["method"] != "session/closed":
                 assert notice["method"] == "session/synced", notice
             assert not connection.fails

@@ -49,6 +49,8 @@ class SessionDeps(Struct, frozen=True):
     company: FindCompany | None
     reopen: Callable[[OpenSession], OpenSession]
     watch: WatchSession
+    was_closed: Callable[[OpenSession], None]
+    """Counts a session that another one has replaced."""
     caches: CacheBudget
 
 

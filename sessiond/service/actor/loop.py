@@ -150,6 +150,7 @@ class Loop:
             raise
         self.reopening = False
         before.end()
+        self._deps.was_closed(before.opened)
         self.live = again = live(opened, before.hub, self._inbox, self._deps)
         self._on_open(again)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)

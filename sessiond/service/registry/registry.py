@@ -120,6 +120,7 @@ class SessionRegistry:
                 company=store.company,
                 reopen=store.reopen,
                 watch=store.watch,
+                was_closed=self._count_closed,
                 caches=self.caches,
             ),
         )
@@ -254,8 +255,12 @@ class SessionRegistry:
                 actor.tell_watchers(actor.retirement.told)
                 actor.retirement.done.set()
         self._release(actor.session_id, actor.released)
-        if actor.is_open and self._closed.add(actor.seq) and not self.draining:
-            # This task still has the actor.
+        if actor.is_open:
+            self._count_closed(actor.opened)
+
+    def _count_closed(self, opened: OpenSession) -> None:
+        """Free closed sessions now and then, in a task of its own: the caller still has this one."""
+        if self._closed.add(opened.session.seq) and not self.draining:
             self._tasks.start_soon(self._closed.free)
 
     async def _let_go(self, actor: SessionActor) -> None:
