@@ -99,6 +99,7 @@ ATTACKERS: Final = (
             "tests/service/test_durability_on_one_database.py",
             "tests/service/test_far_behind_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",
+            "tests/service/test_lost_answers_on_one_database.py",
             "tests/service/test_promotions_on_one_database.py",
             "tests/service/test_reads_while_away.py",
             "tests/service/test_repairs_on_one_database.py",

@@ -221,8 +221,7 @@ class SharedLeases(Leases):
             super().serve()
             return
         self.refresh()
-        if table.is_stale and not self.asked:
-            self.asked.append(_Asked(_nothing, _nothing, None))
+        self._clear(table)
         now = self._environment.monotonic()
         for waiter in list(self.waiting):
             if waiter in self._asking:
@@ -235,6 +234,11 @@ class SharedLeases(Leases):
                 )
             elif now >= waiter.until:
                 self._refuse(waiter, held_by(waiter.wish.head, held))
+
+    def _clear(self, table: LeaseTable) -> None:
+        """Ask the store for a change, if only a change is missing to drop leases without a holder."""
+        if table.is_stale and not self.asked:
+            self.asked.append(_Asked(_nothing, _nothing, None))
 
     def _granting(self, waiter: Waiter) -> LeaseChange:
         """Return the change that grants a lease, or names the lease that is in the way."""
@@ -309,6 +313,9 @@ class SharedLeases(Leases):
             )
         except (StorageError, Replaced) as error:
             self._put_back(asked, error)
+            self._clear(table)
+            if self.asked:
+                self._retry_at = self._environment.monotonic() + _RETRY_SECONDS
             if isinstance(error, Replaced):
                 raise
             return
@@ -324,8 +331,6 @@ class SharedLeases(Leases):
                 self.asked.append(one)
             else:
                 one.failed(refusal)
-        if self.asked:
-            self._retry_at = self._environment.monotonic() + _RETRY_SECONDS
 
     @property
     def _wait_until(self) -> float:

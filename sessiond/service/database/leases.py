@@ -1,7 +1,8 @@
 """Leases in the row of a session. Blocking, but for what was seen last.
 
 Law: each change counts the version of the row up, so that no append that was staged before lands behind
-the change.
+the change. A lease whose grant was not answered is nobody's: the next change ends the lease, and keeps
+a grant that is still under way from taking effect.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
-from sessiond.service.database.database import Head
+from sessiond.service.database.database import Head, Unsent
 from sessiond.service.database.refusals import could_not
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
@@ -76,6 +77,8 @@ class DatabaseLeases:
         self._report = report
         self._known = b""
         self._seen: tuple[Leased, ...] = ()
+        self._in_doubt: set[str] = set()
+        """Leases that no client was told of, and that the row may have, now or later."""
 
     def seen(self) -> tuple[Leased, ...]:
         """Return the leases as they were seen last: an equal object means equal leases."""
@@ -102,8 +105,8 @@ class DatabaseLeases:
 
     @property
     def is_stale(self) -> bool:
-        """True if a daemon that has ended has left leases, which the next change drops."""
-        return any(self._is_silent(one.daemon) for one in self.seen())
+        """True if there may be leases without a holder, which the next change drops."""
+        return bool(self._in_doubt) or any(self._is_silent(one.daemon) for one in self.seen())
 
     @property
     def holders(self) -> set[str]:
@@ -117,15 +120,27 @@ class DatabaseLeases:
             kept = {
                 one.head: one
                 for one in self._decoded(there.leases)
-                if one.ends_ns > there.now_ns and not self._is_silent(one.daemon)
+                if one.ends_ns > there.now_ns
+                and not self._is_silent(one.daemon)
+                and one.lease_id not in self._in_doubt
             }
+            before = {one.lease_id for one in kept.values()}
             leasing = _Leasing(there.now_ns, self._daemon, kept, self._new_epoch)
             outcomes = [change(leasing) for change in changes]
             leases = _encoded(leasing)
-            if leases == there.leases:
+            # A grant in doubt that comes late finds another version.
+            if leases == there.leases and not self._in_doubt:
                 self._log.stay(there)
                 return outcomes
-            if self._log.lease(there, leases):
+            try:
+                is_stored = self._log.lease(there, leases)
+            except Unsent:
+                raise
+            except StorageError:
+                self._in_doubt |= {one.lease_id for one in kept.values()} - before
+                raise
+            if is_stored:
+                self._in_doubt.clear()
                 return outcomes
         raise could_not(
             "lease a head of", self._log.name, "other daemons were faster each time", "EBUSY"
@@ -133,7 +148,7 @@ class DatabaseLeases:
 
     def end_own(self) -> None:
         """End the leases of this daemon's connections; after a failure they end with their time."""
-        if self._daemon in self.holders:
+        if self._in_doubt or self._daemon in self.holders:
             with suppress(StorageError, Replaced):
                 self.change([_without_own])
 

@@ -54,7 +54,10 @@ class LeaseTable(Protocol):
 
     @property
     def is_stale(self) -> bool:
-        """True if a daemon that has ended has left leases, which the next change drops. Waits for nothing."""
+        """True if there may be leases without a holder, which the next change drops. Waits for nothing.
+
+        A daemon that has ended leaves such leases, and so does a failed change that has taken effect.
+        """
         ...
 
     def seconds_left(self, lease: Leased) -> float:
