@@ -314,7 +314,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         """Give a session another epoch at an unchanged position; None as for `append`."""
         return self._changed(
             "renew a session",
-            f"UPDATE sessions SET {CHANGED}, epoch = %(new)s, digest = %(after)s"
+            f"UPDATE sessions SET {CHANGED}, epoch = %(new)s, digest = %(after)s, leases = ''"
             f" WHERE {AT} RETURNING {HEAD}",
             position(at) | {"new": epoch, "after": digest},
         )

@@ -404,7 +404,7 @@ class MemoryConnection:
             there = self._place.at(at)
             if there is None:
                 return None
-            return self._change(there, epoch=epoch, digest=digest)
+            return self._change(there, epoch=epoch, digest=digest, leases=b"")
 
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
         """Put a new session in the place of one at this position; None as for `append`."""

@@ -107,3 +107,14 @@ async def test_a_grant_that_was_refused_takes_no_effect_later(site: Site) -> Non
         (grant,) = connection.late
         assert await to_thread.run_sync(grant) is None
         await acquire(three)
+
+
+async def test_leases_end_with_the_epoch_of_a_session_that_was_brought_back(site: Site) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await create(one, persist="immediate")
+        lease = (await acquire(one, ttl_ms=HOUR_MS))["lease_id"]
+        site.remember()
+        await say(one, "lost", lease_id=lease)
+        site.bring_back()
+        assert await refused(one, "append", lease_id=lease) == "lease_lost"
+        await acquire(three, wait_ms=TTL_MS)

@@ -261,7 +261,7 @@ class SessionDatabase(Protocol):
         ...
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:
-        """Give a session another epoch at an unchanged position; None as for `append`."""
+        """Give a session another epoch at an unchanged position, and end its leases; None as for `append`."""
         ...
 
     def replace(self, at: Head, epoch: str, chunks: Iterable[Sequence[bytes]]) -> Head | None:
