@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from tests.kit.calls import create
+from sessiond.journal.splitter import whole_lines
+from sessiond.service.database.database import Head, SessionDatabase
+from tests.kit.calls import call, create
+from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import (
     NEVER,
     OUT_OF_REACH,
@@ -118,3 +121,55 @@ async def test_leases_end_with_the_epoch_of_a_session_that_was_brought_back(site
         site.bring_back()
         assert await refused(one, "append", lease_id=lease) == "lease_lost"
         await acquire(three, wait_ms=TTL_MS)
+
+
+def repaired(database: SessionDatabase, head: Head) -> Any:
+    """Put another session in the place of one, as a repair does."""
+    lines = whole_lines(b"".join(database.pieces(head.number, 0, head.seq)))
+    return database.replace(head, "epoch-of-a-repair", [lines])
+
+
+def renewed(database: SessionDatabase, head: Head) -> Any:
+    """Give a session another epoch, as a daemon does that finds the session brought back."""
+    return database.renew(head, "epoch-of-another-daemon", head.digest)
+
+
+class Meets(Wrapped):
+    """A connection of which a call meets a change by another daemon, right before the call."""
+
+    def __init__(
+        self, site: Site, name: str, change: Callable[[SessionDatabase, Head], Any]
+    ) -> None:
+        super().__init__(site.connect())
+        self._name, self._change = name, change
+        self.is_met = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = super().__getattr__(name)
+        if name != self._name:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            if not self.is_met:
+                self.is_met = True
+                head = self.inner.find(SESSION)
+                assert head is not None
+                assert self._change(self.inner, head)
+            return method(*args, **options)
+
+        return call
+
+
+async def test_a_delete_takes_the_session_that_a_repair_has_put_there_meanwhile(site: Site) -> None:
+    connection = Meets(site, "delete", repaired)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await call(one, "session/delete")
+        assert connection.is_met
+        for wire in (one, three):
+            assert await refused(wire, "session/get") == "session_not_found"
+        assert (await one.call("session/list"))["sessions"] == []

@@ -59,12 +59,21 @@ class DatabaseTrash:
 
     def discard(self, session_id: str, opened: OpenSession | None) -> None:
         """Delete a session, which stays in the trash. Safe to repeat."""
-        head = self._database.find(session_id)
-        if head is not None:
-            self._database.delete(head.number)
-            self._copies.forget(str(head.number))
-            self._doorbell.ring(head.number)
-        elif self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
+        for _ in range(_TRIES):
+            head = self._database.find(session_id)
+            if head is None:
+                self._discard_file(session_id, opened)
+                return
+            # Another daemon may delete the session meanwhile, or repair it, which gives it another number.
+            if self._database.delete(head.number) is not None:
+                self._copies.forget(str(head.number))
+                self._doorbell.ring(head.number)
+                return
+        raise could_not("delete", Path(session_id), "other daemons were faster each time", "EBUSY")
+
+    def _discard_file(self, session_id: str, opened: OpenSession | None) -> None:
+        """Move a file to the trash, unless the session is in the trash of the database."""
+        if self._files.has(session_id) or self._database.newest_trashed(session_id) is None:
             with naming_what_is_there(self._database):
                 self._files.discard(session_id, opened)
 
