@@ -257,14 +257,15 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
 
     # -- places --------------------------------------------------------------------------
 
-    def move(self, number: int, place: Place) -> Head | None:
-        """Bring a session to a place; None if the session is deleted."""
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch."""
         return self._changed(
             "move a session",
             f"UPDATE sessions SET {CHANGED}, place = %(place)s, written_at ="
             " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
-            f" ELSE written_at END WHERE number = %(number)s AND NOT is_deleted RETURNING {HEAD}",
-            {"number": number, "place": place},
+            " ELSE written_at END WHERE number = %(number)s AND epoch = %(epoch)s"
+            f" AND NOT is_deleted RETURNING {HEAD}",
+            {"number": at.number, "epoch": at.epoch, "place": place},
         )
 
     def delete(self, number: int, at: Head | None = None) -> Head | None:

@@ -349,11 +349,11 @@ class MemoryConnection:
 
     # -- places --------------------------------------------------------------------------
 
-    def move(self, number: int, place: Place) -> Head | None:
-        """Bring a session to a place; None if the session is deleted."""
-        with self._changing(number):
-            head = self._heads.get(number)
-            if head is None or head.is_deleted:
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch."""
+        with self._changing(at.number):
+            head = self._heads.get(at.number)
+            if head is None or head.is_deleted or head.epoch != at.epoch:
                 return None
             if head.place == "archived" != place:
                 head = structs.replace(head, written_ns=self._place.now_ns())

@@ -78,7 +78,7 @@ def test_rows_of_a_server_that_has_done_more_come_once(
     first = database.changes(0)
     assert [head.session_id for head in first.heads] == [SESSION]
     assert database.changes(first.upto).heads == []
-    assert database.move(made.number, "archived") is not None
+    assert database.move(made, "archived") is not None
     assert [head.place for head in database.changes(first.upto).heads] == ["archived"]
 
 

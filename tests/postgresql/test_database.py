@@ -82,7 +82,7 @@ def test_of_many_writers_one_wins_each_position(connect: Callable[[], Postgresql
 @pytest.mark.parametrize(
     "change",
     [
-        lambda database, at: database.move(at.number, "archived"),
+        lambda database, at: database.move(at, "archived"),
         lambda database, at: database.delete(at.number),
         lambda database, at: database.renew(at, "epoch-2", at.digest),
         lambda database, at: database.fence(at.number),
@@ -132,6 +132,21 @@ def test_a_session_is_made_with_its_leases(database: PostgresqlDatabase) -> None
     replaced = database.replace(head, "epoch-2", [[HEADER]])
     assert replaced is not None
     assert replaced.leases == b""
+
+
+def test_a_session_is_moved_under_the_epoch_that_its_daemon_knows(
+    database: PostgresqlDatabase,
+) -> None:
+    known = made(database)
+    said = append(database, known, b"said")
+    assert said is not None
+    archived = database.move(known, "archived")
+    assert archived is not None
+    assert (archived.place, archived.seq) == ("archived", said.seq)
+    renewed = database.renew(archived, "epoch-2", archived.digest)
+    assert renewed is not None
+    assert database.move(known, "placed") is None
+    assert [where(there) for there in database.heads([known.number])] == [where(renewed)]
 
 
 def test_leases_end_with_the_epoch(database: PostgresqlDatabase) -> None:

@@ -46,7 +46,7 @@ async def test_an_answer_brings_a_draft_to_its_place_in_the_step_that_stores_it(
     class Killed(Wrapped):
         """A connection of a daemon that ends behind the append of an answer."""
 
-        def move(self, number: int, place: str) -> Any:
+        def move(self, *_: Any) -> Any:
             raise OUT_OF_REACH
 
     async with (

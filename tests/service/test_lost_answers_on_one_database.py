@@ -14,6 +14,7 @@ from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
 from tests.kit.calls import call, create
 from tests.kit.sessions import SESSION
+from tests.service.subscribing import subscribe
 from tests.service.test_daemons_on_one_database import (
     NEVER,
     OUT_OF_REACH,
@@ -173,3 +174,32 @@ async def test_a_delete_takes_the_session_that_a_repair_has_put_there_meanwhile(
         for wire in (one, three):
             assert await refused(wire, "session/get") == "session_not_found"
         assert (await one.call("session/list"))["sessions"] == []
+
+
+@pytest.mark.parametrize("change", [repaired, renewed])
+async def test_an_archive_that_meets_another_epoch_archives_the_session_under_it(
+    site: Site, change: Callable[[SessionDatabase, Head], Any]
+) -> None:
+    connection = Meets(site, "move", change)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        epoch = (await create(one, persist="immediate"))["session"]["epoch"]
+        await subscribe(one)
+        await call(one, "session/archive")
+        assert connection.is_met
+        notice = await one.next_notification()
+        assert notice["method"] == "session/replaced"
+        for wire in (one, three):
+            info = (await call(wire, "session/get"))["session"]
+            assert info["archived"]
+            assert info["epoch"] == notice["params"]["epoch"] != epoch
+
+
+async def test_an_archive_that_meets_a_delete_finds_no_session(site: Site) -> None:
+    connection = Meets(site, "move", lambda database, head: database.delete(head.number))
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        await create(one, persist="immediate")
+        assert await refused(one, "session/archive") == "session_not_found"

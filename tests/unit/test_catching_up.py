@@ -240,7 +240,7 @@ def test_a_row_is_not_held_while_lines_wait(site: Site) -> None:
 def test_the_place_of_a_session_comes_with_the_last_line(site: Site, is_moved_here: bool) -> None:
     site.store(LATER)
     if not is_moved_here:
-        site.other.move(1, "archived")
+        site.other.move(site.row, "archived")
     site.log.look()
     assert (site.places, site.log.head.place) == ([], "placed")
     if is_moved_here:
@@ -273,7 +273,7 @@ def test_a_few_lines_cost_a_row_and_one_piece(site: Site) -> None:
 
 
 def test_a_change_of_leases_tells_of_a_place_that_another_daemon_gave(site: Site) -> None:
-    assert site.other.move(site.log.head.number, "archived") is not None
+    assert site.other.move(site.log.head, "archived") is not None
     assert site.log.lease(site.log.there(), b"leases")
     assert site.places == ["archived"]
     assert site.log.head.place == "archived"

@@ -231,8 +231,8 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def move(self, number: int, place: Place) -> Head | None:
-        """Bring a session to a place; None if the session is deleted.
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch than `at`.
 
         A session that leaves the archive counts as written just now.
         """

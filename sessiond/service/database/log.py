@@ -344,10 +344,14 @@ class DatabaseLog(CatchingUp):
         """Return the row as it is now. Raises StorageError, Replaced."""
         there = self._positions.head(self.head.number)
         if there is None or there.is_deleted or there.epoch != self.head.epoch:
-            # The opening that follows finds the other session, or none.
-            self.doubt_copy()
-            raise Replaced("epoch")
+            raise self._replaced()
         return there
+
+    def _replaced(self) -> Replaced:
+        """Return the notice that the row has another epoch, or is gone."""
+        # The opening that follows finds the other session, or none.
+        self.doubt_copy()
+        return Replaced("epoch")
 
     def stay(self, there: Head) -> None:
         """Take note of a row, which may be behind the position of this log, and tell of its place."""
@@ -373,16 +377,16 @@ class DatabaseLog(CatchingUp):
         self._next_place = "placed"
 
     def move(self, path: Path) -> None:
-        """Bring a draft to its place, which is no path. Safe to repeat. Raises StorageError."""
+        """Bring a draft to its place, which is no path. Safe to repeat. Raises StorageError, Replaced."""
         del path
         if self.head.place == "draft":
             self.bring("placed")
 
     def bring(self, place: Place) -> None:
-        """Bring the session to a place. Safe to repeat. Raises StorageError."""
-        there = self._database.move(self.head.number, place)
-        if there is None or there.epoch != self.head.epoch:
-            raise could_not("move", self.name, "the session was deleted", "ENOENT")
+        """Bring the session to a place. Safe to repeat. Raises StorageError, Replaced."""
+        there = self._database.move(self.head, place)
+        if there is None:
+            raise self._replaced()
         self._stay(there)
         self.ring(there.number)
 

@@ -97,7 +97,7 @@ def _stored_before(database: SessionDatabase, wanted: NewRow) -> Head | None:
         at = structs.replace(head, place=wanted.place)
         return database.append(at, rest, chained(head.digest, rest), sync=True)
     if head is not None and head.place != wanted.place:
-        return database.move(head.number, wanted.place)
+        return database.move(head, wanted.place)
     return head
 
 

@@ -375,7 +375,7 @@ class DatabaseStore:
     # -- the archive, and age ----------------------------------------------------------
 
     def archive(self, opened: OpenSession) -> None:
-        """Bring an open session into the archive. Safe to repeat. Raises StorageError."""
+        """Bring an open session into the archive. Safe to repeat. Raises StorageError, Replaced."""
         if not isinstance(opened.journal, DatabaseLog):
             self._files.archive(opened)
             return
@@ -383,7 +383,7 @@ class DatabaseStore:
         opened.archived, opened.place = True, None
 
     def unarchive(self, opened: OpenSession) -> None:
-        """Bring an open session back among the sessions. Safe to repeat. Raises StorageError."""
+        """Bring an open session back among the sessions. Safe to repeat. Raises StorageError, Replaced."""
         if not isinstance(opened.journal, DatabaseLog):
             self._files.unarchive(opened)
         elif opened.archived:

@@ -102,12 +102,12 @@ class Sessions(Protocol):
     def archive(self, opened: OpenSession) -> None:
         """Move an open session into the archive. Safe to repeat.
 
-        Raises InvalidParams for a session that is not this store's, SessionReadOnly, StorageError.
+        Raises InvalidParams for a session that is not this store's, SessionReadOnly, StorageError, Replaced.
         """
         ...
 
     def unarchive(self, opened: OpenSession) -> None:
-        """Move an open session back among the sessions. Safe to repeat. Raises StorageError.
+        """Move an open session back among the sessions. Safe to repeat. Raises StorageError, Replaced.
 
         The session counts as written just now, so that a retention does not take the session at once.
         """
