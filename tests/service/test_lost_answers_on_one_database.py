@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
+from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.testing.wire import Wire
 from tests.kit.calls import call, create
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
@@ -203,3 +205,71 @@ async def test_an_archive_that_meets_a_delete_finds_no_session(site: Site) -> No
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist="immediate")
         assert await refused(one, "session/archive") == "session_not_found"
+
+
+async def ids(wire: Wire) -> list[str]:
+    """Return the ids of all sessions that lists show."""
+    answer = await wire.call("session/list", drafts=True)
+    return [one["id"] for one in answer["sessions"]]
+
+
+@pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
+async def test_a_session_whose_creation_was_not_answered_is_created(
+    site: Site, persist: str
+) -> None:
+    connection = LosesAnswers(site)
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        connection.loses = {"create"}
+        assert (await create(one, persist=persist))["created"]
+        await say(one, "hi")
+        assert await ids(one) == [SESSION]
+
+
+async def test_a_fork_whose_creation_was_not_answered_is_made_once(site: Site) -> None:
+    connection = LosesAnswers(site)
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        await create(one, persist="immediate")
+        await say(one, "hi")
+        connection.loses = {"create"}
+        fork = (await call(one, "session/fork"))["session"]["id"]
+        assert sorted(await ids(one)) == sorted([SESSION, fork])
+
+
+async def test_an_id_that_another_client_takes_during_a_creation_is_refused(site: Site) -> None:
+    class Late(Wrapped):
+        """A connection that ends during a creation, which another client's creation has overtaken."""
+
+        def create(self, session_id: str, *_: Any) -> Any:
+            header = b'{"type":"session","version":3,"id":"%b"}' % session_id.encode()
+            assert self.inner.create(session_id, "epoch-of-another", [[header]], "placed")
+            raise OUT_OF_REACH
+
+    connection = Late(site.connect())
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        assert await refused(one, "session/create", cwd="/p") == "storage_error"
+
+
+async def test_a_copy_that_cannot_be_opened_is_refused_for_the_cause(site: Site) -> None:
+    class Fails(Wrapped):
+        """A connection that ends behind the creation of a copy."""
+
+        fails = False
+
+        def create(self, session_id: str, *args: Any, **options: Any) -> Any:
+            self.fails = session_id != SESSION
+            return self.inner.create(session_id, *args, **options)
+
+        def pieces(self, *args: Any, **options: Any) -> Any:
+            if self.fails:
+                raise OUT_OF_REACH
+            return self.inner.pieces(*args, **options)
+
+        def delete(self, *_: Any) -> Any:
+            raise StorageError("still away", errno="EIO", path="", retryable=True)
+
+    connection = Fails(site.connect())
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        await create(one, persist="immediate")
+        await say(one, "hi")
+        refusal = await one.refusal("session/fork", session_id=SESSION)
+        assert refusal.message == OUT_OF_REACH.message

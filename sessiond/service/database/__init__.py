@@ -18,7 +18,7 @@ for worker threads.
     store.py     the port of the store
     trash.py     deleted sessions, until they are purged
     refusals.py  refusals of unknown ids, and of work that a database does not do
-    promotion.py out of memory, or from a draft to its place
+    promotion.py new rows, and sessions out of memory, or from a draft to their place
     moving.py    sessions, states and secrets between files and a database
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes

@@ -1,11 +1,11 @@
-"""Promotion of a session towards the database: out of memory, or from a draft to its place. Blocking.
+"""Creation of a row, and promotion of a session: out of memory, or from a draft to its place. Blocking.
 
 Law: never back, and all or nothing, as with files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.refusals import id_is_taken
 
-__all__ = ["NewRow", "give_place", "write_out"]
+__all__ = ["NewRow", "created", "give_place", "write_out"]
 
 
 class NewRow(Struct, frozen=True):
@@ -60,45 +60,63 @@ def write_out(
 
 
 def _stored(database: SessionDatabase, wanted: NewRow) -> Head:
-    """Store a session, and return its row. Raises SessionExists, StorageError.
+    """Store a session, and return its row. Raises SessionExists, StorageError."""
 
-    The answer of this try, or of an earlier one, may be lost: an epoch belongs to one session.
-    """
-    try:
-        head = database.create(
+    def create() -> Head | None:
+        return database.create(
             wanted.session_id, wanted.epoch, [wanted.lines], wanted.place, wanted.leases
         )
-    except StorageError:
-        with suppress(StorageError):
-            head = _stored_before(database, wanted)
-            if head is not None:
-                return head
-        raise
-    head = head or _stored_before(database, wanted)
+
+    made = created(database, wanted.session_id, wanted.epoch, create)
+    head = None if made is None else _completed(database, made, wanted)
     if head is None:
         raise id_is_taken(wanted.session_id)
     return head
 
 
-def _stored_before(database: SessionDatabase, wanted: NewRow) -> Head | None:
-    """Return the row that an earlier try has stored, with the lines and leases of this one.
+def _completed(database: SessionDatabase, head: Head, wanted: NewRow) -> Head | None:
+    """Bring the row of an earlier try to the lines and leases of this one, and return the row.
 
-    Returns None without such a row, or if another daemon has appended to the session.
+    Returns None if another daemon has appended to the session.
     """
-    head = database.find(wanted.session_id)
-    if head is None or head.epoch != wanted.epoch:
-        return None
     lines, rest = wanted.lines[: head.seq + 1], wanted.lines[head.seq + 1 :]
     if chained(NO_LINES, lines) != head.digest:
         return None
     if head.leases != wanted.leases:
-        head = database.lease(head, wanted.leases)
-    if head is not None and rest:
+        leased = database.lease(head, wanted.leases)
+        if leased is None:
+            return None
+        head = leased
+    if rest:
         at = structs.replace(head, place=wanted.place)
         return database.append(at, rest, chained(head.digest, rest), sync=True)
-    if head is not None and head.place != wanted.place:
+    if head.place != wanted.place:
         return database.move(head, wanted.place)
     return head
+
+
+def created(
+    database: SessionDatabase, session_id: str, epoch: str, create: Callable[[], Head | None]
+) -> Head | None:
+    """Return the row that `create` has made, now or in an earlier try under this epoch.
+
+    Returns None if another session has the id. Raises StorageError, and what `create` raises.
+    """
+    head: Head | None = None
+    try:
+        head = create()
+    except StorageError:
+        with suppress(StorageError):
+            head = _made(database, session_id, epoch)
+        if head is None:
+            raise
+    return head or _made(database, session_id, epoch)
+
+
+def _made(database: SessionDatabase, session_id: str, epoch: str) -> Head | None:
+    """Return the row of the session of this id, if the session has this epoch, which no other session has."""
+    head = database.find(session_id)
+    return head if head is not None and head.epoch == epoch else None
 
 
 def give_place(

@@ -41,7 +41,7 @@ from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog, leases_in
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
-from sessiond.service.database.promotion import NewRow, give_place, write_out
+from sessiond.service.database.promotion import NewRow, created, give_place, write_out
 from sessiond.service.database.refusals import (
     asking_for_session_id,
     could_not,
@@ -221,14 +221,16 @@ class DatabaseStore:
     ) -> OpenSession:
         place: Place = "draft" if is_draft else "placed"
         epoch = self._environment.new_epoch()
-        head = self._database.create(session_id, epoch, chunks, place)
+        create = partial(self._database.create, session_id, epoch, chunks, place)
+        head = created(self._database, session_id, epoch, create)
         if head is None:
             raise id_is_taken(session_id)
         try:
             opened = self._opener.opened(head)
         except SessiondError:
             # A refused copy leaves nothing, so that a retry does not make a second one.
-            self._database.delete(head.number)
+            with suppress(StorageError):
+                self._database.delete(head.number)
             raise
         opened.created = True
         if not is_draft:
