@@ -98,6 +98,7 @@ ATTACKERS: Final = (
             "tests/service/test_daemons_on_one_database.py",
             "tests/service/test_durability_on_one_database.py",
             "tests/service/test_far_behind_on_one_database.py",
+            "tests/service/test_faults_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",
             "tests/service/test_lost_answers_on_one_database.py",
             "tests/service/test_promotions_on_one_database.py",

@@ -141,11 +141,16 @@ class Meets(Wrapped):
     """A connection of which a call meets a change by another daemon, right before the call."""
 
     def __init__(
-        self, site: Site, name: str, change: Callable[[SessionDatabase, Head], Any]
+        self,
+        site: Site,
+        name: str,
+        change: Callable[[SessionDatabase, Head], Any],
+        *,
+        is_met: bool = False,
     ) -> None:
         super().__init__(site.connect())
         self._name, self._change = name, change
-        self.is_met = False
+        self.is_met = is_met
 
     def __getattr__(self, name: str) -> Any:
         method = super().__getattr__(name)
@@ -205,6 +210,27 @@ async def test_an_archive_that_meets_a_delete_finds_no_session(site: Site) -> No
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist="immediate")
         assert await refused(one, "session/archive") == "session_not_found"
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "answer"),
+    [("session/release", {}, ""), ("session/renew", {"ttl_ms": HOUR_MS}, "lease_lost")],
+    ids=["release", "renew"],
+)
+async def test_a_lease_has_ended_for_a_request_that_meets_another_epoch(
+    site: Site, method: str, more: dict[str, Any], answer: str
+) -> None:
+    connection = Meets(site, "heads", renewed, is_met=True)
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        await create(one, persist="immediate")
+        lease = (await acquire(one))["lease_id"]
+        await site.watches("one")
+        connection.is_met = False
+        if answer:
+            assert await refused(one, method, lease_id=lease, **more) == answer
+        else:
+            assert await call(one, method, lease_id=lease, **more) == {}
+        assert connection.is_met
 
 
 async def ids(wire: Wire) -> list[str]:

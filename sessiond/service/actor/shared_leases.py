@@ -46,8 +46,11 @@ class _Asked(Struct, eq=False):
 
     change: LeaseChange
     done: Callable[[Any], None]
-    failed: Callable[[SessiondError], None] | None
-    """None for the end of a lease whose connection is gone, which is tried again."""
+    failed: Callable[[SessiondError | None], None] | None
+    """Called with None if the leases ended with the log.
+
+    None for the end of a lease whose connection is gone, which is tried again.
+    """
 
 
 class SharedLeases(Leases):
@@ -178,7 +181,10 @@ class SharedLeases(Leases):
         return DEFERRED
 
     def _ask(self, change: LeaseChange, done: Callable[[Any], None], ticket: Ticket) -> None:
-        def failed(error: SessiondError) -> None:
+        def failed(error: SessiondError | None) -> None:
+            if error is None:
+                done(None)
+                return
             ticket.fail(error)
             ticket.flush()
 
@@ -210,7 +216,7 @@ class SharedLeases(Leases):
         asked, self.asked, self._mine = self.asked, [], {}
         for one in asked:
             if one.failed is not None:
-                one.failed(why or held_by("", None))
+                one.failed(why)
 
     # -- the store ---------------------------------------------------------------------
 
@@ -283,10 +289,10 @@ class SharedLeases(Leases):
 
         return judge
 
-    def _lost(self, waiter: Waiter) -> Callable[[SessiondError], None]:
-        def lost(error: SessiondError) -> None:
+    def _lost(self, waiter: Waiter) -> Callable[[SessiondError | None], None]:
+        def lost(error: SessiondError | None) -> None:
             self._asking.discard(waiter)
-            self._refuse(waiter, error)
+            self._refuse(waiter, error or held_by(waiter.wish.head, None))
 
         return lost
 
@@ -325,7 +331,7 @@ class SharedLeases(Leases):
 
     def _put_back(self, asked: list[_Asked], error: StorageError | Replaced) -> None:
         """Fail what clients wait for; try again later what ends a lease."""
-        refusal = error if isinstance(error, StorageError) else held_by("", None)
+        refusal = error if isinstance(error, StorageError) else None
         for one in asked:
             if one.failed is None:
                 self.asked.append(one)

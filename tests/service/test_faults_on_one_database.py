@@ -1,0 +1,269 @@
+"""Each call of a request into the database loses its answer once, or meets a change by another daemon.
+
+Law: the request is carried out once. If the connection ended, the request may be refused with storage_error
+before that, and is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from msgspec import Struct
+
+from sessiond.journal.splitter import whole_lines
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.daemon import Refusal
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, create
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    OUT_OF_REACH,
+    Site,
+    Wrapped,
+    clients_of,
+)
+
+pytestmark = pytest.mark.one_loop
+
+HOUR_MS: Final = 3_600_000
+CALLS_MAX: Final = 50
+"""More calls than any request makes."""
+CALLS: Final = frozenset(
+    {
+        "append",
+        "create",
+        "delete",
+        "fence",
+        "find",
+        "heads",
+        "lease",
+        "move",
+        "newest_trashed",
+        "pieces",
+        "purge",
+        "renew",
+        "replace",
+        "reserve",
+        "restore",
+    }
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+def lost_before(_database: SessionDatabase, _session_id: str, _call: Callable[[], Any]) -> Any:
+    """End the connection before a call takes effect."""
+    raise OUT_OF_REACH
+
+
+def lost_behind(_database: SessionDatabase, _session_id: str, call: Callable[[], Any]) -> Any:
+    """End the connection once a call has taken effect."""
+    call()
+    raise OUT_OF_REACH
+
+
+def repaired(database: SessionDatabase, session_id: str, call: Callable[[], Any]) -> Any:
+    """Let another daemon put a session in the place of this one before a call, as a repair does."""
+    head = database.find(session_id)
+    if head is not None:
+        lines = whole_lines(b"".join(database.pieces(head.number, 0, head.seq)))
+        assert database.replace(head, f"repaired-{session_id}", [lines])
+    return call()
+
+
+def renewed(database: SessionDatabase, session_id: str, call: Callable[[], Any]) -> Any:
+    """Let another daemon give the session another epoch before a call."""
+    head = database.find(session_id)
+    if head is not None:
+        assert database.renew(head, f"renewed-{session_id}", head.digest)
+    return call()
+
+
+LOST: Final = {lost_before, lost_behind}
+Fate = Callable[[SessionDatabase, str, Callable[[], Any]], Any]
+
+
+class Struck(Wrapped):
+    """A connection of which one call meets a fate: the nth call from now that a request makes."""
+
+    def __init__(self, inner: SessionDatabase, fate: Fate) -> None:
+        super().__init__(inner)
+        self._fate = fate
+        self.session_id = ""
+        self.left = 0
+        """Number of calls up to the one that is struck; none is struck below 1."""
+
+    def __getattr__(self, name: str) -> Any:
+        method = super().__getattr__(name)
+        if name not in CALLS:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            self.left -= 1
+            if self.left != 0:
+                return method(*args, **options)
+            return self._fate(self.inner, self.session_id, lambda: method(*args, **options))
+
+        return call
+
+
+class Request(Struct):
+    """A request, what comes before it, and what tells that it was carried out once."""
+
+    name: str
+    method: str
+    prepare: Callable[[Wire, str], Awaitable[dict[str, Any]]]
+    """Makes what the request needs for a session, and returns the request's parameters."""
+    is_done: Callable[[Wire, str], Awaitable[bool]]
+    """Asked at another daemon."""
+    repeated: str = ""
+    """Kind of the refusal of a repeated request, if the first one was carried out."""
+    asks_again: str = "no refusal"
+    """Kind of the refusal of a request that meets a change by another daemon."""
+
+
+async def kind(wire: Wire, method: str, **params: Any) -> str:
+    """Return the kind of the refusal of a request; empty for one that is carried out."""
+    try:
+        await wire.call(method, **params)
+    except Refusal as refusal:
+        return str(refusal.data["kind"])
+    return ""
+
+
+def behind(*methods: str, **params: Any) -> Callable[[Wire, str], Awaitable[dict[str, Any]]]:
+    """Return what stores a session and calls these methods; the request has `params`."""
+
+    async def prepare(wire: Wire, session_id: str) -> dict[str, Any]:
+        await create(wire, session_id, persist="immediate")
+        await append(wire, "e-1", session_id=session_id)
+        for method in methods:
+            await wire.call(method, session_id=session_id)
+        return {"session_id": session_id, **params}
+
+    return prepare
+
+
+async def nothing(_wire: Wire, session_id: str) -> dict[str, Any]:
+    return {"session_id": session_id, "cwd": "/p", "persist": "immediate"}
+
+
+async def in_memory(wire: Wire, session_id: str) -> dict[str, Any]:
+    await create(wire, session_id, persist="never")
+    await append(wire, "e-1", session_id=session_id)
+    return {"session_id": session_id, "persist": "immediate"}
+
+
+async def leased(wire: Wire, session_id: str) -> dict[str, Any]:
+    lease = await wire.call("session/acquire", **await behind()(wire, session_id), ttl_ms=HOUR_MS)
+    return {"session_id": session_id, "lease_id": lease["lease_id"]}
+
+
+async def leased_for_longer(wire: Wire, session_id: str) -> dict[str, Any]:
+    return {**await leased(wire, session_id), "ttl_ms": HOUR_MS}
+
+
+def shows(**facts: Any) -> Callable[[Wire, str], Awaitable[bool]]:
+    """Return what tells whether a session is there, and shows these facts."""
+
+    async def is_done(wire: Wire, session_id: str) -> bool:
+        info = (await wire.call("session/get", session_id=session_id))["session"]
+        return {name: info[name] for name in facts} == facts
+
+    return is_done
+
+
+async def is_forked_once(wire: Wire, session_id: str) -> bool:
+    sessions = (await wire.call("session/list", limit=1000))["sessions"]
+    forks = [one["id"] for one in sessions if session_id in str(one["lineage"])]
+    return len(forks) == 1
+
+
+async def is_in_trash(wire: Wire, session_id: str) -> bool:
+    gone = await kind(wire, "session/get", session_id=session_id) == "session_not_found"
+    trash = (await wire.call("session/trash"))["sessions"]
+    return gone and any(one["session_id"] == session_id for one in trash)
+
+
+async def is_purged(wire: Wire, session_id: str) -> bool:
+    gone = await kind(wire, "session/get", session_id=session_id) == "session_not_found"
+    trash = (await wire.call("session/trash"))["sessions"]
+    return gone and all(one["session_id"] != session_id for one in trash)
+
+
+async def is_leased(wire: Wire, session_id: str) -> bool:
+    message = {"role": "user", "content": "late"}
+    return await kind(wire, "append", session_id=session_id, message=message) == "lease_held"
+
+
+async def is_free(wire: Wire, session_id: str) -> bool:
+    return not await kind(wire, "session/acquire", session_id=session_id, ttl_ms=HOUR_MS)
+
+
+async def has_two(wire: Wire, session_id: str) -> bool:
+    page = await wire.call("session/entries", session_id=session_id)
+    return [row["entry"]["id"] for row in page["entries"]] == ["e-1", "e-2"]
+
+
+SAID = {"type": "message", "id": "e-2", "message": {"role": "user", "content": "hi"}}
+REQUESTS: Final = (
+    Request("create", "session/create", nothing, shows(seq=0)),
+    Request("append", "append", behind(entry=SAID), has_two),
+    Request("fork", "session/fork", behind(), is_forked_once),
+    Request("promote", "session/update", in_memory, shows(persisted=True, seq=1)),
+    Request("archive", "session/archive", behind(), shows(archived=True)),
+    Request("unarchive", "session/unarchive", behind("session/archive"), shows(archived=False)),
+    Request(
+        "acquire",
+        "session/acquire",
+        behind(ttl_ms=HOUR_MS),
+        is_leased,
+        # The session is being closed: the refusal names no holder.
+        asks_again="lease_held",
+    ),
+    Request("renew", "session/renew", leased_for_longer, is_leased),
+    Request("release", "session/release", leased, is_free),
+    Request("delete", "session/delete", behind(), is_in_trash),
+    Request("restore", "session/restore", behind("session/delete"), shows(seq=1), "session_exists"),
+    Request("purge", "session/purge", behind("session/delete"), is_purged, "session_not_found"),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fate"),
+    [
+        pytest.param(asked, fate, id=f"{asked.name}-{fate.__name__}")
+        for asked in REQUESTS
+        for fate in (lost_before, lost_behind, repaired, renewed)
+        # No daemon repairs what it does not know of, and a lease ends with its epoch.
+        if asked.name not in {"create", "renew"} or fate in LOST
+    ],
+)
+async def test_a_request_is_carried_out_once_whatever_a_call_of_it_meets(
+    site: Site, asked: Request, fate: Fate
+) -> None:
+    connection = Struck(site.connect(), fate)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        for nth in range(1, CALLS_MAX):
+            connection.session_id = session_id = f"session-{nth:03}"
+            params = await asked.prepare(one, session_id)
+            connection.left = nth
+            refused = await kind(one, asked.method, **params)
+            is_struck, connection.left = connection.left <= 0, 0
+            if refused:
+                assert refused == ("storage_error" if fate in LOST else asked.asks_again)
+                assert await kind(one, asked.method, **params) in {"", asked.repeated}
+            assert await asked.is_done(three, session_id)
+            if not is_struck:
+                return
+        pytest.fail("a request makes fewer calls")
