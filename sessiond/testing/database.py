@@ -343,7 +343,7 @@ class MemoryConnection:
 
     def _piece(self, number: int, first: int, last: int) -> list[bytes]:
         """Return the first lines of a range, at least one if there is any."""
-        some = self._lines[number][first : min(first + DATABASE_PIECE_LINES, last + 1)]
+        some = self._lines.get(number, [])[first : min(first + DATABASE_PIECE_LINES, last + 1)]
         ends = list(accumulate(map(len, some)))
         return some[: max(bisect_right(ends, DATABASE_PIECE_BYTES), 1)]
 
@@ -392,9 +392,10 @@ class MemoryConnection:
     def restore(self, number: int) -> Head | None:
         """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
         with self._changing(number):
-            head = self._heads[number]
-            is_in_trash = head.is_deleted and bool(self._lines[number])
-            if not is_in_trash or self._alive(head.session_id) is not None:
+            head = self._heads.get(number)
+            if head is None or not (head.is_deleted and self._lines[number]):
+                return None
+            if self._alive(head.session_id) is not None:
                 return None
             return self._change(head, is_deleted=False)
 

@@ -134,29 +134,6 @@ def test_a_session_is_made_with_its_leases(database: PostgresqlDatabase) -> None
     assert replaced.leases == b""
 
 
-def test_a_session_is_moved_under_the_epoch_that_its_daemon_knows(
-    database: PostgresqlDatabase,
-) -> None:
-    known = made(database)
-    said = append(database, known, b"said")
-    assert said is not None
-    archived = database.move(known, "archived")
-    assert archived is not None
-    assert (archived.place, archived.seq) == ("archived", said.seq)
-    renewed = database.renew(archived, "epoch-2", archived.digest)
-    assert renewed is not None
-    assert database.move(known, "placed") is None
-    assert [where(there) for there in database.heads([known.number])] == [where(renewed)]
-
-
-def test_leases_end_with_the_epoch(database: PostgresqlDatabase) -> None:
-    head = database.create("a-session", "epoch-1", [[HEADER]], "placed", b"[1]")
-    assert head is not None
-    renewed = database.renew(head, "epoch-2", head.digest)
-    assert renewed is not None
-    assert (renewed.epoch, renewed.leases) == ("epoch-2", b"")
-
-
 def test_a_session_comes_out_of_the_trash_once_and_without_leases(
     cluster: Cluster, schema: str, connect: Callable[[], PostgresqlDatabase]
 ) -> None:

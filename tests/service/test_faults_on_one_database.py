@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.journal.splitter import whole_lines
@@ -23,7 +24,6 @@ from tests.service.test_daemons_on_one_database import (
     OUT_OF_REACH,
     Site,
     Wrapped,
-    clients_of,
 )
 
 pytestmark = pytest.mark.one_loop
@@ -248,11 +248,12 @@ REQUESTS: Final = (
 async def test_a_request_is_carried_out_once_whatever_a_call_of_it_meets(
     site: Site, asked: Request, fate: Fate
 ) -> None:
-    connection = Struck(site.connect(), fate)
+    connection = Struck(await to_thread.run_sync(site.connect), fate)
     async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
+        site.daemon("one", connection, NEVER) as first,
+        site.daemon("three", await to_thread.run_sync(site.connect), NEVER) as third,
+        first.connect() as one,
+        third.connect() as three,
     ):
         for nth in range(1, CALLS_MAX):
             connection.session_id = session_id = f"session-{nth:03}"
