@@ -1,7 +1,7 @@
 """Leases in the row of a session. Blocking, but for what was seen last.
 
 Law: each change counts the version of the row up, so that no append that was staged before lands behind
-the change. A lease whose grant was not answered is nobody's: the next change ends the lease, and keeps
+the change. A lease whose grant was not answered has no holder: the next change ends the lease, and keeps
 a grant that is still under way from taking effect.
 """
 
