@@ -154,6 +154,10 @@ async def nothing(_wire: Wire, session_id: str) -> dict[str, Any]:
     return {"session_id": session_id, "cwd": "/p", "persist": "immediate"}
 
 
+async def draft(_wire: Wire, session_id: str) -> dict[str, Any]:
+    return {"session_id": session_id, "cwd": "/p"}
+
+
 async def in_memory(wire: Wire, session_id: str) -> dict[str, Any]:
     await create(wire, session_id, persist="never")
     await append(wire, "e-1", session_id=session_id)
@@ -214,6 +218,7 @@ async def has_two(wire: Wire, session_id: str) -> bool:
 SAID = {"type": "message", "id": "e-2", "message": {"role": "user", "content": "hi"}}
 REQUESTS: Final = (
     Request("create", "session/create", nothing, shows(seq=0)),
+    Request("create-draft", "session/create", draft, shows(seq=0, persisted=False)),
     Request("append", "append", behind(entry=SAID), has_two),
     Request("fork", "session/fork", behind(), is_forked_once),
     Request("promote", "session/update", in_memory, shows(persisted=True, seq=1)),
@@ -242,7 +247,7 @@ REQUESTS: Final = (
         for asked in REQUESTS
         for fate in (lost_before, lost_behind, repaired, renewed)
         # No daemon repairs what it does not know of, and a lease ends with its epoch.
-        if asked.name not in {"create", "renew"} or fate in LOST
+        if asked.name not in {"create", "create-draft", "renew"} or fate in LOST
     ],
 )
 async def test_a_request_is_carried_out_once_whatever_a_call_of_it_meets(

@@ -1,4 +1,7 @@
-"""Changes of rows whose answers are lost, or that meet a change by another daemon."""
+"""Changes of rows whose answers are lost, or that meet a change by another daemon.
+
+What every request has to do then is in `test_faults_on_one_database`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from anyio import to_thread
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.testing.wire import Wire
 from tests.kit.calls import call, create
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import subscribe
@@ -71,19 +73,6 @@ class LosesAnswers(Wrapped):
             raise OUT_OF_REACH
 
         return call
-
-
-async def test_a_lease_whose_grant_was_lost_is_free_for_a_retry(site: Site) -> None:
-    connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        daemon.connect() as one,
-    ):
-        await create(one, persist="immediate")
-        connection.loses = {"lease"}
-        assert await refused(one, "session/acquire", ttl_ms=HOUR_MS) == "storage_error"
-        lease = (await acquire(one))["lease_id"]
-        await say(one, "under the lease", lease_id=lease)
 
 
 async def test_a_lease_whose_grant_was_lost_ends_without_another_request(site: Site) -> None:
@@ -168,21 +157,6 @@ class Meets(Wrapped):
         return call
 
 
-async def test_a_delete_takes_the_session_that_a_repair_has_put_there_meanwhile(site: Site) -> None:
-    connection = Meets(site, "delete", repaired)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
-        await create(one, persist="immediate")
-        await call(one, "session/delete")
-        assert connection.is_met
-        for wire in (one, three):
-            assert await refused(wire, "session/get") == "session_not_found"
-        assert (await one.call("session/list"))["sessions"] == []
-
-
 @pytest.mark.parametrize("change", [repaired, renewed])
 async def test_an_archive_that_meets_another_epoch_archives_the_session_under_it(
     site: Site, change: Callable[[SessionDatabase, Head], Any]
@@ -231,34 +205,6 @@ async def test_a_lease_has_ended_for_a_request_that_meets_another_epoch(
         else:
             assert await call(one, method, lease_id=lease, **more) == {}
         assert connection.is_met
-
-
-async def ids(wire: Wire) -> list[str]:
-    """Return the ids of all sessions that lists show."""
-    answer = await wire.call("session/list", drafts=True)
-    return [one["id"] for one in answer["sessions"]]
-
-
-@pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
-async def test_a_session_whose_creation_was_not_answered_is_created(
-    site: Site, persist: str
-) -> None:
-    connection = LosesAnswers(site)
-    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
-        connection.loses = {"create"}
-        assert (await create(one, persist=persist))["created"]
-        await say(one, "hi")
-        assert await ids(one) == [SESSION]
-
-
-async def test_a_fork_whose_creation_was_not_answered_is_made_once(site: Site) -> None:
-    connection = LosesAnswers(site)
-    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
-        await create(one, persist="immediate")
-        await say(one, "hi")
-        connection.loses = {"create"}
-        fork = (await call(one, "session/fork"))["session"]["id"]
-        assert sorted(await ids(one)) == sorted([SESSION, fork])
 
 
 async def test_an_id_that_another_client_takes_during_a_creation_is_refused(site: Site) -> None:
