@@ -14,6 +14,7 @@ disk_threads.py       threads that wait for the disk
 lease.py              one lease
 leases.py             leases on heads, and clients in line
 shared_leases.py      those of a session that other daemons serve too
+lease_changes.py      changes of the leases in a store
 exclusive.py          an operation that needs the file for itself
 background.py         answers that take a task
 internal_commands.py  mutations by the daemon itself

@@ -12,32 +12,29 @@ from math import inf
 from typing import Any, ClassVar, Final
 
 from anyio import CapacityLimiter, to_thread
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.store import Replaced
-from sessiond.limits import LEASES_MAX
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.row import Rules
-from sessiond.model.times import rfc3339
 from sessiond.service.actor.lease import (
     HeldLease,
-    Lease,
     LeaseHolder,
     LeaseRequest,
     Waiter,
     held_by,
     too_many_leases,
 )
+from sessiond.service.actor.lease_changes import bringing, ending, extending, granting, lease_of
 from sessiond.service.actor.leases import Leases
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
-from sessiond.service.store.lease_table import LeaseChange, Leased, LeaseTable, Leasing
+from sessiond.service.store.lease_table import LeaseChange, Leased, LeaseTable
 from sessiond.session.leases import lease_lost
 
 __all__ = ["SharedLeases"]
 
-_MS_NS: Final = 1_000_000
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -109,7 +106,7 @@ class SharedLeases(Leases):
         self._mine = {name: client for name, client in self._mine.items() if name in there}
         self.held = {
             one.head: HeldLease(
-                _lease(one),
+                lease_of(one),
                 self._mine.get(one.lease_id, LeaseHolder(one.client_id, one.name)),
                 now + table.seconds_left(one),
             )
@@ -123,7 +120,7 @@ class SharedLeases(Leases):
         self._drop_ended()
         self._outgoing = {held.lease.lease_id for held in self.held.values()}
         now = self._environment.monotonic()
-        return [_bringing(head, held, held.ends - now) for head, held in self.held.items()]
+        return [bringing(head, held, held.ends - now) for head, held in self.held.items()]
 
     def _bring(self) -> None:
         """Take over the leases of a session that came out of memory: the store has them."""
@@ -150,22 +147,14 @@ class SharedLeases(Leases):
         if self._find_table() is None:
             return super().renew(lease_id, ttl_ms, ticket)
 
-        def extend(leasing: Leasing) -> Leased | None:
-            for head, one in leasing.by_head.items():
-                if one.lease_id == lease_id:
-                    ends_ns = leasing.now_ns + ttl_ms * _MS_NS
-                    leasing.by_head[head] = structs.replace(one, ends_ns=ends_ns)
-                    return leasing.by_head[head]
-            return None
-
         def answer(extended: Leased | None) -> None:
             if extended is None:
                 ticket.fail(lease_lost(lease_id))
             else:
-                ticket.answer(_lease(extended))
+                ticket.answer(lease_of(extended))
             ticket.flush()
 
-        self._ask(extend, answer, ticket)
+        self._ask(extending(lease_id, ttl_ms), answer, ticket)
         return DEFERRED
 
     def release(self, lease_id: str, ticket: Ticket, answer: Any) -> Any:
@@ -177,7 +166,7 @@ class SharedLeases(Leases):
             ticket.answer(answer)
             ticket.flush()
 
-        self._ask(_ending(lease_id), done, ticket)
+        self._ask(ending(lease_id), done, ticket)
         return DEFERRED
 
     def _ask(self, change: LeaseChange, done: Callable[[Any], None], ticket: Ticket) -> None:
@@ -208,7 +197,7 @@ class SharedLeases(Leases):
     def _end(self, lease_id: str) -> None:
         """End a lease that no connection holds any more."""
         self._mine.pop(lease_id, None)
-        self.asked.append(_Asked(_ending(lease_id), _nothing, None))
+        self.asked.append(_Asked(ending(lease_id), _nothing, None))
 
     def close(self, why: SessiondError | None = None) -> None:
         """Refuse all waiting clients and end all leases, because the session is closed."""
@@ -235,9 +224,9 @@ class SharedLeases(Leases):
             held = self._holding(waiter.wish.head)
             if waiter not in self._told or held is None:
                 self._asking.add(waiter)
-                self.asked.append(
-                    _Asked(self._granting(waiter), self._judged(waiter), self._lost(waiter))
-                )
+                lease_id = self._environment.new_lease_id()
+                grant = granting(waiter.wish, lease_id, waiter.ticket.client)
+                self.asked.append(_Asked(grant, self._judged(waiter), self._lost(waiter)))
             elif now >= waiter.until:
                 self._refuse(waiter, held_by(waiter.wish.head, held))
 
@@ -245,24 +234,6 @@ class SharedLeases(Leases):
         """Ask the store for a change, if only a change is missing to drop leases without a holder."""
         if table.is_stale and not self.asked:
             self.asked.append(_Asked(_nothing, _nothing, None))
-
-    def _granting(self, waiter: Waiter) -> LeaseChange:
-        """Return the change that grants a lease, or names the lease that is in the way."""
-        wish, client = waiter.wish, waiter.ticket.client
-        lease_id = self._environment.new_lease_id()
-
-        def grant(leasing: Leasing) -> tuple[bool, Leased] | None:
-            held = leasing.by_head.get(wish.head)
-            if held is not None:
-                return False, held
-            if len(leasing.by_head) >= LEASES_MAX:
-                return None
-            ends_ns = leasing.now_ns + wish.ttl_ms * _MS_NS
-            granted = _leased(leasing, wish.head, lease_id, leasing.new_epoch(), ends_ns, client)
-            leasing.by_head[wish.head] = granted
-            return True, granted
-
-        return grant
 
     def _judged(self, waiter: Waiter) -> Callable[[tuple[bool, Leased] | None], None]:
         def judge(outcome: tuple[bool, Leased] | None) -> None:
@@ -276,12 +247,12 @@ class SharedLeases(Leases):
                 if self._environment.monotonic() >= waiter.until:
                     holder = LeaseHolder(leased.client_id, leased.name)
                     self._refuse(
-                        waiter, held_by(leased.head, HeldLease(_lease(leased), holder, 0.0))
+                        waiter, held_by(leased.head, HeldLease(lease_of(leased), holder, 0.0))
                     )
             elif waiter in self.waiting:
                 self._forget(waiter)
                 self._mine[leased.lease_id] = waiter.ticket.client
-                waiter.ticket.answer(_lease(leased))
+                waiter.ticket.answer(lease_of(leased))
                 waiter.ticket.flush()
             else:
                 # The client gave up meanwhile.
@@ -351,39 +322,6 @@ class SharedLeases(Leases):
             return due_in
         # The outcome of a change may ask for another change.
         return min(due_in, max(0.0, self._wait_until - self._environment.monotonic()))
-
-
-def _bringing(head: str, held: HeldLease, seconds: float) -> LeaseChange:
-    """Return the change that puts a lease from the memory into the store."""
-    lease, client = held.lease, held.client
-
-    def put(leasing: Leasing) -> None:
-        ends_ns = leasing.now_ns + int(seconds * 1000) * _MS_NS
-        leasing.by_head[head] = _leased(leasing, head, lease.lease_id, lease.epoch, ends_ns, client)
-
-    return put
-
-
-def _ending(lease_id: str) -> LeaseChange:
-    """Return the change that ends a lease; an ended lease is no error."""
-
-    def end(leasing: Leasing) -> None:
-        for head, one in list(leasing.by_head.items()):
-            if one.lease_id == lease_id:
-                del leasing.by_head[head]
-
-    return end
-
-
-def _leased(  # noqa: PLR0913 - the fields of a lease
-    leasing: Leasing, head: str, lease_id: str, epoch: int, ends_ns: int, client: Any
-) -> Leased:
-    return Leased(head, lease_id, epoch, ends_ns, leasing.daemon, client.client_id, client.name)
-
-
-def _lease(leased: Leased) -> Lease:
-    """Return a lease as its holder sees it."""
-    return Lease(leased.lease_id, leased.epoch, rfc3339(leased.ends_ns // _MS_NS))
 
 
 def _nothing(_outcome: Any) -> None:
