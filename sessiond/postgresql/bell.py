@@ -3,11 +3,12 @@
 Law 1: any role of the database may listen, so a ring has numbers and nothing else: first the number of the
 daemon that rings, then those of sessions. Law 2: the own rings of a daemon come back to the daemon, which
 passes them over. A ring that does not come back tells that other daemons' rings do not come, either.
+Law 3: any role may also ring. A ring that cannot be read is a ring for all sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from secrets import randbits
 from threading import Event, Lock
@@ -84,8 +85,9 @@ class Bell:
                     if ringer == self._own:
                         self._rung_at, self.is_deaf = None, False
                     else:
-                        rung.update(map(int, numbers))
-                        is_all = is_all or not numbers
+                        named = _sessions(numbers)
+                        rung.update(named)
+                        is_all = is_all or not named
                 rung.discard(_NOTHING)
         except psycopg.Error:
             self._drop()
@@ -139,6 +141,14 @@ class Bell:
             connection = self._connection
         if connection is not None:
             connection.close()
+
+
+def _sessions(numbers: Sequence[str]) -> frozenset[int]:
+    """Return the sessions that a ring names; none for a ring for all of them, or one that cannot be read."""
+    try:
+        return frozenset(map(int, numbers))
+    except ValueError:
+        return frozenset()
 
 
 def _close(connection: PatientConnection) -> None:

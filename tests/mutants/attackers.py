@@ -151,6 +151,7 @@ ATTACKERS: Final = (
         "database-server",
         "a real server, or a daemon on it, is stopped, rows are locked, poolers stand in between",
         (
+            "tests/postgresql/test_bell.py",
             "tests/postgresql/test_pool.py",
             "tests/postgresql/test_poolers.py",
             "tests/postgresql/test_stopped_daemons.py",
