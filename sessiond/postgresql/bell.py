@@ -18,6 +18,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from sessiond.errors import StorageError
 from sessiond.limits import DATABASE_DEAF_SECONDS, DATABASE_HEARD_SECONDS
 from sessiond.postgresql.patience import PatientConnection
 
@@ -41,32 +42,35 @@ class Bell:
         """Take what rings on a channel with a text, over another connection."""
         self.channel = schema
         self.is_deaf = False
-        """True if a ring of this daemon did not come back, or no connection can listen."""
+        """True if a ring of this daemon did not come back, or no connection of a server that answers can listen."""
         self._ring_on = ring
         self._own = str(randbits(_NUMBER_BITS))
         self._dsn = dsn
         self._settings = settings
         self._connection: PatientConnection | None = None
         self._rung_at: float | None = None
-        """Time of the first own ring that has not come back, on the monotonic clock."""
+        """Time at which the first own ring was sent that has not come back, on the monotonic clock."""
+        self._heard = 0
+        """Number of own rings that came back."""
+        self._refused_at: float | None = None
+        """Time of the first refusal to listen in a row, on the monotonic clock."""
         self._deaf_until = 0.0
         self._over = Event()
         self._guard = Lock()
 
     def ring(self, numbers: Iterable[int]) -> None:
         """Ring for sessions; for all of them without a number. Raises what the ringing raises."""
-        if self._rung_at is None:
-            self._rung_at = monotonic()
-        try:
-            self._ring_on(self.channel, " ".join([self._own, *map(str, numbers)]))
-        except BaseException:
-            self._rung_at = None
-            raise
+        heard = self._heard
+        self._ring_on(self.channel, " ".join([self._own, *map(str, numbers)]))
+        with self._guard:
+            # The ring may have come back before.
+            if self._rung_at is None and self._heard == heard:
+                self._rung_at = monotonic()
 
     def wait(self, seconds: float) -> frozenset[int] | None:
         """Return the sessions that were rung for; None after so many seconds, or for all of them.
 
-        Raises psycopg.Error, and what the ringing raises; the next call connects again.
+        Raises psycopg.Error, StorageError, and what the ringing raises; the next call connects again.
         """
         if monotonic() < self._deaf_until:
             self._over.wait(seconds)
@@ -83,7 +87,7 @@ class Bell:
                 for heard in connection.notifications(left):
                     ringer, *numbers = heard.split() or [""]
                     if ringer == self._own:
-                        self._rung_at, self.is_deaf = None, False
+                        self._hear()
                     else:
                         named = _sessions(numbers)
                         rung.update(named)
@@ -93,35 +97,65 @@ class Bell:
             self._drop()
             if not self._over.is_set():
                 raise
-        rung_at = self._rung_at
-        if rung_at is not None and monotonic() - rung_at > DATABASE_HEARD_SECONDS:
+        # Behind rings that were heard, more may wait to be read.
+        if not (rung or is_all) and _is_overdue(self._rung_at):
             self._give_up()
         return None if is_all else frozenset(rung) or None
 
+    def _hear(self) -> None:
+        """Take note of an own ring that came back."""
+        with self._guard:
+            self._heard += 1
+            self._rung_at, self.is_deaf = None, False
+
     def _begin(self) -> None:
         """Listen, and ring for nothing, to hear whether rings come."""
-        connection = PatientConnection.connect(self._dsn, **self._settings())
         try:
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
-        except psycopg.Error as error:
-            _close(connection)
-            if not isinstance(error, psycopg.OperationalError):
-                # The server, or what is in front of it, knows no LISTEN.
-                self._give_up()
-                return
+            connection = self._listening()
+        except (psycopg.OperationalError, StorageError):
+            self._refused()
             raise
+        except psycopg.Error:
+            # The server, or what is in front of it, knows no LISTEN.
+            self._give_up()
+            return
         with self._guard:
             # The daemon may have ended meanwhile.
             if self._over.is_set():
                 _close(connection)
                 return
             self._connection = connection
-        self._rung_at = None
+        self._rung_at = self._refused_at = None
         try:
             self.ring([_NOTHING])
         except BaseException:
             self._drop()
             raise
+
+    def _listening(self) -> PatientConnection:
+        """Return a connection that listens. Raises psycopg.Error, StorageError."""
+        connection = PatientConnection.connect(self._dsn, **self._settings())
+        try:
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+        except BaseException:
+            _close(connection)
+            raise
+        return connection
+
+    def _refused(self) -> None:
+        """Take note that no connection can listen, unless the database is away for the other ones, too.
+
+        Raises what the ringing raises.
+        """
+        try:
+            self.ring([_NOTHING])
+        except BaseException:
+            self._refused_at = None
+            raise
+        if self._refused_at is None:
+            self._refused_at = monotonic()
+        elif _is_overdue(self._refused_at):
+            self._give_up()
 
     def _give_up(self) -> None:
         """Hear nothing for a while, then connect again."""
@@ -144,11 +178,15 @@ class Bell:
 
 
 def _sessions(numbers: Sequence[str]) -> frozenset[int]:
-    """Return the sessions that a ring names; none for a ring for all of them, or one that cannot be read."""
+    """Return the sessions that a ring names; empty for a ring for all of them, or one that cannot be read."""
     try:
         return frozenset(map(int, numbers))
     except ValueError:
         return frozenset()
+
+
+def _is_overdue(since: float | None) -> bool:
+    return since is not None and monotonic() - since > DATABASE_HEARD_SECONDS
 
 
 def _close(connection: PatientConnection) -> None:

@@ -28,6 +28,7 @@ from sessiond.postgresql.connecting import (
     connection_settings,
     named,
     open_pool,
+    refusal,
     unusable,
 )
 from sessiond.postgresql.daemons import DaemonTables
@@ -423,7 +424,8 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
         try:
             return self._bell.wait(seconds)
         except FAILURES as failure:
-            raise self._failed("listen", failure) from None
+            # The database is not away for the connections that answer calls.
+            raise refusal("listen", self.name, failure) from None
 
 
 def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece | None]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessiond.errors import StorageError
 from tests.kit.calls import append, create
+from tests.kit.limits import set_limits
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.test_daemons import PostgresqlSite
 from tests.service.subscribing import subscribe
@@ -22,6 +26,20 @@ pytestmark = pytest.mark.slow
 
 UNREADABLE = ("'7 abc'", "'7 1 x'", "'7 ' || repeat('9', 5000)", "'7 1.5'", "'7'", "''")
 READABLE = ("'7 -1'", "'7 99999999999999999999'", "'7' || repeat(' 9', 3000)")
+
+
+@pytest.fixture
+def soon_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a bell be taken for deaf after a moment, and try again after a moment."""
+    # The driver is an extra. The modules have the limits once they are loaded.
+    import sessiond.postgresql.database  # noqa: F401
+
+    set_limits(
+        monkeypatch,
+        DATABASE_HEARD_SECONDS=0.2,
+        DATABASE_DEAF_SECONDS=0.3,
+        DATABASE_CONNECT_SECONDS=2,
+    )
 
 
 @pytest.mark.parametrize("payload", UNREADABLE)
@@ -54,3 +72,101 @@ async def test_no_ring_of_another_role_ends_a_daemon(
         assert await told(three, 1) == [(2, "e-2")]
         await append(three, "e-3")
         assert await told(three, 1) == [(3, "e-3")]
+
+
+@pytest.mark.usefixtures("soon_deaf")
+def test_a_ring_that_is_sent_late_is_no_ring_that_does_not_come_back(
+    cluster: Cluster, schema: str
+) -> None:
+    from sessiond.postgresql.bell import Bell
+
+    is_busy, may_ring = threading.Event(), threading.Event()
+    may_ring.set()
+
+    def ring(channel: str, text: str) -> None:
+        is_busy.set()
+        assert may_ring.wait(PATIENCE_SECONDS)
+        cluster.sql(f"SELECT pg_notify('{channel}', '{text}')")
+
+    bell = Bell(cluster.dsn(), schema, lambda: {"autocommit": True}, ring)
+    try:
+        assert bell.wait(0.0) is None
+        assert bell.wait(0.1) is None
+        is_busy.clear()
+        may_ring.clear()
+        ringing = threading.Thread(target=bell.ring, args=[[1]])
+        ringing.start()
+        assert is_busy.wait(PATIENCE_SECONDS)
+        assert bell.wait(0.5) is None
+        assert not bell.is_deaf
+        may_ring.set()
+        ringing.join()
+        # The own ring comes back.
+        assert bell.wait(0.5) is None
+        assert not bell.is_deaf
+    finally:
+        may_ring.set()
+        bell.close()
+
+
+@pytest.fixture
+def narrow(
+    cluster: Cluster, schema: str
+) -> Iterator[tuple[PostgresqlDatabase, Callable[..., Any]]]:
+    """Return a database of a role, and a function that limits the number of the role's connections."""
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    role = f"narrow_{schema}"
+    cluster.sql(f"CREATE ROLE {role} LOGIN; CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    database = PostgresqlDatabase(cluster.dsn().replace("user=tests", f"user={role}"), schema)
+
+    def limit(count: int) -> None:
+        cluster.sql(f"ALTER ROLE {role} CONNECTION LIMIT {count}")
+
+    yield database, limit
+    database.close()
+
+
+@pytest.mark.usefixtures("soon_deaf")
+def test_a_server_without_a_connection_for_rings_is_no_database_that_is_away(
+    narrow: tuple[PostgresqlDatabase, Callable[[int], None]],
+) -> None:
+    database, limit = narrow
+    assert database.now_ns() > 0
+    limit(1)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while database.notifications:
+        with suppress(StorageError):
+            database.wait(0.05)
+        assert database.unreachable_since is None
+        assert time.monotonic() < until
+    limit(-1)
+    while not database.notifications:
+        with suppress(StorageError):
+            database.wait(0.05)
+        assert time.monotonic() < until
+
+
+@pytest.mark.usefixtures("soon_deaf")
+def test_a_database_that_is_away_is_told_as_such_and_not_as_one_without_rings(
+    own_cluster: Cluster,
+) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    database = PostgresqlDatabase(own_cluster.dsn(), "sessiond")
+    try:
+        assert database.wait(0.0) is None
+        own_cluster.kill()
+        until = time.monotonic() + 1
+        while database.unreachable_since is None or time.monotonic() < until:
+            with suppress(StorageError):
+                database.wait(0.05)
+        assert database.notifications
+        own_cluster.start()
+        until = time.monotonic() + PATIENCE_SECONDS
+        while database.unreachable_since is not None:
+            with suppress(StorageError):
+                database.wait(0.05)
+            assert time.monotonic() < until
+    finally:
+        database.close()

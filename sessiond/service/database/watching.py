@@ -176,7 +176,8 @@ class DatabaseWatches:
         if before and not self._hears:
             self._report(
                 f"notifications of {self._database.name} do not come through, so changes by other"
-                f" daemons are seen every {self._seconds:g} s: name the server itself as the store"
+                f" daemons are seen every {self._seconds:g} s: name the server itself as the store, or"
+                " raise its max_connections"
             )
 
     async def _look(self, rung: frozenset[int] | None) -> None:
