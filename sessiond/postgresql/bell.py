@@ -168,6 +168,13 @@ class Bell:
         if connection is not None:
             _close(connection)
 
+    def rest(self) -> None:
+        """Listen no more until the next `wait`.
+
+        The server keeps each ring until all that listen have taken the ring.
+        """
+        self._drop()
+
     def close(self) -> None:
         """Hear no more rings."""
         with self._guard:

@@ -427,6 +427,10 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             # The database is not away for the connections that answer calls.
             raise refusal("listen", self.name, failure) from None
 
+    def stop_listening(self) -> None:
+        """Hear no rings until the next `wait`."""
+        self._bell.rest()
+
 
 def _piece(number: int, first: int, last: int) -> Callable[[PatientConnection], Piece | None]:
     """Return the question for a piece of a session."""

@@ -307,6 +307,12 @@ class MemoryConnection:
         except Empty:
             return None
 
+    def stop_listening(self) -> None:
+        """Hear no rings until the next `wait`."""
+        with self._guard:
+            self._place.bells.discard(self._bell)
+        self._bell = SimpleQueue()
+
     def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
         """Count the beats of a daemon up, and note which sessions the daemon has open."""
         with self._guard:

@@ -263,6 +263,24 @@ async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) 
         assert [hit["session_id"] for hit in hits] == [SESSION]
 
 
+async def test_a_daemon_without_an_open_session_listens_to_no_rings(site: Site) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await create(one, persist="immediate")
+        for number in (1, 2):
+            await subscribe(three)
+            await until_listening(site, 2)
+            await append(one, f"e-{number}")
+            assert await told(three, 1) == [(number, f"e-{number}")]
+            await call(three, "session/close")
+            await until_listening(site, 1)
+
+
+async def until_listening(site: Site, count: int) -> None:
+    """Wait until so many daemons hear rings."""
+    while site.listeners != count:  # noqa: ASYNC110 - nobody tells
+        await sleep(0.01)
+
+
 async def test_a_scope_has_one_session_for_both_daemons(site: Site) -> None:
     async with clients_of(site, "one", "two") as wires:
         found: list[Any] = []

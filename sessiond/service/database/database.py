@@ -343,6 +343,13 @@ class SessionDatabase(Protocol):
         """
         ...
 
+    def stop_listening(self) -> None:
+        """Hear no rings until the next `wait`, so that the database keeps none for this daemon.
+
+        No thread waits meanwhile.
+        """
+        ...
+
     def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
         """Count the beats of a daemon up, and note which sessions the daemon has open."""
         ...

@@ -136,6 +136,7 @@ class DatabaseWatches:
                     await anyio.sleep(self._seconds)
             # Before the note: a session may be opened while the note is written.
             self._wanted = anyio.Event()
+            await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
             if self._noted:
                 with suppress(StorageError):
                     await self._note(frozenset())
