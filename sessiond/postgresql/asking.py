@@ -31,7 +31,7 @@ from sessiond.limits import (
 )
 from sessiond.postgresql.at_hand import ConnectionAtHand
 from sessiond.postgresql.connecting import FAILURES, Failure, Pool, is_unreachable, refusal
-from sessiond.postgresql.patience import PatientConnection
+from sessiond.postgresql.patience import PatientConnection, Unanswered
 from sessiond.service.database.database import Unsent
 
 __all__ = ["APPENDING", "Asking", "Kind"]
@@ -136,8 +136,15 @@ class Asking:
                 if not is_unreachable(failure) or isinstance(failure, PoolTimeout):
                     raise
                 self._drop_broken(failure)
-            with self._connection(patience) as connection:
-                return ask(connection)
+                first = failure
+            # A server that is silent may be silent for a new connection, too.
+            is_silent = isinstance(first, Unanswered)
+            try:
+                with self._connection(patience, is_silent=is_silent) as connection:
+                    return ask(connection)
+            except PoolTimeout:
+                # The first try was sent, and may take effect.
+                raise first from None
 
     @contextmanager
     def _placed(self, doing: str, kind: Kind) -> Generator[float]:
@@ -152,9 +159,12 @@ class Asking:
             share.places.release()
 
     @contextmanager
-    def _connection(self, patience: float) -> Generator[PatientConnection]:
-        """Yield a connection of the pool, which is not waited for while the database is away."""
-        with self._pool.connection(self._seconds) as connection:
+    def _connection(
+        self, patience: float, *, is_silent: bool = False
+    ) -> Generator[PatientConnection]:
+        """Yield a connection of the pool, which is hardly waited for while the database is away or silent."""
+        seconds = DATABASE_AWAY_SECONDS if is_silent else self._seconds
+        with self._pool.connection(seconds) as connection:
             connection.patience = patience
             yield connection
 

@@ -58,7 +58,8 @@ class PatientConnection(Connection[Any]):
     def answers(self, count: int) -> list[PGresult]:
         """Return the results of so many statements that libpq was told to send, up to their sync.
 
-        There are fewer results if the connection ends between. Raises Unanswered, OperationalError.
+        There are fewer results if the server ends the connection between. Raises Unanswered,
+        OperationalError.
         """
         self._send()
         results: list[PGresult] = []
@@ -66,6 +67,8 @@ class PatientConnection(Connection[Any]):
             while len(results) < count:
                 results.append(self._result())
             self._next()
+        except Unanswered:
+            raise
         except psycopg.OperationalError:
             # What the server said first says more than the end of the connection.
             if not results:

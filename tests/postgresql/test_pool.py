@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +13,12 @@ import pytest
 from anyio import fail_after, to_thread
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_APPENDS_MAX, DATABASE_BULK_MAX, DATABASE_CHANGES_MAX
+from sessiond.limits import (
+    DATABASE_APPENDS_MAX,
+    DATABASE_BULK_MAX,
+    DATABASE_CHANGES_MAX,
+    DATABASE_CONNECT_SECONDS,
+)
 from sessiond.service.database.database import Head, Unsent, chained
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
@@ -311,3 +317,46 @@ def test_a_stopped_server_costs_each_call_a_moment_and_works_when_it_goes_on(
         assert stored(database, there) is not None
     finally:
         database.close()
+
+
+QUESTIONS: dict[str, Callable[[PostgresqlDatabase, Head], Any]] = {
+    "look": lambda database, at: database.heads([at.number]),
+    "change": lambda database, _at: database.reserve("name", 1, 1),
+}
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_question_that_a_stopped_server_has_waits_for_no_new_connection(
+    own_cluster: Cluster, kind: str
+) -> None:
+    from sessiond.postgresql.database import PostgresqlDatabase
+
+    database = PostgresqlDatabase(own_cluster.dsn(), "sessiond")
+    try:
+        at = made(database, "a-session")
+        with own_cluster.stopped(own_cluster.processes()):
+            begun = time.monotonic()
+            with pytest.raises(StorageError, match="does not answer") as refused:
+                QUESTIONS[kind](database, at)
+            assert time.monotonic() - begun < DATABASE_CONNECT_SECONDS / 2
+        # The first try was sent, and may take effect.
+        assert not isinstance(refused.value, Unsent)
+        assert refused.value.data()["retryable"]
+    finally:
+        database.close()
+
+
+def test_a_server_that_is_silent_between_two_answers_does_not_answer(cluster: Cluster) -> None:
+    from sessiond.postgresql.patience import PatientConnection, Unanswered
+    from sessiond.postgresql.statements.prepared import Prepared, run_together
+
+    # The end of an answer stays at the server until a second long answer.
+    long = Prepared(b"long", "SELECT repeat('x', 100000)", ())
+    silent = Prepared(b"silent", "SELECT pg_sleep(60)", ())
+    with PatientConnection.connect(cluster.dsn(), autocommit=True) as connection:
+        for one in (long, silent):
+            one.prepare(connection)
+        connection.patience = 0.5
+        with pytest.raises(Unanswered):
+            run_together(connection, (long, ()), (long, ()), (silent, ()))
