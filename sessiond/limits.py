@@ -106,6 +106,9 @@ WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
 # service: the time between two questions of a daemon what other daemons changed in a database.
 DATABASE_POLL_SECONDS: Final = 1.0
+# service: how long looks at the rows of open sessions wait to share the next query; then the query that runs
+# may be at a server process that hangs, and the looks that wait have a query of their own.
+DATABASE_SHARED_SECONDS: Final = 0.25
 # service: the least time between two rings of a daemon, which tell others of changes in a database.
 DOORBELL_SECONDS: Final = 0.02
 # service: how long a session is taken to be contended by daemons behind a lost race: their appends wait in turn.

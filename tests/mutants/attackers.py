@@ -109,6 +109,7 @@ ATTACKERS: Final = (
             "tests/service/test_states_on_one_database.py",
             "tests/service/test_whole_sessions_on_one_database.py",
             "tests/unit/test_catching_up.py",
+            "tests/unit/test_positions.py",
             *_ONCE,
         ),
     ),

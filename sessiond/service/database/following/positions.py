@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Lock
 
 from sessiond.errors import StorageError
+from sessiond.limits import DATABASE_SHARED_SECONDS
 from sessiond.service.database.database import Head, SessionDatabase
 
 __all__ = ["Positions"]
@@ -14,6 +15,7 @@ class _Asked:
     """Sessions of one query, and its outcome."""
 
     def __init__(self) -> None:
+        self.asking = Lock()
         self.numbers: set[int] = set()
         self.heads: dict[int, Head] | None = None
         self.failure: StorageError | None = None
@@ -23,13 +25,13 @@ class Positions:
     """The rows of one database, as they are. Safe in any thread.
 
     Law: the query of an answer begins behind the call. Calls that come while a query runs wait for its
-    end, and share the next one.
+    end, and share the next one. Calls that have waited for DATABASE_SHARED_SECONDS go ahead together.
     """
 
     def __init__(self, database: SessionDatabase) -> None:
         self._database = database
         self._joining = Lock()
-        self._asking = Lock()
+        self._turn = Lock()
         self._next = _Asked()
 
     def head(self, number: int) -> Head | None:
@@ -37,11 +39,16 @@ class Positions:
         with self._joining:
             asked = self._next
             asked.numbers.add(number)
-        with self._asking:
-            if asked.heads is None and asked.failure is None:
-                with self._joining:
-                    self._next = _Asked()
-                self._ask(asked)
+        is_in_turn = self._turn.acquire(timeout=DATABASE_SHARED_SECONDS)
+        try:
+            with asked.asking:
+                if asked.heads is None and asked.failure is None:
+                    with self._joining:
+                        self._next = _Asked()
+                    self._ask(asked)
+        finally:
+            if is_in_turn:
+                self._turn.release()
         if asked.heads is None:
             assert asked.failure is not None, "a query ends with one of both"
             raise asked.failure
