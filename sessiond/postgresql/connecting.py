@@ -1,10 +1,12 @@
 """Connections to PostgreSQL: their settings, and their errors as the errors of a store.
 
-Law: the text of a database's error is never told or logged, since its details may quote a row.
+Law: the text of a database's error is never told or logged, since its details may quote a row. Only a start,
+and `sessiond doctor`, tell what libpq says of a connection that is refused.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,6 +38,9 @@ __all__ = [
     "see_schema",
     "unusable",
 ]
+
+# The driver and its pool log such texts.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL + 1)
 
 Pool = ConnectionPool[PatientConnection]
 Failure = psycopg.Error | PoolTimeout

@@ -123,3 +123,27 @@ def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path) -> None:
                 f"session-of-{profile}"
             ]
         assert own_cluster.sql(f"SELECT count(*) FROM {schema}.sessions") == [["1"]]
+
+
+def test_what_a_server_says_of_a_refusal_is_not_logged(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    own_cluster.sql("CREATE ROLE visitor LOGIN SUPERUSER")
+    socket = own_cluster.folder / "s.sock"
+    daemon = SharingDaemon(socket, tmp_path / "home", own_cluster.folder, role="visitor")
+    with running(daemon), daemon.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        own_cluster.sql("ALTER ROLE visitor NOLOGIN")
+        own_cluster.cut_connections()
+        while was_said(link, "one"):
+            pass
+        assert "which has not answered since" in status(daemon)
+        own_cluster.sql("ALTER ROLE visitor LOGIN")
+        until = time.monotonic() + 60
+        while not was_said(link, "two"):
+            assert time.monotonic() < until
+        own_cluster.kill()
+        while was_said(link, "three"):
+            pass
+    assert [line for line in daemon.said().splitlines() if "visitor" in line] == []
+    assert "connect" not in daemon.said()
