@@ -15,7 +15,7 @@ from anyio import fail_after, sleep, to_thread
 from sessiond.catalog.rows import Stored
 from sessiond.service.database.database import Head
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.rows import row_in_database
+from sessiond.service.database.scanning.rows import row_in_database
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.store.listed import Snapshot
 from sessiond.testing.wire import Refusal, Wire

@@ -22,7 +22,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import holders, may_live
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.scanning import scan
-from sessiond.service.database.rows import is_in_database
+from sessiond.service.database.scanning.rows import is_in_database
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.sources.agents.opencode.paths import Paths
 

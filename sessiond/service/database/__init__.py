@@ -23,8 +23,6 @@ for worker threads.
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers
-    scanner.py   rows that changed, into the catalog
-    census.py    rows as the last scan saw them, and whether other rows changed
-    rows.py      rows of the catalog
+    scanning/    the rows of sessions against the catalog
     checking.py  what is wrong with stored lines, and what a repair leaves
 """

@@ -47,8 +47,8 @@ from sessiond.service.database.refusals import (
     could_not,
     naming_what_is_there,
 )
-from sessiond.service.database.rows import IN_DATABASE, is_in_database, row_in_database
-from sessiond.service.database.scanner import DatabaseScanner
+from sessiond.service.database.scanning.rows import IN_DATABASE, is_in_database, row_in_database
+from sessiond.service.database.scanning.scanner import DatabaseScanner
 from sessiond.service.database.silence import Silence
 from sessiond.service.database.trash import DatabaseTrash
 from sessiond.service.database.watching import DatabaseWatches

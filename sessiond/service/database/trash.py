@@ -16,7 +16,7 @@ from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.refusals import could_not, naming_what_is_there
-from sessiond.service.database.rows import is_in_database
+from sessiond.service.database.scanning.rows import is_in_database
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.claims import Claim

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sessiond.catalog.rows import Stored
 from sessiond.errors import StorageError
 from sessiond.service.database.database import ChangedHeads, Head, SessionDatabase, Totals
-from sessiond.service.database.rows import is_in_database
+from sessiond.service.database.scanning.rows import is_in_database
 
 __all__ = ["Census", "Seen"]
 
