@@ -89,6 +89,12 @@ class PostgresqlSite(daemons.Site):
         )
         return int(count)
 
+    def age(self) -> None:
+        """Let two days pass behind the last write to each session."""
+        self._cluster.sql(
+            f"UPDATE {self._schema}.sessions SET written_at = written_at - interval '2 days'"
+        )
+
     def forget_open_notes(self) -> None:
         """Forget which sessions the daemons have open."""
         self._cluster.sql(f"UPDATE {self._schema}.daemons SET open = '{{}}'")

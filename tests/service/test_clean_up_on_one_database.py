@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,13 @@ from anyio import create_task_group, fail_after, sleep, to_thread
 from sessiond.config.configuration import Sources
 from sessiond.daemon.reload import Tuning
 from sessiond.daemon.retention_timer import keep_retaining
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.errors import SessionNotFound
+from sessiond.journal.disk.files import Files
+from sessiond.journal.profile.layout import Layout
+from sessiond.model.entries import Header
+from sessiond.service.database.store import DatabaseStore
+from sessiond.service.files.store import FileStore
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
@@ -27,6 +34,7 @@ from tests.service.test_daemons_on_one_database import (
     Wrapped,
     clients_of,
     entries,
+    environment_of,
 )
 from tests.service.test_lists_on_one_database import Asked, until
 
@@ -219,3 +227,62 @@ async def test_the_trash_comes_by_pages_and_takes_no_cursor_but_its_own(site: Si
         for wrong in ("", "abc", "-1", "1.5", "\u0661", "9" * 25, f"{names[0]}.jsonl"):
             refusal = await one.refusal("session/trash", cursor=wrong)
             assert (refusal.data["kind"], refusal.data["path"]) == ("invalid_params", "cursor")
+
+
+def store_on(connection: Any, home: Path) -> DatabaseStore:
+    """Return the store of a daemon that does nothing by itself."""
+    layout = Layout(home, "default")
+    layout.make_folders(Files())
+    return DatabaseStore(connection, FileStore(layout, Files(), environment_of(home.name)))
+
+
+def store_drafts(site: Site, *names: str) -> None:
+    """Store drafts as a daemon does that has ended since."""
+    connection = site.connect()
+    for name in names:
+        header = Header(1, name, "2026-01-15T10:30:00.000Z", cwd="/p")
+        line = NATIVE.encode_header(header)
+        assert connection.create(name, f"epoch-of-{name}", [[line]], "draft") is not None
+
+
+def test_a_session_is_spared_from_the_moment_at_which_it_is_opened(site: Site) -> None:
+    connection = Asked(site)
+    cleaning = store_on(site.connect(), site.home / "one")
+    opening = store_on(connection, site.home / "three")
+    store_drafts(site, "session-a", "session-b", "session-c")
+    site.age()
+    try:
+        before_ns = int(cleaning.now() * 1e9)
+        opened = [opening.open(name) for name in ("session-a", "session-b")]
+        cleaned = [cleaning.discard_unused(f"session-{name}", None, before_ns) for name in "abc"]
+        assert cleaned == [False, False, True]
+        # A session that was written to within the minute is spared without a note.
+        store_drafts(site, "session-d")
+        notes = connection.calls["beat"]
+        opened.append(opening.open("session-d"))
+        assert connection.calls["beat"] == notes
+        for one in opened:
+            one.journal.close()
+    finally:
+        for store in (cleaning, opening):
+            store.close()
+
+
+def test_a_session_that_is_cleaned_up_right_before_its_opening_is_not_found(site: Site) -> None:
+    class Late(Wrapped):
+        """A connection whose notes come right behind a clean-up."""
+
+        def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+            assert cleaning.discard_unused("session-a", None, int(cleaning.now() * 1e9))
+            self.inner.beat(daemon, open_numbers)
+
+    cleaning = store_on(site.connect(), site.home / "one")
+    opening = store_on(Late(site.connect()), site.home / "three")
+    store_drafts(site, "session-a")
+    site.age()
+    try:
+        with pytest.raises(SessionNotFound):
+            opening.open("session-a")
+    finally:
+        for store in (cleaning, opening):
+            store.close()

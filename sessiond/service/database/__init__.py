@@ -23,6 +23,7 @@ for worker threads.
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers
+    open_notes.py the sessions that a daemon has open, for the clean-ups of all daemons
     scanning/    the rows of sessions against the catalog
     checking.py  what is wrong with stored lines, and what a repair leaves
 """

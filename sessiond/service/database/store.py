@@ -247,7 +247,7 @@ class DatabaseStore:
 
     def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
         """Open a stored session. Raises SessionNotFound, SessionCorrupt, SessionLocked, StorageError."""
-        head = self._database.find(session_id)
+        head = self._watches.notes.find(session_id)
         with naming_what_is_there(self._database):
             if head is not None:
                 return self._opener.opened(head)

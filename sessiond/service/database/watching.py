@@ -12,10 +12,11 @@ from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import StorageError
-from sessiond.limits import CONTENDED_SECONDS, DOORBELL_SECONDS, OPEN_NOTE_SECONDS
+from sessiond.limits import CONTENDED_SECONDS, DOORBELL_SECONDS
 from sessiond.service.database.database import OF_DOCUMENTS, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
 from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.open_notes import OpenNotes
 from sessiond.service.database.silence import Silence
 from sessiond.service.external.watcher import Changed, Watch
 
@@ -82,9 +83,7 @@ class DatabaseWatches:
         self._watched: dict[_Watched, None] = {}
         self._documents: list[_Interest] = []
         self._lists: list[_Interest] = []
-        self._noted: frozenset[int] = frozenset()
-        """The sessions of the last note of what is open."""
-        self._note_at = 0.0
+        self.notes = OpenNotes(database, daemon, self.logs)
         self._contended: frozenset[int] = frozenset()
         """Sessions that were rung for while this daemon appended to them in turn with other daemons."""
         self._wanted = anyio.Event()
@@ -96,6 +95,7 @@ class DatabaseWatches:
         """Call `changed` after each change of a session by another writer."""
         watch = _Watched(log, leases, changed, self._watched)
         self._watched[watch] = None
+        self.notes.opened(log.head.number)
         self._wanted.set()
         return watch
 
@@ -137,9 +137,9 @@ class DatabaseWatches:
             # Before the note: a session may be opened while the note is written.
             self._wanted = anyio.Event()
             await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
-            if self._noted:
+            if not self.notes.is_empty:
                 with suppress(StorageError):
-                    await self._note(frozenset())
+                    await self._ask(self.notes.write)
 
     async def _rest(self) -> None:
         """Look at what other daemons ring for, until the next poll."""
@@ -205,11 +205,6 @@ class DatabaseWatches:
         """Call a method of the database in the thread of this object."""
         return await to_thread.run_sync(method, *arguments, limiter=self._hands)
 
-    async def _note(self, numbers: frozenset[int]) -> None:
-        """Show that this daemon is there, with these sessions open."""
-        await self._ask(self._database.beat, self._daemon, numbers)
-        self._noted, self._note_at = numbers, monotonic() + OPEN_NOTE_SECONDS
-
     def _clean(self) -> None:
         """Remove old signals, and rows of senders that have ended. A failure is not told."""
         with suppress(StorageError):
@@ -223,10 +218,9 @@ class DatabaseWatches:
         holders = {name for watch in self._watched for name in watch.leases.holders} | present
         if any(company.is_present for company in companies):
             holders.add(self._daemon)
-        numbers = frozenset(log.head.number for log in logs)
-        is_due = numbers != self._noted or (bool(numbers) and monotonic() >= self._note_at)
+        is_due = self.notes.is_due
         if self._daemon in holders or is_due:
-            await self._note(numbers)
+            await self._ask(self.notes.write)
         if is_due:
             await self._ask(self._clean)
         others = holders - {self._daemon}
