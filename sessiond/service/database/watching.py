@@ -136,9 +136,9 @@ class DatabaseWatches:
                     await anyio.sleep(self._seconds)
             # Before the note: a session may be opened while the note is written.
             self._wanted = anyio.Event()
-            await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
-            if not self.notes.is_empty:
-                with suppress(StorageError):
+            with suppress(StorageError):
+                await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
+                if not self.notes.is_empty:
                     await self._ask(self.notes.write)
 
     async def _rest(self) -> None:
