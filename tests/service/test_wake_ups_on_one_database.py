@@ -165,7 +165,8 @@ async def test_a_session_is_watched_that_is_opened_while_the_last_one_is_taken_f
     connection = Slow(site)
     async with (
         clients_of(site, "one") as (one,),
-        site.daemon("three", connection) as daemon,
+        # The session is closed between two polls.
+        site.daemon("three", connection, 1.0) as daemon,
         daemon.connect() as three,
     ):
         await create(one, persist="immediate")
