@@ -66,7 +66,11 @@ class OpenNotes:
             return head
         if head.number in self._noted and monotonic() < self._due_at:
             return head
-        self._opening[head.number] = monotonic() + OPEN_NOTE_COUNTS_SECONDS
+        now = monotonic()
+        # An opening that failed leaves its number here.
+        for number in [number for number, until in list(self._opening.items()) if until <= now]:
+            self._opening.pop(number, None)
+        self._opening[head.number] = now + OPEN_NOTE_COUNTS_SECONDS
         self.write()
         # A clean-up may have come right before the note.
         return self._database.find(session_id)
