@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from sessiond.testing.wire import Wire
 from sessiond_client.generated import results
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import happened
 from tests.kit.sessions import SESSION
 from tests.service.test_daemons_on_one_database import (
     PATIENCE_SECONDS,
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.one_loop
 
 __all__ = ["site"]
 
+MESSAGE = {"role": "user", "content": "hi"}
 OF_THE_SESSION: tuple[tuple[str, dict[str, Any]], ...] = (
     ("session/open", {}),
     ("session/get", {}),
@@ -116,3 +119,32 @@ def test_the_result_types_of_the_client_take_the_sign() -> None:
         for one in structs
         if issubclass(one, msgspec.Struct)
     )
+
+
+async def test_people_are_told_once_that_the_database_is_away_and_once_that_it_is_back(
+    site: Site,
+) -> None:
+    connection = Severed(site.connect())
+    told: list[str] = []
+    came = [threading.Event(), threading.Event()]
+
+    def tell(text: str) -> None:
+        told.append(text)
+        came[len(told) - 1].set()
+
+    async with (
+        site.daemon("one", connection, report_trouble=tell) as daemon,
+        daemon.connect() as wire,
+    ):
+        with fail_after(PATIENCE_SECONDS):
+            await create(wire, persist="immediate")
+            await append(wire, "e-1")
+            connection.is_there = False
+            await happened(came[0])
+            for _ in range(3):
+                await wire.refusal("append", session_id=SESSION, message=MESSAGE)
+            connection.is_there = True
+            await happened(came[1])
+    assert "tries again" in told[0]
+    assert told[1].endswith("answers again")
+    assert len(told) == 2

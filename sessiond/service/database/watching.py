@@ -73,13 +73,15 @@ class DatabaseWatches:
         silence: Silence,
         report: Callable[[str], None],
     ) -> None:
-        """Ask each `seconds`; tell people by `report` if only the polls bring changes."""
+        """Ask each `seconds`; tell people by `report` if the database is away, or only polls bring changes."""
         self._database = database
         self._daemon = daemon
         self._seconds = seconds
         self._silence = silence
         self._report = report
         self._hears = True
+        self._is_away = False
+        """True if people were told that the database is away."""
         self._watched: dict[_Watched, None] = {}
         self._documents: list[_Interest] = []
         self._lists: list[_Interest] = []
@@ -129,9 +131,10 @@ class DatabaseWatches:
                 try:
                     await self._look(None)
                     await self._listen()
+                    self._tell_of_outage(None)
                     await self._rest()
-                except StorageError:
-                    # Appends say that the database is away.
+                except StorageError as error:
+                    self._tell_of_outage(error)
                     self._silence.outage()
                     await anyio.sleep(self._seconds)
             # Before the note: a session may be opened while the note is written.
@@ -171,6 +174,14 @@ class DatabaseWatches:
         contended = {one.log.head.number for one in self._watched if one.log.is_contended}
         self._contended = rung & contended
         return rung - contended
+
+    def _tell_of_outage(self, error: StorageError | None) -> None:
+        """Tell people of the first poll that fails, and of the next one that does not."""
+        was_away, self._is_away = self._is_away, error is not None
+        if error is not None and not was_away:
+            self._report(f"{error.message}; this daemon tries again each {self._seconds:g} s")
+        elif was_away and error is None:
+            self._report(f"{self._database.name} answers again")
 
     def _tell_whether_rings_come(self) -> None:
         before, self._hears = self._hears, self._database.notifications
