@@ -39,8 +39,16 @@ pytestmark = pytest.mark.slow
         ("branch my-session --drop --head other --summary s", 1, "leave --summary out: see"),
         ("new --root .", 1, "the folder is no root: `sessiond roots add` adds it"),
         ("roots add empty", 1, "name it with --kind (native, pi"),
-        ("state get a b", 4, "a has no key b: see `sessiond state list a`"),
-        ("secret get a b", 4, "a has no secret b: see `sessiond secret list a`"),
+        (
+            "state get nowhere nothing",
+            4,
+            "nowhere has no key nothing: see `sessiond state list nowhere`",
+        ),
+        (
+            "secret get nowhere nothing",
+            4,
+            "nowhere has no secret nothing: see `sessiond secret list nowhere`",
+        ),
     ],
 )
 def test_the_advice_fits_the_mistake(shell: Shell, line: str, status: int, said: str) -> None:
@@ -59,7 +67,7 @@ def test_the_advice_fits_the_mistake(shell: Shell, line: str, status: int, said:
 
 
 def test_a_missing_value_is_no_output_of_a_pipe(shell: Shell) -> None:
-    error = shell.json("sessiond state get a b --json || true")["error"]
+    error = shell.json("sessiond state get later value --json || true")["error"]
     assert (error["kind"], error["revision"], error["status"]) == ("key_not_found", 0, 4)
-    shell.run("sessiond state set a b null")
-    assert shell.run("sessiond state get a b").stdout == "null\n"
+    shell.run("sessiond state set later value null")
+    assert shell.run("sessiond state get later value").stdout == "null\n"
