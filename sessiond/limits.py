@@ -331,6 +331,9 @@ ARTIFACT_NAME_CHARS_MAX: Final = 256
 # methods: the limits above which a prune is due, unless the call sends other ones.
 PRUNE_DECISIONS: Final = 10
 PRUNE_TOKENS: Final = 150_000
+# session, catalog: leading and trailing characters of an id that name a session or an entry; fewer name none.
+REF_BEGINNING_MIN: Final = 4
+REF_END_MIN: Final = 6
 # session: named heads of one session.
 HEADS_MAX: Final = 1024
 # service/actor/leases: bounds of the time to live of a lease, in milliseconds; another time is

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
+from sessiond.limits import REF_BEGINNING_MIN
 
 __all__ = [
     "Kept",
@@ -26,7 +27,6 @@ __all__ = [
     "twins",
 ]
 
-_PREFIX_MIN: Final = 4
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
 _BEGINS: Final = "session_id >= ? AND session_id < ?"
 _RANDOM_END: Final = r"[0-9a-f-]{6,36}"
@@ -65,7 +65,7 @@ def _readings(ref: str) -> Iterator[tuple[str, ...]]:
         # beginning and an end count as one reading, so that an ambiguous ref finds both sessions.
         is_end = f"(substr(session_id, -length(?)) = ? AND {_IS_RANDOM})"
         yield f"({_BEGINS} OR {is_end})", ref, f"{ref}\x7f", ref, ref
-    elif len(ref) >= _PREFIX_MIN and ref.isascii():
+    elif len(ref) >= REF_BEGINNING_MIN and ref.isascii():
         yield _BEGINS, ref, f"{ref}\x7f"
     key = ref.casefold()
     if key:

@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from sessiond.limits import REF_BEGINNING_MIN, REF_END_MIN
 from sessiond.session.index import Session
 
 __all__ = ["entries_meant", "short_ids", "steps_to_resolve"]
 
-_BEGINNING_MIN: Final = 4
-_END_MIN: Final = 6
 # In a thousand entries, two ends of this length are equal once in ten thousand sessions.
 _SHORT_CHARS: Final = 8
 # If more ids share an end, the whole id is shown.
@@ -41,12 +40,12 @@ def entries_meant(session: Session, refs: Sequence[str]) -> list[list[int]]:
     if partial:
         for seq, state in sorted(session.labels.copy().items()):
             labelled.setdefault(state.label, []).append(seq)
-        starts = {ref[:_BEGINNING_MIN] for ref in partial}
-        ends = {ref[-_END_MIN:] for ref in partial}
+        starts = {ref[:REF_BEGINNING_MIN] for ref in partial}
+        ends = {ref[-REF_END_MIN:] for ref in partial}
         names = [
             name
             for name in session.names
-            if name[:_BEGINNING_MIN] in starts or name[-_END_MIN:] in ends
+            if name[:REF_BEGINNING_MIN] in starts or name[-REF_END_MIN:] in ends
         ]
     return [
         [session.ids[ref]]
@@ -63,9 +62,9 @@ def _found(session: Session, ref: str, names: Sequence[str]) -> list[int]:
 
 
 def _fits(ref: str, name: str) -> bool:
-    if len(ref) >= _BEGINNING_MIN and name.startswith(ref):
+    if len(ref) >= REF_BEGINNING_MIN and name.startswith(ref):
         return True
-    return len(ref) >= _END_MIN and name.endswith(ref) and _is_random(name)
+    return len(ref) >= REF_END_MIN and name.endswith(ref) and _is_random(name)
 
 
 def steps_to_resolve(session: Session, refs: Sequence[str]) -> int:

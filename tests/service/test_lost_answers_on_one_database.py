@@ -1,6 +1,6 @@
 """Changes of rows whose answers are lost, or that meet a change by another daemon.
 
-What every request has to do then is in `test_faults_on_one_database`.
+`test_faults_on_one_database` says what every request does then.
 """
 
 from __future__ import annotations

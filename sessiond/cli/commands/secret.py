@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from shlex import quote
 from typing import Any, Final
 
 import click
@@ -12,9 +11,8 @@ import msgspec
 from sessiond.cli.arguments import text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.failure import Failure
+from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import is_terminal, say, table
-from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -73,14 +71,8 @@ def secret(
     with connected(shared) as client:
         found = ask(client, f"secret/{action}", **params, expected_revision=expected_revision)
     if action == "get" and not msgspec.json.decode(found)["revision"]:
-        raise _no_secret(words[0], words[1])
+        raise missing_value("secret", *words, noun="secret", listed="names")
     answer(shared, found, _TEXTS[action])
-
-
-def _no_secret(namespace: str, key: str) -> Failure:
-    then = f"see `sessiond secret list {quote(namespace)}` for the names"
-    facts = {"kind": "key_not_found", "namespace": namespace, "key": key, "revision": 0}
-    return Failure(f"{namespace} has no secret {key}", then, Status.NOT_FOUND, facts)
 
 
 def _show_list(found: dict[str, Any]) -> None:

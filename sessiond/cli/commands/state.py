@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from shlex import quote
 from typing import Any, Final
 
 import click
@@ -13,9 +12,8 @@ from msgspec import Raw
 from sessiond.cli.arguments import absolute, text_of_input
 from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
-from sessiond.cli.ui.failure import Failure
+from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import say, table
-from sessiond.daemon.exit_status import Status
 
 __all__ = ["COMMAND"]
 
@@ -84,14 +82,8 @@ def state(shared: Shared, action: str, words: tuple[str, ...], **options: Any) -
     with connected(shared) as client:
         found = ask(client, f"state/{action}", **params)
     if action == "get" and not msgspec.json.decode(found)["revision"]:
-        raise _no_key(words[0], words[1])
+        raise missing_value("state", *words, noun="key", listed="keys")
     answer(shared, found, _TEXTS[action])
-
-
-def _no_key(namespace: str, key: str) -> Failure:
-    then = f"see `sessiond state list {quote(namespace)}` for the keys"
-    facts = {"kind": "key_not_found", "namespace": namespace, "key": key, "revision": 0}
-    return Failure(f"{namespace} has no key {key}", then, Status.NOT_FOUND, facts)
 
 
 def _options(action: str, given: dict[str, Any]) -> dict[str, Any]:

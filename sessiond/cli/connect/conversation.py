@@ -23,6 +23,7 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit_raw, note
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
+from sessiond.limits import REF_BEGINNING_MIN, REF_END_MIN
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -47,9 +48,6 @@ NULL: Final = Raw(b"null")
 CLIENT_ID: Final = "sessiond-cli"
 _SIGN: Final = b'{"_meta":'
 _TOLD: Final = "sessiond.stale"
-# Least lengths of a part of an id, as session/resolve has them.
-_BEGINNING_MIN: Final = 4
-_END_MIN: Final = 6
 
 
 class _Meta(Struct):
@@ -168,8 +166,8 @@ def find_whole(client: BlockingClient, ref: str) -> dict[str, Any]:
     """
     session = find(client, ref)
     title = session["title"] or ""
-    is_end = len(ref) >= _END_MIN and session["id"].endswith(ref)
-    is_beginning = len(ref) >= _BEGINNING_MIN and session["id"].startswith(ref)
+    is_end = len(ref) >= REF_END_MIN and session["id"].endswith(ref)
+    is_beginning = len(ref) >= REF_BEGINNING_MIN and session["id"].startswith(ref)
     if is_path(ref) or is_end or is_beginning or title.casefold() == ref.casefold():
         return session
     what = f'"{ref}" is only a part of the title "{title}"'

@@ -8,7 +8,7 @@ from typing import Any
 
 from sessiond.daemon.exit_status import Status
 
-__all__ = ["Failure", "missing_extra"]
+__all__ = ["Failure", "missing_extra", "missing_value"]
 
 
 class Failure(Exception):
@@ -43,3 +43,16 @@ class Failure(Exception):
 def missing_extra(extra: str) -> str:
     """Return the next step for a command whose extra is not installed."""
     return f"in the checkout of sessiond run: pip install '.[{extra}]'"
+
+
+def missing_value(store: str, namespace: str, key: str, *, noun: str, listed: str) -> Failure:
+    """Return the failure for a key that `sessiond STORE get` does not find.
+
+    `noun` is what the key names, `listed` what `sessiond STORE list` shows.
+    """
+    # Imported here: a start of the daemon reads this module, and quotes nothing.
+    from shlex import quote
+
+    then = f"see `sessiond {store} list {quote(namespace)}` for the {listed}"
+    facts = {"kind": "key_not_found", "namespace": namespace, "key": key, "revision": 0}
+    return Failure(f"{namespace} has no {noun} {key}", then, Status.NOT_FOUND, facts)
