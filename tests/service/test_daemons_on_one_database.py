@@ -72,7 +72,7 @@ class Mute(Wrapped):
     def __init__(self, inner: SessionDatabase) -> None:
         super().__init__(inner)
         self.has_looked = threading.Event()
-        """Set behind the only look that no test asks for: the one with which the watch begins."""
+        """Set behind the look with which the watch of open sessions begins."""
 
     def ring(self, numbers: Any) -> None:
         """Do nothing."""
@@ -206,13 +206,16 @@ class Site:
         ) as daemon:
             yield daemon
 
-    async def watches(self, *names: str) -> None:
-        """Wait until daemons that never poll have a session open and have looked at the session once.
+    async def watches(self, **wires: Wire) -> None:
+        """Wait until daemons that never poll have looked at the session, and look no more on their own.
 
-        That look comes when it comes: a test that counts looks, or what one look finds, begins behind.
+        The wires are clients of the daemons, by name. The watch of a session begins with one look, which may
+        make the session look once more: a test that counts looks, or what one look finds, begins behind both.
         """
-        for name in names:
+        for name, wire in wires.items():
             await happened(self._mute[name].has_looked)
+            # The answer is behind all looks that were due.
+            await call(wire, "session/get")
 
 
 @pytest.fixture

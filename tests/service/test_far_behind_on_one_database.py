@@ -147,7 +147,7 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
-            await site.watches("three")
+            await site.watches(three=three)
             yield made
 
 

@@ -333,7 +333,7 @@ async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_ope
         may_find.set()
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")
-        await site.watches("one")
+        await site.watches(one=one)
         await append(one, "e-1")
         await call(three, "session/delete")
         looks_again.clear()

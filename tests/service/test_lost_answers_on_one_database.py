@@ -198,7 +198,7 @@ async def test_a_lease_has_ended_for_a_request_that_meets_another_epoch(
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist="immediate")
         lease = (await acquire(one))["lease_id"]
-        await site.watches("one")
+        await site.watches(one=one)
         connection.is_met = False
         if answer:
             assert await refused(one, method, lease_id=lease, **more) == answer

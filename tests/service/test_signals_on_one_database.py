@@ -114,7 +114,7 @@ async def pair(
             await create(one, persist="immediate")
             await subscribe(three)
             if poll_seconds == NEVER:
-                await site.watches("one", "three")
+                await site.watches(one=one, three=three)
             yield one, three
 
 
