@@ -98,10 +98,10 @@ class Site:
         """Return a connection of one more daemon."""
         return self._place.connection()
 
-    @property
-    def listeners(self) -> int:
-        """Number of daemons that hear rings."""
-        return len(self._place.bells)
+    async def is_heard_by(self, count: int) -> None:
+        """Wait until just so many daemons hear rings, which they do while something is watched there."""
+        while len(self._place.bells) != count:  # noqa: ASYNC110 - nobody tells
+            await sleep(POLL_SECONDS)
 
     def age(self) -> None:
         """Let two days pass behind the last write to each session."""
@@ -275,17 +275,11 @@ async def test_a_daemon_without_an_open_session_listens_to_no_rings(site: Site) 
         await create(one, persist="immediate")
         for number in (1, 2):
             await subscribe(three)
-            await until_listening(site, 2)
+            await site.is_heard_by(2)
             await append(one, f"e-{number}")
             assert await told(three, 1) == [(number, f"e-{number}")]
             await call(three, "session/close")
-            await until_listening(site, 1)
-
-
-async def until_listening(site: Site, count: int) -> None:
-    """Wait until so many daemons hear rings."""
-    while site.listeners != count:  # noqa: ASYNC110 - nobody tells
-        await sleep(0.01)
+            await site.is_heard_by(1)
 
 
 async def test_a_scope_has_one_session_for_both_daemons(site: Site) -> None:
@@ -371,8 +365,7 @@ async def test_a_ring_tells_other_daemons_at_once(site: Site) -> None:
     async with clients_of(site, "one", "three", poll_seconds=NEVER / 2) as (one, three):
         await create(one, persist="immediate")
         await subscribe(three)
-        # The first wait begins with the first look, behind the subscription.
-        await sleep(0.5)
+        await site.is_heard_by(2)
         for number in range(1, 4):
             await append(one, f"e-{number}")
             assert await told(three, 1) == [(number, f"e-{number}")]

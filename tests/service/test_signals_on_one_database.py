@@ -130,8 +130,8 @@ async def test_a_signal_reaches_a_subscriber_at_another_daemon(
         await create(one, persist="immediate")
         for wire in (one, three):
             await subscribe(wire)
-        # The first wait begins with the first look, behind the subscription.
-        await sleep(0.5 if poll_seconds > 1 else 0)
+        if poll_seconds > 1:
+            await site.is_heard_by(2)
         sent = await one.request(
             "session/signal", session_id=SESSION, kind="abort", data={"n": 1.50}
         )
@@ -158,7 +158,8 @@ async def test_signals_and_entries_of_one_connection_keep_their_order_at_another
     async with clients_of(site, "one", "three", poll_seconds=poll_seconds) as (one, three):
         await create(one, persist="immediate")
         await subscribe(three)
-        await sleep(0.5 if poll_seconds > 1 else 0)
+        if poll_seconds > 1:
+            await site.is_heard_by(2)
         sent = [f"signal-{n}" if n % 3 else f"e-{n}" for n in range(200)]
         for begin in range(0, len(sent), 10):
             await one.send(*map(request, sent[begin : begin + 10]))

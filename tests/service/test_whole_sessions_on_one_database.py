@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from anyio import create_task_group, fail_after, sleep, to_thread
+from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
@@ -63,12 +63,6 @@ async def two_clients(
             yield acting, open_there
 
 
-async def listening(site: Site, how: str) -> None:
-    """Wait until both daemons hear rings, which they do once a session is open there."""
-    while how == "rings" and site.listeners < 2:  # noqa: ASYNC110 - nobody tells
-        await sleep(0.01)
-
-
 WAYS = pytest.mark.parametrize("how", ["rings", "polls"])
 
 
@@ -81,7 +75,8 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
         await subscribe(three)
         await append(three, "e-2")
         lease = await acquire(three, head="side")
-        await listening(site, how)
+        if how == "rings":
+            await site.is_heard_by(2)
         connection.holds = True
         async with create_task_group() as tasks:
 
@@ -146,7 +141,8 @@ async def test_a_delete_is_told_without_a_request(site: Site, how: str) -> None:
     async with two_clients(site, how) as (one, three):
         await create(one, persist="immediate")
         await subscribe(three)
-        await listening(site, how)
+        if how == "rings":
+            await site.is_heard_by(2)
         await call(one, "session/delete")
         assert await notice(three) == (
             "session/closed",
@@ -193,7 +189,8 @@ async def test_a_repair_replaces_the_session_at_every_daemon(site: Site, how: st
         await create(one, persist="immediate")
         await append(one, "e-1")
         before = await subscribe(three)
-        await listening(site, how)
+        if how == "rings":
+            await site.is_heard_by(2)
         await append(one, "e-2")
         assert (await notice(three))[0] == "session/event"
         await to_thread.run_sync(site.spoil_line, 1)
