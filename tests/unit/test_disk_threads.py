@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import pytest
 import sniffio
 
@@ -126,3 +127,34 @@ async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
         gate.set()
         await log.wait(2)
         assert [name for name, _ in log.told] == ["first", "second"]
+
+
+async def test_a_caller_waits_for_the_end_of_its_work_even_if_cancelled() -> None:
+    gate = threading.Event()
+    ended: list[bool] = []
+    async with threads_of(1) as (threads, _log):
+        assert await threads.finish(lambda: 7) == 7
+        with pytest.raises(OSError, match="the disk is gone"):
+            await threads.finish(fail)
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                ended.append(await threads.finish(partial(gate.wait, HANG_SECONDS)))
+
+            tasks.start_soon(wait)
+            await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+            gate.set()
+        assert ended == [True]
+
+
+async def test_work_behind_the_end_is_done_and_leaves_no_thread() -> None:
+    before = disk_threads()
+    async with threads_of(2) as (threads, log):
+        pass
+    running = list[threading.Thread]()
+    threads.start(lambda: running.append(threading.current_thread()), partial(log.note, "late"))
+    await log.wait(1)
+    for one in running:
+        await anyio.to_thread.run_sync(one.join, HANG_SECONDS)
+    assert not disk_threads() - before

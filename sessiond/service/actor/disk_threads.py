@@ -1,6 +1,6 @@
-"""Threads that wait for the disk while batches are stored.
+"""Threads that wait for the disk, or for a database, in place of the event loop.
 
-Law: a thread lives on from batch to batch, and the end of a piece of work costs the event loop
+Law: a thread lives on from work to work, and the end of a piece of work costs the event loop
 one wake-up. Nothing here is cancelled: what was begun ends, and its outcome is always told.
 """
 
@@ -10,14 +10,16 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import CapacityLimiter
+from anyio import CancelScope
 from anyio.lowlevel import current_token
 from msgspec import Struct
 
 __all__ = ["DiskThreads", "Outcome", "StoreThreads"]
+
+T = TypeVar("T")
 
 
 class Outcome(Struct, frozen=True):
@@ -32,10 +34,10 @@ class StoreThreads(Struct, frozen=True):
 
     disk: DiskThreads
     """Threads of batches that need one step."""
-    batches: CapacityLimiter
-    """Limit of batches that need more steps."""
-    looks: CapacityLimiter
-    """Limit of looks at what foreign writers and other daemons have stored."""
+    batches: DiskThreads
+    """Threads of batches that need more steps."""
+    looks: DiskThreads
+    """Threads of looks at what foreign writers and other daemons have stored."""
 
 
 _Done = Callable[[Outcome], None]
@@ -53,6 +55,7 @@ class DiskThreads:
         """Number of pieces of work that have not come back."""
         self._call_on_loop: Callable[..., Any] | None = None
         self._context = Context()
+        self._is_over = False
 
     def start(self, work: Callable[[], Any], done: _Done) -> None:
         """Do the work in a thread, then call `done` on the loop. Raises RuntimeError for no thread.
@@ -63,6 +66,33 @@ class DiskThreads:
             self._start_thread()
         self._busy += 1
         self._jobs.put((work, done))
+        if self._is_over:
+            self._end_thread()
+
+    async def finish(self, work: Callable[[], T]) -> T:
+        """Do the work in a thread and return its result; a cancelled caller waits until the end.
+
+        Raises what the work raises, and RuntimeError for no thread.
+        """
+        ended = anyio.Event()
+        outcomes: list[Outcome] = []
+
+        def done(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            ended.set()
+
+        self.start(work, done)
+        with CancelScope(shield=True):
+            await ended.wait()
+        outcome = outcomes.pop()
+        if outcome.failure is None:
+            result: T = outcome.result
+            return result
+        try:
+            raise outcome.failure
+        finally:
+            # With its traceback the failure holds this frame.
+            del outcome
 
     def _start_thread(self) -> None:
         if self._call_on_loop is None:
@@ -107,6 +137,12 @@ class DiskThreads:
         try:
             await anyio.sleep_forever()
         finally:
-            for _ in range(self._threads):
-                self._jobs.put(None)
-            self._threads = 0
+            # What ends behind this point may need a thread still.
+            self._is_over = True
+            while self._threads:
+                self._end_thread()
+
+    def _end_thread(self) -> None:
+        """Let one thread end behind the work that waits."""
+        self._threads -= 1
+        self._jobs.put(None)

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from anyio import CancelScope, CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
-from sessiond.service.actor.disk_threads import StoreThreads
+from sessiond.service.actor.disk_threads import DiskThreads, StoreThreads
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.settling import settle
@@ -237,12 +236,9 @@ class SessionWriter:
             return refusal
         return None
 
-    async def _in_thread(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
-        """Run work in a worker thread and return its result; a cancelled caller waits until the end."""
-        done: list[T] = []
-        with CancelScope(shield=True):
-            done.append(await to_thread.run_sync(work, limiter=limiter or self.threads.looks))
-        return done[0]
+    async def _in_thread(self, work: Callable[[], T], threads: DiskThreads | None = None) -> T:
+        """Run work in a thread and return its result; a cancelled caller waits until the end."""
+        return await (threads or self.threads.looks).finish(work)
 
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.

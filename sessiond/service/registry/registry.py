@@ -95,16 +95,16 @@ class SessionRegistry:
         self._is_scheduled = False
         self._call_soon = getattr(current_token().native_token, "call_soon", None)
         # Writers do not queue behind the openings and reads of other sessions.
-        writers = CapacityLimiter(WRITER_THREADS_MAX)
-        files = StoreThreads(DiskThreads(WRITER_THREADS_MAX), writers, writers)
+        of_files, looks = DiskThreads(WRITER_THREADS_MAX), DiskThreads(WRITER_THREADS_MAX)
+        files = StoreThreads(of_files, looks, looks)
         shared = StoreThreads(
             DiskThreads(DATABASE_APPENDS_MAX),
             # An append whose row is held does not wait behind those that wait for rows.
-            CapacityLimiter(DATABASE_APPENDS_MAX + DATABASE_HOLDS_MAX),
-            CapacityLimiter(WRITER_THREADS_MAX),
+            DiskThreads(DATABASE_APPENDS_MAX + DATABASE_HOLDS_MAX),
+            DiskThreads(WRITER_THREADS_MAX),
         )
-        self.disks = (files.disk, shared.disk)
-        """The threads that store the batches of all sessions; `run` of each starts them."""
+        self.disks = (of_files, looks, shared.disk, shared.batches, shared.looks)
+        """The threads that wait for the stores of all sessions; `run` of each ends them."""
         self._runs = runs
         self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
