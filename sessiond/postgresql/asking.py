@@ -34,11 +34,11 @@ from sessiond.postgresql.connecting import FAILURES, Failure, Pool, is_unreachab
 from sessiond.postgresql.patience import PatientConnection, Unanswered
 from sessiond.service.database.database import Unsent
 
-__all__ = ["APPENDING", "Asking", "Kind"]
+__all__ = ["Asking", "Kind"]
 
 T = TypeVar("T")
 
-APPENDING: Final = "append to a session"
+_APPENDING: Final = "append to a session"
 """Words that say in an error what failed."""
 
 Kind = Literal["append", "change", "bulk", "look"]
@@ -109,7 +109,7 @@ class Asking:
 
     def _appending(self) -> AbstractContextManager[PatientConnection]:
         """Return the context of an append: `_changing`, by the shortest way. Raises StorageError."""
-        return self._at_hand if self._at_hand.take() else self._changing(APPENDING, "append")
+        return self._at_hand if self._at_hand.take() else self._changing(_APPENDING, "append")
 
     def _connected(self) -> PatientConnection:
         """Return a connection of the pool for appends, which the caller gives back."""
@@ -124,7 +124,7 @@ class Asking:
         elif isinstance(error, FAILURES):
             if isinstance(error, psycopg.OperationalError):
                 self._drop_broken(error)
-            raise self._failed(APPENDING, error) from None
+            raise self._failed(_APPENDING, error) from None
 
     def _asked(self, doing: str, ask: Callable[[PatientConnection], T], kind: Kind = "bulk") -> T:
         """Return the answer to a question, which is asked a second time if the connection ends."""

@@ -4,7 +4,7 @@ The way through the pool costs an append more than all other work on its way to 
 
 Law 1: one call at a time has the connection; the calls beside that call take connections of the pool.
 Law 2: the pool has the connection back behind a failure, and after DATABASE_AT_HAND_SECONDS, so that the
-pool can replace a connection that is broken or old. The call leaves no transaction behind.
+pool can replace a connection that is broken or old. The pool also ends a transaction that a call leaves behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from psycopg.pq import TransactionStatus
 
 from sessiond.limits import DATABASE_AT_HAND_SECONDS
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from sessiond.postgresql.patience import PatientConnection
 
 __all__ = ["ConnectionAtHand"]
+
+_IDLE: Final = int(TransactionStatus.IDLE)
 
 
 class ConnectionAtHand:
@@ -74,7 +78,9 @@ class ConnectionAtHand:
         trace: TracebackType | None,
     ) -> None:
         """Leave the connection to the next call, or to the pool behind a failure. Raises StorageError."""
-        if error is not None or self._is_over:
+        connection = self._connection
+        is_idle = connection is not None and connection.pgconn.transaction_status == _IDLE
+        if error is not None or self._is_over or not is_idle:
             self._return()
         self._guard.release()
         self._ended(error)

@@ -20,7 +20,7 @@ from sessiond.limits import (
     DATABASE_START_SECONDS,
     OPEN_NOTE_COUNTS_SECONDS,
 )
-from sessiond.postgresql.asking import APPENDING, Kind
+from sessiond.postgresql.asking import Kind
 from sessiond.postgresql.bell import Bell
 from sessiond.postgresql.company import PostgresqlCompany
 from sessiond.postgresql.connecting import (
@@ -186,7 +186,7 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
             if not self._holds.acquire(blocking=False):
                 return None
             stack.callback(self._holds.release)
-            connection = stack.enter_context(self._changing(APPENDING, "append"))
+            connection = stack.enter_context(self._appending())
             held = hold_row(connection, at)
             if held is None:
                 return None

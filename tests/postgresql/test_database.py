@@ -671,6 +671,25 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
     again.release()
 
 
+def test_a_turn_without_an_append_leaves_no_transaction_to_the_next_append(
+    connect: Callable[[], PostgresqlDatabase],
+) -> None:
+    one, two = connect(), connect()
+    at = made(one)
+    # The connection of an append stays for the next one, and for a turn.
+    first = append(one, at, b"first")
+    assert first is not None
+    held = one.hold(first)
+    assert held is not None
+    held.release()
+    second = append(one, first, b"second")
+    assert second is not None
+    assert one.hold(structs.replace(second, number=2)) is None
+    third = append(one, second, b"third")
+    assert third is not None
+    assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
+
+
 def test_an_append_in_turn_whose_answer_is_lost_is_no_lost_race(
     database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
