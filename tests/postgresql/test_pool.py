@@ -267,8 +267,12 @@ APPENDING = f"{IDLE} AND query LIKE '%INSERT INTO lines%'"
 
 
 def test_appends_one_after_another_stay_on_one_connection(
-    cluster: Cluster, connect: Callable[[], PostgresqlDatabase]
+    cluster: Cluster, connect: Callable[[], PostgresqlDatabase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import sessiond.postgresql.at_hand  # noqa: F401
+
+    # A slow machine may need longer than the connection stays.
+    set_limits(monkeypatch, DATABASE_AT_HAND_SECONDS=3600.0)
     database = connect()
     at: Head | None = made(database, "alone")
     with ThreadPoolExecutor(6) as threads:
