@@ -414,6 +414,9 @@ KEPT_INDEX_ENTRIES: Final = 10_000
 # service/database: lines from which on a copy of a session's lines is kept when the session is closed, and
 # bytes of all copies.
 KEPT_COPY_LINES: Final = 2_000
+# journal/spool: bytes that are written ahead of the lines, so that a disk which gets full refuses no line that
+# the database was sent already.
+SPOOL_ROOM_BYTES: Final = 64 * 1024
 KEPT_COPIES_BYTES_MAX: Final = 2**31
 # service/files: bytes of a kept index; a larger file is no index.
 KEPT_INDEX_BYTES_MAX: Final = 2**30

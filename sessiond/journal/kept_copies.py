@@ -75,6 +75,7 @@ class KeptCopy(Spool):
         # A cut to the same size would change the times.
         if self.files.fstat(fd).st_size != end:
             self.files.truncate(fd, end)
+        self._room_end = 0
 
     def close(self) -> None:
         """Leave the file to the next opening, with the lines that were taken, or remove the file."""

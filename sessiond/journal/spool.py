@@ -17,6 +17,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import unfinished_name
 from sessiond.journal.reader import LineReader
 from sessiond.journal.splitter import ends_of, joined, whole_lines
+from sessiond.limits import SPOOL_ROOM_BYTES
 
 __all__ = ["Spool"]
 
@@ -32,6 +33,8 @@ class Spool:
         """Disk of the spool."""
         self.reader = LineReader(files, fd, path)
         """Reader of the lines that were taken."""
+        self._room_end = 0
+        """Offset up to which the file has bytes, lines or room for lines."""
 
     @classmethod
     def nameless(cls, files: Files, folder: Path | None, path: Path) -> Spool:
@@ -66,6 +69,17 @@ class Spool:
         data = joined(lines)
         self.put_at(data, self.reader.ends[-1])
         return data
+
+    def has_room(self, size: int) -> bool:
+        """Return whether the file has room for so many bytes behind the last line: no disk is too full for them."""
+        return self.reader.ends[-1] + size <= self._room_end
+
+    def keep_room(self, size: int) -> None:
+        """Give the file room behind so many bytes that were put, if the disk has room."""
+        end = self.reader.ends[-1] + size
+        if self._room_end - end < SPOOL_ROOM_BYTES // 2:
+            with suppress(OSError):
+                self._room_end = self.put_at(bytes(SPOOL_ROOM_BYTES), end)
 
     def put_at(self, data: bytes, start: int) -> int:
         """Write whole lines somewhere behind the last one; return the offset behind them. Raises OSError."""

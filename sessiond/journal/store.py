@@ -95,6 +95,13 @@ class SessionLog(Protocol):
         """Number of bytes behind the last line; -1 where only its newline is missing."""
         ...
 
+    def send(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Begin the `append` of these lines, which follows in a thread, as far as that waits for nothing.
+
+        Raises nothing.
+        """
+        ...
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all lines, durably if `sync`, or none.
 

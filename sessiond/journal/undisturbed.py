@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +20,9 @@ class Alone:
 
     def disprove(self) -> None:
         """Do nothing: this log is not shared."""
+
+    def send(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Do nothing: a disk is waited for from the first step on."""
 
     def hold(self) -> bool:
         """Return False: this log is not shared."""

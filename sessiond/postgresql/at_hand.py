@@ -55,6 +55,15 @@ class ConnectionAtHand:
         """Take the connection for the block that follows; return False while another call has it."""
         return not self._is_over and self._guard.acquire(blocking=False)
 
+    def take_ready(self) -> PatientConnection | None:
+        """Take the connection and return it, if that waits for nothing; else None. `end` follows a call."""
+        if not self.take():
+            return None
+        if self._connection is None or monotonic() > self._until:
+            self._guard.release()
+            return None
+        return self._connection
+
     def __enter__(self) -> PatientConnection:
         """Return the connection that was taken. Raises StorageError."""
         now = monotonic()
@@ -77,7 +86,11 @@ class ConnectionAtHand:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the connection to the next call, or to the pool behind a failure. Raises StorageError."""
+        """End the call. Raises StorageError."""
+        self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """Leave the connection to the next call, or to the pool behind an error. Raises StorageError."""
         connection = self._connection
         is_idle = connection is not None and connection.pgconn.transaction_status == _IDLE
         if error is not None or self._is_over or not is_idle:

@@ -36,8 +36,8 @@ from sessiond.postgresql.documents import DocumentTable
 from sessiond.postgresql.patience import PatientConnection
 from sessiond.postgresql.starting import prepared
 from sessiond.postgresql.statements.appending import (
+    AppendCall,
     Appended,
-    append_at,
     flush,
     heads_of,
     hold_row,
@@ -57,6 +57,7 @@ from sessiond.postgresql.statements.rows import (
     id_of,
     position,
 )
+from sessiond.postgresql.statements.sending import SentCall
 from sessiond.service.database.database import (
     NO_LINES,
     ChangedHeads,
@@ -176,8 +177,22 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         with self._appending() as connection:
-            stored = append_at(connection, at, lines, digest, sync=sync)
-        return self._kept(stored)
+            call = AppendCall(connection, at, lines, digest, commits=False)
+            call.send(sync=sync)
+            appended = call.answer()
+        return self._kept(appended)
+
+    def send(
+        self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
+    ) -> SentCall | None:
+        """Begin an append on the connection at hand, and wait for nothing; None without such a connection."""
+        connection = self._at_hand.take_ready()
+        if connection is None:
+            return None
+        ends = ExitStack()
+        ends.push(self._at_hand)
+        call = AppendCall(connection, at, lines, digest, commits=False)
+        return SentCall(call, ends, self._kept, sync=sync)
 
     def hold(self, at: Head) -> HeldSession | None:
         """Wait in turn for the row of a session, and hold the row; None if that is not possible now."""

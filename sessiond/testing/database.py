@@ -13,6 +13,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate, chain
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -121,6 +122,14 @@ class MemoryDatabase:
         )
 
 
+class MemorySent:
+    """An append on its way: the port `SentAppend`."""
+
+    def __init__(self, append: Callable[[], Head | None]) -> None:
+        """Take what stores the lines."""
+        self.stored = append
+
+
 class MemoryHold:
     """A held row of a `MemoryDatabase`: the port `HeldRow`."""
 
@@ -129,9 +138,12 @@ class MemoryHold:
         self.lines = lines
         self._place = place
 
-    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind a position, and release the row."""
+    def send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> MemorySent:
+        """Begin an append that releases the row."""
         del sync
+        return MemorySent(partial(self._append, at, lines, digest))
+
+    def _append(self, at: Head, lines: Sequence[bytes], digest: bytes) -> Head | None:
         with self._place.guard:
             stored = self._place.append(at, lines, digest) if self._is_held else None
             self._release()
@@ -266,6 +278,10 @@ class MemoryConnection:
         del sync
         with self._changing(at.number):
             return self._place.append(at, lines, digest)
+
+    def send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> MemorySent:
+        """Begin an append, which takes effect where its outcome is waited for."""
+        return MemorySent(partial(self.append, at, lines, digest, sync=sync))
 
     def hold(self, at: Head) -> MemoryHold | None:
         """Wait in turn for the row of a session, and hold the row; None for an unknown number."""

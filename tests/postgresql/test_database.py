@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,7 @@ from sessiond.limits import (
     DATABASE_PIECE_LINES,
     DATABASE_START_SECONDS,
 )
-from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, Unsent, chained
+from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, HeldRow, Unsent, chained
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.flushing import is_flushed
 from tests.postgresql.flushing import lazy as lazy
@@ -57,6 +57,10 @@ def where(head: Head | None) -> Any:
 
 def append(database: PostgresqlDatabase, at: Head, *lines: bytes, sync: bool = True) -> Head | None:
     return database.append(at, lines, chained(at.digest, lines), sync=sync)
+
+
+def in_turn(held: HeldRow, at: Head, before: bytes, lines: Sequence[bytes]) -> Head | None:
+    return held.send(at, lines, chained(before, lines), sync=True).stored()
 
 
 def stored(database: PostgresqlDatabase, head: Head) -> list[bytes]:
@@ -478,7 +482,7 @@ def test_what_a_role_has_set_for_transactions_does_not_matter(
             rival = threads.submit(append, two, at, b"rival")
             waits = threads.submit(two.hold, at)
             cluster.wait_for_waiters(2)
-            held.append(at, [b"first"], chained(at.digest, [b"first"]), sync=True)
+            in_turn(held, at, at.digest, [b"first"])
             assert rival.result() is None
             late = waits.result()
             assert late is not None
@@ -643,7 +647,7 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         assert held is not None
         assert held.head == structs.replace(at, now_ns=held.head.now_ns, senders=())
         rival = threads.submit(append, two, at, b"rival")
-        first = held.append(at, [b"first"], chained(at.digest, [b"first"]), sync=True)
+        first = in_turn(held, at, at.digest, [b"first"])
         assert first is not None
         assert rival.result() is None
         # A release without an append lets the others have the row, too.
@@ -660,10 +664,7 @@ def test_a_held_row_waits_for_its_writer_and_ends_with_a_writer_that_does_nothin
         start = time.monotonic()
         assert append(two, second, b"third") is not None
         assert time.monotonic() - start >= DATABASE_HOLD_SECONDS / 2
-        assert (
-            stopped.append(stopped.head, [b"late"], chained(second.digest, [b"late"]), sync=True)
-            is None
-        )
+        assert in_turn(stopped, stopped.head, second.digest, [b"late"]) is None
     assert stored(two, two.heads([at.number])[0]) == [HEADER, b"first", b"second", b"third"]
     # The row that was held at an end has no holder left.
     again = one.hold(at)
@@ -709,7 +710,7 @@ def test_an_append_in_turn_whose_answer_is_lost_is_no_lost_race(
 
     monkeypatch.setattr(PatientConnection, "answers", lose)
     with pytest.raises(StorageError) as refused:
-        held.append(at, [b"stored"], chained(at.digest, [b"stored"]), sync=True)
+        in_turn(held, at, at.digest, [b"stored"])
     assert refused.value.data()["retryable"]
     monkeypatch.undo()
     (there,) = database.heads([at.number])
@@ -726,12 +727,12 @@ def test_a_row_that_is_waited_for_is_shown_as_it_is_behind_the_wait(
         assert first is not None
         waits = threads.submit(two.hold, at)
         cluster.wait_for_waiters(1)
-        first.append(at, [b"first", b""], chained(at.digest, [b"first", b""]), sync=True)
+        in_turn(first, at, at.digest, [b"first", b""])
         second = waits.result()
     assert second is not None
     assert second.head.seq == at.seq + 2
     assert list(second.lines) == [b"first", b""]
-    end = second.append(second.head, [b"2"], chained(second.head.digest, [b"2"]), sync=True)
+    end = in_turn(second, second.head, second.head.digest, [b"2"])
     assert end is not None
     long = [b"%d" % number for number in range(DATABASE_PIECE_LINES + 1)]
     assert append(one, end, *long) is not None

@@ -31,6 +31,7 @@ from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, SAID, e
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
+    from sessiond.postgresql.statements.sending import SentCall
 
 pytestmark = pytest.mark.slow
 
@@ -296,6 +297,50 @@ def test_appends_one_after_another_stay_on_one_connection(
     assert after != before
     database.close()
     cluster.wait_for_end(after)
+
+
+def sent(database: PostgresqlDatabase, at: Head, line: bytes = b"a line") -> SentCall | None:
+    return database.send(at, [line], chained(at.digest, [line]), sync=True)
+
+
+def test_an_append_is_sent_where_nothing_is_waited_for(
+    cluster: Cluster, connect: Callable[[], PostgresqlDatabase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sessiond.postgresql.at_hand  # noqa: F401
+
+    set_limits(monkeypatch, DATABASE_AT_HAND_SECONDS=3600.0)
+    database = connect()
+    one, two = made(database, "one"), made(database, "two")
+    # No connection is at hand before the first append.
+    assert sent(database, one) is None
+    at = stored(database, one)
+    assert at is not None
+    (backend,) = cluster.backends(APPENDING)
+    under_way = sent(database, at)
+    assert under_way is not None
+    # The connection has one call at a time.
+    assert sent(database, two) is None
+    assert stored(database, two) is not None
+    at = under_way.stored()
+    assert at is not None
+    assert (at.seq, database.heads([at.number])[0].digest) == (2, at.digest)
+    # A position of before is a lost race.
+    late = sent(database, one)
+    assert late is not None
+    assert late.stored() is None
+    with cluster.stopped([backend]):
+        # More than the sockets of both ends take.
+        under_way = sent(database, at, b"x" * 16_000_000)
+        assert under_way is not None
+    at = under_way.stored()
+    assert at is not None
+    cluster.sql(f"SELECT pg_terminate_backend({backend}, 5000)")
+    under_way = sent(database, at)
+    assert under_way is not None
+    with pytest.raises(StorageError, match="ended") as lost:
+        under_way.stored()
+    assert lost.value.data()["retryable"]
+    assert stored(database, at) is not None
 
 
 @pytest.mark.usefixtures("impatient")

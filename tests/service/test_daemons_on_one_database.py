@@ -20,7 +20,7 @@ from sessiond.service.database.database import Head, SessionDatabase, Unsent, ch
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
-from sessiond.testing.database import MemoryDatabase
+from sessiond.testing.database import MemoryDatabase, MemorySent
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
@@ -64,6 +64,10 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+    def send(self, *args: Any, **options: Any) -> MemorySent:
+        """Begin an append, by the `append` that a test may have changed."""
+        return MemorySent(lambda: self.append(*args, **options))
 
 
 class Mute(Wrapped):

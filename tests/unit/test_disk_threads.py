@@ -48,6 +48,10 @@ def disk_threads() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name == "disk"}
 
 
+def refuse(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def fail() -> None:
     raise OSError("the disk is gone")
 
@@ -111,18 +115,15 @@ async def test_the_threads_end_with_the_loop() -> None:
 async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def start(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     gate = threading.Event()
     async with threads_of(3) as (threads, log):
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", start)
+            patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.start(lambda: None, partial(log.note, "refused"))
         threads.start(partial(gate.wait, HANG_SECONDS), partial(log.note, "first"))
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", start)
+            patch.setattr(threading.Thread, "start", refuse)
             threads.start(lambda: None, partial(log.note, "second"))
         gate.set()
         await log.wait(2)
@@ -158,3 +159,21 @@ async def test_work_behind_the_end_is_done_and_leaves_no_thread() -> None:
     for one in running:
         await anyio.to_thread.run_sync(one.join, HANG_SECONDS)
     assert not disk_threads() - before
+
+
+async def test_what_comes_first_comes_only_if_a_thread_does_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, steps = threading.get_ident(), list[tuple[str, bool]]()
+
+    def step(name: str) -> None:
+        steps.append((name, threading.get_ident() == loop))
+
+    async with threads_of(1) as (threads, log):
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="new thread"):
+                threads.start(lambda: step("work"), partial(log.note, ""), lambda: step("first"))
+        assert steps == []
+        await threads.finish(lambda: step("work"), lambda: step("first"))
+        assert steps == [("first", True), ("work", False)]

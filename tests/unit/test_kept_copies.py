@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from sessiond.journal import scanning
 from sessiond.journal.disk.files import Files
 from sessiond.journal.kept_copies import KeptCopies, KeptCopy
+from sessiond.limits import SPOOL_ROOM_BYTES
 
 PATH = Path("a-session")
 LINES = [b"header", b"", b"x" * 100, b"\xff\x00", b"last"]
@@ -60,6 +62,46 @@ def test_a_copy_goes_on_behind_its_lines(copies: KeptCopies) -> None:
     assert copy.reader.read(3, 5) == [b"\xff\x00", b"last", b"more"]
     copy.close()
     assert found(copies) == [*LINES, b"more"]
+
+
+def test_room_for_lines_is_no_part_of_them(copies: KeptCopies, tmp_path: Path) -> None:
+    copy = opened(copies)
+    assert not copy.has_room(1)
+    data = copy.put(LINES)
+    copy.keep_room(len(data))
+    copy.take(LINES, data)
+    assert copy.has_room(SPOOL_ROOM_BYTES)
+    assert not copy.has_room(SPOOL_ROOM_BYTES + 1)
+    place = tmp_path / "copies" / "1.lines"
+    left_by_a_kill = place.read_bytes()
+    assert len(left_by_a_kill) == len(data) + SPOOL_ROOM_BYTES
+    copy.settle()
+    assert not copy.has_room(1)
+    copy.keep_room(0)
+    assert copy.has_room(1)
+    copy.close()
+    assert place.read_bytes() == data
+    place.write_bytes(left_by_a_kill)
+    assert found(copies) == LINES
+
+
+def test_a_disk_without_room_for_more_takes_the_lines(tmp_path: Path) -> None:
+    class Nearly(Files):
+        """A disk that is full but for some lines."""
+
+        def pwrite(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+            if len(data) > 1_000:
+                raise OSError(errno.ENOSPC, "no room")
+            return super().pwrite(fd, data, offset)
+
+    copies = KeptCopies(Nearly(), tmp_path / "copies", 10_000)
+    copy = opened(copies)
+    data = copy.put(LINES)
+    copy.keep_room(len(data))
+    copy.take(LINES, data)
+    assert not copy.has_room(1)
+    copy.close()
+    assert found(copies) == LINES
 
 
 def test_lines_that_were_put_and_not_taken_are_not_kept(copies: KeptCopies) -> None:

@@ -2,6 +2,7 @@
 
 appending.py  the way of an append, and rings
 reading.py    lines of a session, piece by piece
+sending.py    an append on its way to the server
 holding.py    a row that waits for the append of one writer
 making.py     sessions that come with their lines
 rows.py       columns of a session's row

@@ -14,12 +14,15 @@ from sessiond.postgresql.statements.prepared import (
     TEXT,
     Call,
     Prepared,
+    answered,
+    answered_together,
     byteas,
     int8,
     int8s,
     nanoseconds,
     number,
     run_together,
+    send_together,
 )
 from sessiond.postgresql.statements.reading import Piece, in_one, lines_from, prepare_reads
 from sessiond.postgresql.statements.rows import SEEN, heads_in
@@ -32,9 +35,8 @@ if TYPE_CHECKING:
     from sessiond.postgresql.patience import PatientConnection
 
 __all__ = [
+    "AppendCall",
     "Appended",
-    "append_and_commit",
-    "append_at",
     "flush",
     "heads_of",
     "hold_row",
@@ -164,20 +166,31 @@ def hold_row(connection: PatientConnection, at: Head) -> tuple[Head, Piece | Non
     return (heads[0], in_one(found)) if heads else None
 
 
-def append_at(
-    connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
-) -> Appended:
-    """Store lines behind a position, in the place of `at`. Raises psycopg.Error."""
-    one, values = _append(at, lines, digest, sync=sync)
-    return _appended(one.run(connection, values), at, lines, digest)
+class AppendCall(NamedTuple):
+    """An append of lines behind a position, in the place of `at`, on one connection."""
 
+    connection: PatientConnection
+    at: Head
+    lines: Sequence[bytes]
+    digest: bytes
+    commits: bool
+    """True if the append ends the transaction that holds the row."""
 
-def append_and_commit(
-    connection: PatientConnection, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
-) -> Appended:
-    """Store lines as `append_at` does, and end the transaction. Raises psycopg.Error."""
-    stored, _ = run_together(connection, _append(at, lines, digest, sync=sync), (_COMMIT, ()))
-    return _appended(stored, at, lines, digest)
+    def send(self, *, sync: bool) -> None:
+        """Let libpq send the append. Waits for nothing; raises psycopg.Error."""
+        one, values = _append(self.at, self.lines, self.digest, sync=sync)
+        if self.commits:
+            send_together(self.connection, (one, values), (_COMMIT, ()))
+        else:
+            one.send(self.connection, values)
+
+    def answer(self) -> Appended:
+        """Wait for the outcome of what was sent. Raises psycopg.Error."""
+        if self.commits:
+            result, _ = answered_together(self.connection, 2)
+        else:
+            result = answered(self.connection)
+        return _appended(result, self.at, self.lines, self.digest)
 
 
 def flush(connection: PatientConnection) -> bool:

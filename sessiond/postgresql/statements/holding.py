@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from sessiond.errors import StorageError
-from sessiond.postgresql.statements.appending import Appended, append_and_commit
-from sessiond.postgresql.statements.prepared import Forsaken
+from sessiond.postgresql.statements.appending import AppendCall, Appended
+from sessiond.postgresql.statements.sending import SentCall
 from sessiond.service.database.database import Head
 
 if TYPE_CHECKING:
@@ -39,15 +39,10 @@ class HeldSession:
         self._ends = ends
         self._kept = kept
 
-    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines behind a position, and release the row. Raises StorageError."""
-        with self._ends:
-            try:
-                stored = append_and_commit(self._connection, at, lines, digest, sync=sync)
-            except Forsaken:
-                # Any other end of the connection leaves the outcome unknown.
-                return None
-        return self._kept(stored)
+    def send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> SentCall:
+        """Send an append that releases the row, and wait for nothing."""
+        call = AppendCall(self._connection, at, lines, digest, commits=True)
+        return SentCall(call, self._ends, self._kept, sync=sync)
 
     def release(self) -> None:
         """Let other writers have the row."""

@@ -32,12 +32,14 @@ __all__ = [
     "Forsaken",
     "Prepared",
     "answered",
+    "answered_together",
     "byteas",
     "int8",
     "int8s",
     "nanoseconds",
     "number",
     "run_together",
+    "send_together",
 ]
 
 # Object identifiers of types, which are the same in every PostgreSQL (pg_type.dat).
@@ -79,7 +81,7 @@ class Prepared(Struct, frozen=True):
         return answered(connection)
 
     def send(self, connection: PatientConnection, values: Sequence[bytes]) -> None:
-        """Let libpq send the statement with these values. Raises psycopg.Error."""
+        """Let libpq send the statement with these values. Waits for nothing; raises psycopg.Error."""
         formats = (_BINARY,) * len(values)
         connection.pgconn.send_query_prepared(self.name, values, formats, _BINARY)
 
@@ -96,16 +98,27 @@ def run_together(connection: PatientConnection, *calls: Call) -> list[PGresult]:
 
     Behind a statement that fails none is run.
     """
+    send_together(connection, *calls)
+    return answered_together(connection, len(calls))
+
+
+def send_together(connection: PatientConnection, *calls: Call) -> None:
+    """Let libpq send statements for one round trip. Waits for nothing; raises psycopg.Error."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
     for one, values in calls:
         one.send(connection, values)
     pgconn.pipeline_sync()
-    results = connection.answers(len(calls))
+
+
+def answered_together(connection: PatientConnection, count: int) -> list[PGresult]:
+    """Return the rows of each of the statements that were sent together. Raises psycopg.Error."""
+    pgconn = connection.pgconn
+    results = connection.answers(count)
     if pgconn.status != _IS_BAD:
         pgconn.exit_pipeline_mode()
     checked = [_checked(connection, result) for result in results]
-    if len(checked) < len(calls):
+    if len(checked) < count:
         raise psycopg.OperationalError("the connection ended")
     return checked
 

@@ -57,22 +57,27 @@ class DiskThreads:
         self._context = Context()
         self._is_over = False
 
-    def start(self, work: Callable[[], Any], done: _Done) -> None:
+    def start(
+        self, work: Callable[[], Any], done: _Done, first: Callable[[], None] | None = None
+    ) -> None:
         """Do the work in a thread, then call `done` on the loop. Raises RuntimeError for no thread.
 
-        Work waits for a thread while as many are busy as there may be.
+        Work waits for a thread while as many are busy as there may be. `first` is called before the work, on
+        the loop, once a thread is sure to do the work.
         """
         if self._busy >= self._threads < self._max:
             self._start_thread()
+        if first is not None:
+            first()
         self._busy += 1
         self._jobs.put((work, done))
         if self._is_over:
             self._end_thread()
 
-    async def finish(self, work: Callable[[], T]) -> T:
+    async def finish(self, work: Callable[[], T], first: Callable[[], None] | None = None) -> T:
         """Do the work in a thread and return its result; a cancelled caller waits until the end.
 
-        Raises what the work raises, and RuntimeError for no thread.
+        `first` is that of `start`. Raises what the work raises, and RuntimeError for no thread.
         """
         ended = anyio.Event()
         outcomes: list[Outcome] = []
@@ -81,7 +86,7 @@ class DiskThreads:
             outcomes.append(outcome)
             ended.set()
 
-        self.start(work, done)
+        self.start(work, done, first)
         with CancelScope(shield=True):
             await ended.wait()
         outcome = outcomes.pop()

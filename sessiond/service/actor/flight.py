@@ -91,7 +91,9 @@ class Flights:
     def _take_off(self, writer: SessionWriter, batch: Batch) -> None:
         try:
             writer.threads.disk.start(
-                partial(writer.store, batch), partial(self._land, writer, batch)
+                partial(writer.store, batch),
+                partial(self._land, writer, batch),
+                partial(writer.send, batch) if writer.is_shared else None,
             )
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.

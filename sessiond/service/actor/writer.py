@@ -17,7 +17,7 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
-from sessiond.service.actor.disk_threads import DiskThreads, StoreThreads
+from sessiond.service.actor.disk_threads import StoreThreads
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.settling import settle
@@ -67,6 +67,8 @@ class SessionWriter:
         self._files, self._shared = threads
         self.threads = self._files
         """The threads that wait for the store of the session."""
+        self.is_shared = False
+        """True if the store may have begun with a batch before a thread takes the batch: `send` comes first."""
         self._journal = opened.journal
         self._meet_store()
         self.foreign_lines = ForeignLines(opened, hub, messenger, self._in_thread, environment.now)
@@ -75,7 +77,8 @@ class SessionWriter:
     def _meet_store(self) -> None:
         """Take the threads of the store that has the session, which may come out of memory."""
         self._journal = self._opened.journal
-        self.threads = self._shared if self._journal.is_shared else self._files
+        self.is_shared = self._journal.is_shared
+        self.threads = self._shared if self.is_shared else self._files
 
     def staged(self, commands: Sequence[Command]) -> Batch | None:
         """Return the batch of these commands; None if the store has to be read for that first."""
@@ -212,14 +215,21 @@ class SessionWriter:
     async def _persist(self, batch: Batch, *, late: bool) -> SessiondError | None:
         """One write and one sync for the whole batch. Raises Overtaken, Replaced."""
         try:
-            batches = self.threads.batches
-            return await self._in_thread(lambda: self.store(batch, late=late), batches)
+            return await self.threads.batches.finish(
+                lambda: self.store(batch, late=late),
+                (lambda: self.send(batch)) if self.is_shared else None,
+            )
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.
             short = exhausted(error, RETRY_AFTER_MS)
             if short is None:
                 raise
             return short
+
+    def send(self, batch: Batch) -> None:
+        """Let the store begin with a batch, as far as that waits for nothing; `store` follows in a thread."""
+        if batch.act is None and batch.lines:
+            self._opened.send(batch.lines, sync=batch.sync)
 
     def store(self, batch: Batch, *, late: bool = False) -> SessiondError | None:
         """Bring a batch to the disk, in a worker thread; return what refused it.
@@ -236,9 +246,9 @@ class SessionWriter:
             return refusal
         return None
 
-    async def _in_thread(self, work: Callable[[], T], threads: DiskThreads | None = None) -> T:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         """Run work in a thread and return its result; a cancelled caller waits until the end."""
-        return await (threads or self.threads.looks).finish(work)
+        return await self.threads.looks.finish(work)
 
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.

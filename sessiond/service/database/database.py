@@ -114,6 +114,14 @@ class Unsent(StorageError):
     """
 
 
+class SentAppend(Protocol):
+    """An append on its way to the database."""
+
+    def stored(self) -> Head | None:
+        """Wait for the outcome, and return or raise what the `append` of the database does."""
+        ...
+
+
 class HeldRow(Protocol):
     """The row of a session, which no other writer changes until the append or the release.
 
@@ -130,8 +138,8 @@ class HeldRow(Protocol):
         """The first lines behind the position that `hold` was told."""
         ...
 
-    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
-        """Store lines as the `append` of the database does, and release the row."""
+    def send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> SentAppend:
+        """Begin an append as the `append` of the database, which releases the row. Waits for nothing."""
         ...
 
     def release(self) -> None:
@@ -195,6 +203,15 @@ class SessionDatabase(Protocol):
         Returns None, and stores nothing, if the session is elsewhere by now: at another position, under
         another version, or deleted. With `sync` the lines are durable behind the call. After an error
         the lines may be stored nevertheless, now or later: `fence` settles that.
+        """
+        ...
+
+    def send(
+        self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool
+    ) -> SentAppend | None:
+        """Begin an `append`, whose outcome the caller waits for next. Waits for nothing, and raises nothing.
+
+        Returns None, and sends nothing, where that is not possible now.
         """
         ...
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import ClassVar, Final
@@ -32,6 +33,7 @@ from sessiond.service.database.database import (
     Head,
     HeldRow,
     Place,
+    SentAppend,
     SessionDatabase,
     Unsent,
     chained,
@@ -75,6 +77,8 @@ class DatabaseLog(CatchingUp):
         """The row, while other writers wait for the next append of this log."""
         self._contended_until = 0.0
         """Time on the monotonic clock up to which other daemons are taken to append, too."""
+        self._sent: SentAppend | None = None
+        """The append that was sent ahead of the call of `append`."""
         self._next_place: Place | None = None
         """Place to which the next append brings the session."""
         self._is_disproved = False
@@ -173,6 +177,20 @@ class DatabaseLog(CatchingUp):
 
     # -- growth ----------------------------------------------------------------------------
 
+    def send(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Send the append of these lines, which follows, if nothing has to come before and nothing is waited for.
+
+        Not for lines for which the spool has no room.
+        """
+        if self._is_unsure or self.behind_bytes or not self._spool.has_room(size_of(lines)):
+            return
+        if self.company is not None and self.company.waits:
+            return
+        send = self._database.send if self._held is None else self._held.send
+        self._sent = send(self.head, lines, chained(self.head.digest, lines), sync=sync)
+        if self._sent is not None:
+            self._held = None
+
     def append(self, lines: Sequence[bytes], *, sync: bool, late: bool = False) -> None:
         """Store all lines, or none. Raises StorageError, Replaced, Overtaken.
 
@@ -180,7 +198,7 @@ class DatabaseLog(CatchingUp):
         """
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
         place, self._next_place = self._next_place, None
-        if self._is_unsure or self.behind_bytes:
+        if self._sent is None and (self._is_unsure or self.behind_bytes):
             self._follow()
             if (self._found or self.behind_bytes) and not late:
                 raise Overtaken
@@ -251,17 +269,54 @@ class DatabaseLog(CatchingUp):
 
     def _stored(self, lines: Sequence[bytes], place: Place, *, sync: bool) -> bool:
         """Return whether the database has taken the lines, and the place, at the position of this log."""
-        if self.company is not None:
+        sent, self._sent = self._sent, None
+        if sent is None and self.company is not None:
             self.company.write_before_lines()
-        # First the spool: once the database has the lines, nothing may fail.
-        with telling("copy the lines of", self.name):
-            data = self._spool.put(lines)
-        digest = chained(self.head.digest, lines)
-        at = self.head if place == self.head.place else structs.replace(self.head, place=place)
-        held, self._held = self._held, None
-        store = self._database.append if held is None else held.append
+        data, failure = b"", None
         try:
-            head = store(at, lines, digest, sync=sync)
+            with telling("copy the lines of", self.name):
+                data = self._spool.put(lines)
+                self._spool.keep_room(len(data))
+        except StorageError as error:
+            # What is sent behind the copy fails no more: the database has no line that is not copied.
+            if sent is None:
+                raise
+            failure = error
+        digest = chained(self.head.digest, lines)
+        if sent is None:
+            at = self.head if place == self.head.place else structs.replace(self.head, place=place)
+            head = self._landed(lines, digest, partial(self._send, at, lines, digest, sync=sync))
+        else:
+            head = self._landed(lines, digest, sent.stored)
+        if head is None:
+            return False
+        self.ring(head.number)
+        if failure is not None:
+            # The disk fails although the file has room. The lines count, and the next look copies them.
+            self._is_unsure = True
+            self._failures += 1
+            raise failure
+        self._spool.take(lines, data)
+        self._see(head)
+        # A commit that waits for the disk brings everything before it there.
+        self.is_synced = sync
+        self._writes += 1
+        self._written_bytes += len(data)
+        return True
+
+    def _send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+        """Append in turn, if the row is held, or else where the session is."""
+        held, self._held = self._held, None
+        if held is None:
+            return self._database.append(at, lines, digest, sync=sync)
+        return held.send(at, lines, digest, sync=sync).stored()
+
+    def _landed(
+        self, lines: Sequence[bytes], digest: bytes, append: Callable[[], Head | None]
+    ) -> Head | None:
+        """Return what an append returns; find out about one whose outcome is unknown. Raises StorageError."""
+        try:
+            return append()
         except Unsent:
             self._failures += 1
             raise
@@ -271,16 +326,7 @@ class DatabaseLog(CatchingUp):
             head = self._outcome(lines, digest) if isinstance(error, StorageError) else None
             if head is None:
                 raise
-        if head is None:
-            return False
-        self._spool.take(lines, data)
-        self._see(head)
-        # A commit that waits for the disk brings everything before it there.
-        self.is_synced = sync
-        self.ring(head.number)
-        self._writes += 1
-        self._written_bytes += len(data)
-        return True
+            return head
 
     def _outcome(self, lines: Sequence[bytes], digest: bytes) -> Head | None:
         """Return the position behind lines whose append failed; None unless the lines are stored.

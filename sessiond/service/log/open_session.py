@@ -250,6 +250,11 @@ class OpenSession(Struct, eq=False):
             self.promote()
         return None
 
+    def send(self, lines: Sequence[bytes], *, sync: bool) -> None:
+        """Let the log begin with what `store` ends, as far as that waits for nothing."""
+        if self.place is None:
+            self.journal.send(lines, sync=sync)
+
     def store_all(self, lines: Sequence[bytes], *, late: bool) -> None:
         """Write the lines durably; raises what `store` returns or raises."""
         error = self.store(lines, sync=True, has_assistant=False, late=late)

@@ -105,6 +105,11 @@ class DatabaseCompany:
         if news is not None:
             self._news.append(news)
 
+    @property
+    def waits(self) -> bool:
+        """True if signals wait to be written."""
+        return self._outgoing.waits
+
     def write_before_lines(self) -> None:
         """Write the signals that lines of this daemon come behind. Raises StorageError."""
         self._outgoing.write_before_lines()

@@ -209,6 +209,11 @@ class Outgoing:
             self._kept_bytes -= self._kept.popleft()[1]
         return self._kept[0][0] if self._kept else 0
 
+    @property
+    def waits(self) -> bool:
+        """True if signals wait to be written."""
+        return bool(self._waiting)
+
     def write_before_lines(self) -> None:
         """Write all signals that came so far, since lines follow. Raises StorageError.
 

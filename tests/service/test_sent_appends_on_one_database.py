@@ -1,0 +1,185 @@
+"""Appends that are on their way to the database before a thread takes them, and what then fails."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiond.journal.spool import Spool
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.database import MemorySent
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, create
+from tests.kit.sessions import SESSION
+from tests.service.test_daemons_on_one_database import (
+    NEVER,
+    Site,
+    Wrapped,
+    clients_of,
+    entries,
+)
+from tests.service.test_signals_on_one_database import signal
+
+pytestmark = pytest.mark.one_loop
+
+SAID = {"type": "message", "id": "said", "message": {"role": "user", "content": "hi"}}
+
+
+class Noted(Wrapped):
+    """A connection that notes what happens to appends, in order."""
+
+    def __init__(self, inner: SessionDatabase, steps: list[str]) -> None:
+        super().__init__(inner)
+        self.steps = steps
+        self._loop = threading.get_ident()
+
+    def send(self, *args: Any, **options: Any) -> MemorySent:
+        """Note an append that is sent from the loop."""
+        self.steps.append("sent" if threading.get_ident() == self._loop else "sent late")
+        return super().send(*args, **options)
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        """Note what the database does."""
+        self.steps.append("stored")
+        return self.inner.append(*args, **options)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path.resolve())
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list in which copies of lines are noted."""
+    noted: list[str] = []
+    put = Spool.put
+
+    def noting(spool: Spool, lines: Sequence[bytes]) -> bytes:
+        noted.append("copied")
+        return put(spool, lines)
+
+    monkeypatch.setattr(Spool, "put", noting)
+    return noted
+
+
+def failing(number: int) -> Any:
+    """Return what stands for `Spool.put` on a disk that fails."""
+
+    def fail(*_: Any) -> Any:
+        raise OSError(number, "the disk fails")
+
+    return fail
+
+
+async def ids(wire: Wire) -> list[str]:
+    """Return the ids of the entries."""
+    return [row["entry"]["id"] for row in await entries(wire)]
+
+
+async def test_an_append_is_sent_before_its_copy_is_written(site: Site, steps: list[str]) -> None:
+    async with (
+        site.daemon("one", Noted(site.connect(), steps)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        # The copy has no room before its first line.
+        assert steps == ["copied", "stored"]
+        steps.clear()
+        await append(wire, "e-2")
+        await append(wire, "e-3")
+        assert steps == ["sent", "copied", "stored"] * 2
+
+
+async def test_lines_for_which_the_copy_has_no_room_are_copied_first(
+    site: Site, steps: list[str]
+) -> None:
+    async with (
+        site.daemon("one", Noted(site.connect(), steps)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        steps.clear()
+        await append(wire, "e-2", "x" * 70_000)
+        await append(wire, "e-3")
+        assert steps == ["copied", "stored", "sent", "copied", "stored"]
+        assert await ids(wire) == ["e-1", "e-2", "e-3"]
+
+
+async def test_an_append_does_not_overtake_the_signals_before_it(
+    site: Site, steps: list[str]
+) -> None:
+    connection = Noted(site.connect(), steps)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        steps.clear()
+        log: Any = daemon.service.actor(SESSION).opened.journal
+        with log.company._outgoing._writing:
+            await signal(wire, "s-1")
+            request = await wire.request("append", session_id=SESSION, entry=SAID)
+            await wire.call("server/ping")
+            assert steps == []
+        await wire.answer(request)
+        assert steps == ["copied", "stored"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
+async def test_a_disk_that_fails_before_an_append_is_sent_leaves_nothing_stored(
+    site: Site, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        with monkeypatch.context() as disk:
+            disk.setattr(Spool, "put", failing(number))
+            refused = await one.refusal("append", session_id=SESSION, entry=SAID)
+            assert refused.data["kind"] == "storage_error"
+            assert await ids(two) == []
+        assert await append(one, "e-1")
+        assert await ids(two) == ["e-1"]
+
+
+@pytest.mark.parametrize("names_entry", [True, False], ids=["with an id", "with a key"])
+async def test_an_append_whose_copy_failed_is_stored_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch, names_entry: bool
+) -> None:
+    message = {"role": "user", "content": "hi"}
+    said = {"entry": SAID} if names_entry else {"message": message, "idempotency_key": "key-1"}
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        with monkeypatch.context() as disk:
+            disk.setattr(Spool, "put", failing(errno.EIO))
+            refused = await one.refusal("append", session_id=SESSION, **said)
+            assert refused.data["kind"] == "storage_error"
+        again = await one.call("append", session_id=SESSION, **said)
+        assert again["duplicate"]
+        assert (await append(two, "e-2"))["entries"][0]["seq"] == 3
+        assert await ids(one) == await ids(two)
+        assert len(await ids(one)) == 3
+
+
+async def test_a_turn_whose_copy_failed_lets_other_daemons_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        # From its lost race on, each daemon appends in turn.
+        for number in range(3):
+            for wire in (one, two):
+                await append(wire, f"e-{number}-{wire is one}")
+        with monkeypatch.context() as disk:
+            disk.setattr(Spool, "put", failing(errno.EIO))
+            refused = await one.refusal("append", session_id=SESSION, entry=SAID)
+            assert refused.data["kind"] == "storage_error"
+        await append(two, "last")
+        assert (await ids(two)).count("said") == 1
+        assert (await one.call("append", session_id=SESSION, entry=SAID))["duplicate"]
+        assert await ids(one) == await ids(two)
