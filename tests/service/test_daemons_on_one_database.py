@@ -102,9 +102,14 @@ class Site:
         """Return a connection of one more daemon."""
         return self._place.connection()
 
+    @property
+    def listeners(self) -> int:
+        """Number of daemons that hear rings."""
+        return len(self._place.bells)
+
     async def is_heard_by(self, count: int) -> None:
         """Wait until just so many daemons hear rings, which they do while something is watched there."""
-        while len(self._place.bells) != count:  # noqa: ASYNC110 - nobody tells
+        while self.listeners != count:  # noqa: ASYNC110 - nobody tells
             await sleep(POLL_SECONDS)
 
     def age(self) -> None:
