@@ -220,7 +220,7 @@ class Outgoing:
         A database that takes no signals at all takes lines nevertheless: the signals are dropped, which
         other daemons count.
         """
-        if not self._waiting:
+        if not self.waits:
             return
         try:
             self.write()
