@@ -209,8 +209,11 @@ class Loop:
         due_in = leases.due_in() if leases.waiting or leases.asked else inf
         self._rests = True
         try:
-            with anyio.move_on_after(due_in):
+            if due_in == inf:
                 await self._wake.wait()
+            else:
+                with anyio.move_on_after(due_in):
+                    await self._wake.wait()
         finally:
             self._rests = False
             await self._flights.landed()

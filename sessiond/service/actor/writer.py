@@ -139,7 +139,7 @@ class SessionWriter:
         has_looked = False
         while True:
             seqs = self._looked_at(commands)
-            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True))
+            stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True)) if seqs else {}
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
             has_looked = has_looked or opened.journal.is_held
             if opened.journal.is_shared and not has_looked and self._may_be_stale(batch):

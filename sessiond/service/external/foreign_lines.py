@@ -100,18 +100,23 @@ class ForeignLines:
             await self._catch_up()
             if holds and self._opened.journal.is_shared:
                 await self._hold()
-            until = current_time() + HALF_LINE_WAIT_SECONDS
-            while self._opened.journal.half_bytes:
-                self._see_half()
-                due = self._half_stays_for <= 0 or current_time() >= until
-                if due or await self._in_thread(self._half_is_whole):
-                    await self._close_half()
-                else:
-                    await sleep(HALF_LINE_LOOK_SECONDS)
-                    await self._look()
+            if self._opened.journal.half_bytes:
+                await self._wait_for_half()
         except SessiondError:
             # The following write meets the error too, and reports it.
             self.take_in()
+
+    async def _wait_for_half(self) -> None:
+        """Take in half a line once it is whole, or close it once it has not grown for long. Raise Replaced."""
+        until = current_time() + HALF_LINE_WAIT_SECONDS
+        while self._opened.journal.half_bytes:
+            self._see_half()
+            due = self._half_stays_for <= 0 or current_time() >= until
+            if due or await self._in_thread(self._half_is_whole):
+                await self._close_half()
+            else:
+                await sleep(HALF_LINE_LOOK_SECONDS)
+                await self._look()
 
     def take_in(self) -> None:
         """Index the found lines and send them to the subscribers."""
