@@ -8,6 +8,7 @@ for worker threads.
 
     database.py  the port of a database: rows and lines, no meaning
     log.py       the lines of one session, copied into a file without a name
+    appending.py how a log appends, and takes turns with other writers
     following/   how a log follows the row of its session
     leases.py    leases in the row of a session
     company/     signals and presence of several daemons
