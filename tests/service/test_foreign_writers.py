@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from anyio import to_thread
 
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
+from sessiond.service.log.open_session import OpenSession
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
@@ -92,6 +94,31 @@ async def after_a_restart(house: House) -> list[tuple[int, str]]:
 
 
 # -- what an append meets ------------------------------------------------------------------------
+
+
+async def test_what_others_wrote_is_made_into_events_only_for_subscribers(
+    house: House, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    events_of = OpenSession.events_of
+
+    def counted(opened: OpenSession, found: Sequence[Found], first: int) -> Any:
+        made.append(first)
+        return events_of(opened, found, first)
+
+    monkeypatch.setattr(OpenSession, "events_of", counted)
+    path = begun(house, dialect)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
+        await session_info(wire)
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
+        await append_ours(wire, dialect)
+        assert made == []
+        await watcher.call("subscribe", session_id=SESSION)
+        house.disk.write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
+        await append_ours(wire, dialect)
+        assert made == [5]
+        assert (await event(watcher))["id"] == "bbbbbbb2"
+        assert [seq for seq, _ in await ids_of(wire)] == [1, 2, 3, 4, 5, 6]
 
 
 async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(

@@ -136,7 +136,11 @@ class ForeignLines:
         if not found and news is None:
             return False
         before = self._opened.session.seq
-        events = self._opened.adopt(found) if found else []
+        events: list[Event] = []
+        if found:
+            first = self._opened.adopt(found)
+            if self._hub.has_live:
+                events = self._opened.events_of(found, first)
         if news is not None:
             events = self._publish_between(events, before, news, answered)
         self._publish(events, answered)

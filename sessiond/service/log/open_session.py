@@ -270,9 +270,12 @@ class OpenSession(Struct, eq=False):
             return
         self.place = None
 
-    def adopt(self, found: Sequence[Found]) -> list[Event]:
-        """Index found lines, foreign or left by a refused batch; return the entries as events."""
-        first = self.intake.take_later(one.line for one in found)
+    def adopt(self, found: Sequence[Found]) -> int:
+        """Index found lines, foreign or left by a refused batch; return the seq of the first."""
+        return self.intake.take_later(one.line for one in found)
+
+    def events_of(self, found: Sequence[Found], first: int) -> list[Event]:
+        """Return the entries among found lines as events; `first` is what `adopt` returned."""
         return [
             self.event(seq, one.line, EXTERNAL if one.external else None)
             for seq, one in enumerate(found, first)
