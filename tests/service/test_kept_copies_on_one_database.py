@@ -247,6 +247,8 @@ async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site
             there.connect() as two,
         ):
             await subscribe(one)
+            # Only a ring tells of the repair.
+            await site.is_heard_by(1)
             await to_thread.run_sync(site.put_line, 2, b"no JSON")
             connection.fail_once()
             await call(two, "session/repair", dry_run=False)
