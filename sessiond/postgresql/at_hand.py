@@ -56,7 +56,7 @@ class ConnectionAtHand:
         return not self._is_over and self._guard.acquire(blocking=False)
 
     def take_ready(self) -> PatientConnection | None:
-        """Take the connection and return it, if that waits for nothing; else None. `end` follows a call."""
+        """Take the connection and return it, if that waits for nothing; else None. `__exit__` follows."""
         if not self.take():
             return None
         if self._connection is None or monotonic() > self._until:
@@ -86,11 +86,7 @@ class ConnectionAtHand:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the call. Raises StorageError."""
-        self.end(error)
-
-    def end(self, error: BaseException | None) -> None:
-        """Leave the connection to the next call, or to the pool behind an error. Raises StorageError."""
+        """Leave the connection to the next call, or to the pool behind a failure. Raises StorageError."""
         connection = self._connection
         is_idle = connection is not None and connection.pgconn.transaction_status == _IDLE
         if error is not None or self._is_over or not is_idle:

@@ -159,12 +159,8 @@ class Appending(Looking):
             if sent is None:
                 raise
             failure = error
-        digest = chained(self.head.digest, lines)
-        if sent is None:
-            at = self.head if place == self.head.place else structs.replace(self.head, place=place)
-            head = self._landed(lines, digest, partial(self._send, at, lines, digest, sync=sync))
-        else:
-            head = self._landed(lines, digest, sent.stored)
+        append = sent.stored if sent else partial(self._append, lines, place, sync=sync)
+        head = self._landed(lines, append)
         if head is None:
             return False
         self.ring(head.number)
@@ -181,16 +177,16 @@ class Appending(Looking):
         self._written_bytes += len(data)
         return True
 
-    def _send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
+    def _append(self, lines: Sequence[bytes], place: Place, *, sync: bool) -> Head | None:
         """Append in turn, if the row is held, or else where the session is."""
+        at = self.head if place == self.head.place else structs.replace(self.head, place=place)
+        digest = chained(at.digest, lines)
         held, self._held = self._held, None
         if held is None:
             return self._database.append(at, lines, digest, sync=sync)
         return held.send(at, lines, digest, sync=sync).stored()
 
-    def _landed(
-        self, lines: Sequence[bytes], digest: bytes, append: Callable[[], Head | None]
-    ) -> Head | None:
+    def _landed(self, lines: Sequence[bytes], append: Callable[[], Head | None]) -> Head | None:
         """Return what an append returns; find out about one whose outcome is unknown. Raises StorageError."""
         try:
             return append()
@@ -200,12 +196,12 @@ class Appending(Looking):
         except BaseException as error:
             self._failures += 1
             self._is_unsure = True
-            head = self._outcome(lines, digest) if isinstance(error, StorageError) else None
+            head = self._outcome(lines) if isinstance(error, StorageError) else None
             if head is None:
                 raise
             return head
 
-    def _outcome(self, lines: Sequence[bytes], digest: bytes) -> Head | None:
+    def _outcome(self, lines: Sequence[bytes]) -> Head | None:
         """Return the position behind lines whose append failed; None unless the lines are stored.
 
         This log stays unsure only if the database does not answer now.
@@ -219,6 +215,7 @@ class Appending(Looking):
             stored = b"".join(self._database.pieces(mine.number, mine.seq + 1, seq))
             self._is_unsure = False
             if stored == joined(lines):
+                digest = chained(mine.digest, lines)
                 self._is_behind = (there.seq, there.digest) != (seq, digest)
                 size = self.size_bytes + size_of(lines)
                 return structs.replace(there, seq=seq, digest=digest, size=size)
