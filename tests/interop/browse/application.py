@@ -40,6 +40,10 @@ class Application:
     @property
     def lines(self) -> list[str]:
         """The lines of the screen, without the blanks at their ends."""
+        from textual._context import visible_screen_stack
+
+        # Textual keeps what is drawn here. A dialog drawn without the views below would stay so.
+        visible_screen_stack.set(self.app._background_screens)
         strips = self.app.screen._compositor.render_strips()
         return [strip.text.rstrip() for strip in strips]
 

@@ -158,6 +158,18 @@ async def test_an_answer_starts_a_daemon_that_ended_below_the_dialog(
     await to_thread.run_sync(start.stop)
 
 
+async def test_the_view_below_a_dialog_is_read_before_it_is_drawn(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("L")
+        await screen.shows("Label entry")
+        screen.app.screen.refresh()
+        assert "Why is it late?" in screen.text
+
+
 async def test_a_replaced_file_is_shown_anew(server: Daemon, client: Client) -> None:
     await conversation(client, ["Why is it late?"])
     await say(client, "The cron job.")
