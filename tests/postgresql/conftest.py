@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.postgresql.cluster import Cluster, programs
+from tests.postgresql.site import PostgresqlSite
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -71,3 +73,11 @@ def connect(cluster: Cluster, schema: str) -> Iterator[Callable[[], PostgresqlDa
 def database(connect: Callable[[], PostgresqlDatabase]) -> PostgresqlDatabase:
     """Return a connection to a schema of its own."""
     return connect()
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, connect: Callable[[], PostgresqlDatabase], cluster: Cluster, schema: str
+) -> PostgresqlSite:
+    """Return a schema for several daemons."""
+    return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)

@@ -9,14 +9,14 @@ import pytest
 from anyio import fail_after, to_thread
 
 from tests.kit.calls import append, create
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
-from tests.postgresql.test_daemons import site as site
 from tests.postgresql.test_doctor import advice, findings
 from tests.processes.harness.daemon import running
+from tests.service.one_database.site import Site, clients_of
 from tests.service.test_bad_rows_on_one_database import WELL, shown
-from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, Site, clients_of
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -50,7 +50,7 @@ async def test_a_time_that_no_number_says_keeps_nothing_from_lists_and_events(
         for wire in (one, three):
             assert await shown(wire) == (sorted([SESSION, WELL]), [])
     async with site.daemon("five") as daemon, daemon.connect() as wire:
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             assert await shown(wire) == (sorted([SESSION, WELL]), [])
             await append(wire, "e-2")
 

@@ -14,13 +14,14 @@ from anyio import fail_after, to_thread
 
 from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import append, create
-from tests.kit.patience import happened
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.flushing import is_flushed
 from tests.postgresql.flushing import lazy as lazy
 from tests.service import test_company_rows as rows
+from tests.service.one_database.connections import Mute
+from tests.service.one_database.site import NEVER, Site
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import NEVER, PATIENCE_SECONDS, Mute, Site
 from tests.service.test_presence_on_one_database import present
 from tests.service.test_signals_on_one_database import signal, told
 
@@ -62,7 +63,7 @@ async def test_a_crash_of_the_server_is_counted_and_presence_comes_back(
         here.connect() as one,
         there.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
@@ -122,7 +123,7 @@ async def test_a_ring_has_numbers_and_nothing_else(
             here.connect() as one,
             there.connect() as three,
         ):
-            with fail_after(PATIENCE_SECONDS):
+            with fail_after(HANG_SECONDS):
                 await create(one, persist="immediate")
                 await subscribe(three)
                 await present(one, state=SECRET, data=SECRET)

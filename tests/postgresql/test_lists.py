@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-from tests.postgresql.test_daemons import site as site
 from tests.service import test_brought_back_on_one_database as brought_back
 from tests.service import test_clean_up_on_one_database as clean_up
 from tests.service import test_lists_on_one_database as lists

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,11 +22,12 @@ from sessiond.service.database.database import Head, Unsent, chained
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import Cluster
-from tests.postgresql.test_daemons import PostgresqlSite
+from tests.postgresql.site import PostgresqlSite
 from tests.postgresql.test_database import once_it_answers
-from tests.service.test_daemons_on_one_database import PATIENCE_SECONDS, SAID, entries
+from tests.service.one_database.calls import SAID, entries
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -58,20 +58,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.fixture
-def site(
-    tmp_path: Path, connect: Callable[[], PostgresqlDatabase], cluster: Cluster, schema: str
-) -> PostgresqlSite:
-    return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)
-
-
 @asynccontextmanager
 async def clients(site: PostgresqlSite, count: int) -> AsyncGenerator[list[Wire]]:
     """Yield connections to one daemon."""
     async with AsyncExitStack() as ends:
         daemon = await ends.enter_async_context(site.daemon("one"))
         wires = [await ends.enter_async_context(daemon.connect()) for _ in range(count)]
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             yield wires
 
 
@@ -161,7 +154,7 @@ async def test_appends_that_wait_for_rows_leave_connections_to_all_other_work(
             assert (await one.call("session/get", session_id=OTHER))["session"]["seq"] == 0
             renewed = await call(one, "session/renew", lease_id=lease["lease_id"], ttl_ms=90_000)
             assert renewed["expires_at"] > lease["expires_at"]
-            with fail_after(PATIENCE_SECONDS):
+            with fail_after(HANG_SECONDS):
                 while await to_thread.run_sync(beats, cluster, schema) == before:
                     pass
             waiting = await to_thread.run_sync(cluster.backends, WAITING)

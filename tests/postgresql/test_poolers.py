@@ -18,12 +18,13 @@ from tests.kit.limits import set_limits
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.pooler import PROGRAM, pooler
 from tests.postgresql.sharing_daemon import SharingDaemon
-from tests.postgresql.test_daemons import PostgresqlSite
+from tests.postgresql.site import PostgresqlSite
 from tests.postgresql.test_doctor import advice, findings
 from tests.postgresql.test_process import last_log, status
 from tests.processes.harness.daemon import running
+from tests.service.one_database.calls import told
+from tests.service.one_database.site import clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import clients_of, told
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -36,13 +37,6 @@ LISTENING = "query LIKE 'LISTEN%'"
 @pytest.fixture(autouse=True)
 def has_pooler(program: Callable[[str], str]) -> None:
     program(PROGRAM)
-
-
-@pytest.fixture
-def site(
-    tmp_path: Path, connect: Callable[[], PostgresqlDatabase], cluster: Cluster, schema: str
-) -> PostgresqlSite:
-    return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)
 
 
 def behind(cluster: Cluster, dsn: str, home: Path) -> SharingDaemon:

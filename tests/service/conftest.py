@@ -1,4 +1,4 @@
-"""Houses for the tests of the service: one on a disk in memory, one on the machine's disk."""
+"""Houses for the tests of the service, on a disk in memory and on the machine's, and a database for several."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.service.one_database.site import Site
 
 
 @pytest.fixture
@@ -22,6 +23,12 @@ def house(home: Path) -> House:
 def real_house(home: Path) -> House:
     """Return a home on the disk of this machine."""
     return House(home, Files())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return a database for several daemons."""
+    return Site(tmp_path.resolve())
 
 
 @pytest.fixture(autouse=True)

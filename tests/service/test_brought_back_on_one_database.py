@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from anyio import fail_after, to_thread
+from msgspec.json import encode
 
+from sessiond.service.database.database import chained
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import (
-    PATIENCE_SECONDS,
-    Site,
-    Wrapped,
-    clients_of,
-    site,
-)
+from tests.service.one_database.calls import entries, told
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
-
-__all__ = ["site"]
 
 DELETED = "session-deleted-later"
 YOUNG = "session-made-later"
@@ -96,7 +95,7 @@ async def test_all_rows_are_read_once_behind_what_was_brought_back(
         site.daemon("three", connection) as third,
         third.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await stored(one, SESSION)
             await to_thread.run_sync(site.remember)
             await stored(one, YOUNG)
@@ -160,3 +159,130 @@ async def test_a_row_with_another_id_is_no_session_of_the_old_one(site: Site) ->
         await to_thread.run_sync(site.spoil_id)
         for wire in (one, three):
             assert await listed(wire) == [YOUNG]
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True], ids=["ahead", "beside"])
+async def test_a_session_that_was_brought_back_has_another_epoch(
+    site: Site, is_rewritten: bool
+) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        told_first = await subscribe(one)
+        site.remember()
+        await append(one, "e-lost")
+        assert await told(one, 1) == [(2, "e-lost")]
+        # As after a failover to a standby without the last lines, or the restore of a dump.
+        site.bring_back()
+        if is_rewritten:
+            await append(three, "e-2")
+        info = (await call(one, "session/get"))["session"]
+        assert info["epoch"] != told_first["epoch"]
+        assert (await call(three, "session/get"))["session"]["epoch"] == info["epoch"]
+        notice = await one.next_notification()
+        assert (notice["method"], notice["params"]["epoch"]) == ("session/replaced", info["epoch"])
+        await append(three, "e-3")
+        last = ["e-1", "e-2", "e-3"] if is_rewritten else ["e-1", "e-3"]
+        assert [row["entry"]["id"] for row in await entries(one)] == last
+        assert [name for _, name in await told(one, len(last))] == last
+
+
+async def test_a_session_that_was_brought_back_and_is_as_long_again_gets_an_epoch(
+    site: Site,
+) -> None:
+    async with clients_of(site, "one", "two") as (one, two):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        site.remember()
+        await append(one, "e-lost")
+        epoch = (await subscribe(one))["epoch"]
+
+        def bring_back_and_store() -> None:
+            # A daemon that does not have the session open stores another line before any look.
+            site.bring_back()
+            other = site.connect()
+            line = encode({"type": "custom", "id": "e-other", "custom_type": "x", "data": 1})
+            is_stored = False
+            while not is_stored:
+                # Between the two calls a daemon may look, and give the session its epoch.
+                (there,) = other.heads([1])
+                digest = chained(there.digest, [line])
+                is_stored = other.append(there, [line], digest, sync=True) is not None
+
+        await to_thread.run_sync(bring_back_and_store)
+        notice = await one.next_notification()
+        assert notice["method"] == "session/replaced"
+        assert notice["params"]["epoch"] != epoch
+        assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-other"]
+        assert [row["entry"]["id"] for row in await entries(two)] == ["e-1", "e-other"]
+
+
+async def test_a_list_shows_a_session_that_was_brought_back_and_is_as_long_again(
+    site: Site,
+) -> None:
+    async with clients_of(site, "two") as (two,):
+        async with clients_of(site, "one") as (one,):
+            await create(one, persist="immediate")
+            site.remember()
+            await append(one, "e-lost", content="lost words")
+        (row,) = (await two.call("session/list"))["sessions"]
+        assert row["leaf_id"] == "e-lost"
+        site.bring_back()
+        async with clients_of(site, "three") as (three,):
+            await append(three, "e-other", content="other words")
+        (row,) = (await two.call("session/list"))["sessions"]
+        assert row["leaf_id"] == "e-other"
+
+
+async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        site.remember()
+        await append(one, "e-lost")
+        epoch = (await call(one, "session/get"))["session"]["epoch"]
+    site.bring_back()
+    # No daemon has a copy of the lines that are lost.
+    async with clients_of(site, "two", "three") as (two, three):
+        await subscribe(three)
+        for cursor in ({"epoch": "another"}, {"entry_id": "e-lost"}):
+            await subscribe(two, after={"seq": 2, **cursor})
+            assert (await call(two, "session/get"))["session"]["epoch"] == epoch
+        told_first = await subscribe(two, after={"seq": 2, "epoch": epoch})
+        assert (told_first["replaced"], told_first["seq"]) == ("ahead", 1)
+        assert told_first["epoch"] != epoch
+        notice = await three.next_notification()
+        assert (notice["method"], notice["params"]["epoch"]) == (
+            "session/replaced",
+            told_first["epoch"],
+        )
+        await append(three, "e-2")
+        again = await subscribe(two, after={"seq": 2, "epoch": epoch})
+        assert (again["replaced"], again["epoch"]) == ("epoch", told_first["epoch"])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda site: site.drop_last_line(), "lost"),
+        (lambda site: site.change_last_line(), "changed"),
+    ],
+    ids=["a line is gone", "a line is changed"],
+)
+async def test_lines_that_were_changed_by_hand_are_no_old_history(
+    site: Site, change: Callable[[Site], Any], reason: str
+) -> None:
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        epoch = (await append(wire, "e-1")) and (await call(wire, "session/get"))["session"][
+            "epoch"
+        ]
+    change(site)
+    async with site.daemon("two") as daemon, daemon.connect() as wire:
+        if reason == "lost":
+            refusal = await wire.refusal("session/get", session_id=SESSION)
+            assert refusal.data["kind"] == "session_corrupt"
+        else:
+            info = (await call(wire, "session/get"))["session"]
+            assert info["epoch"] != epoch
+            await append(wire, "e-2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,26 +27,17 @@ from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import (
-    OUT_OF_REACH,
-    PATIENCE_SECONDS,
-    Site,
-    Wrapped,
-    clients_of,
-    entries,
-    environment_of,
-)
+from tests.service.one_database.calls import entries
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of, environment_of
+from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import Asked, until
 
 pytestmark = pytest.mark.one_loop
 
 DAY_NS = 24 * 3600 * 10**9
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def test_an_answer_brings_a_draft_to_its_place_in_the_step_that_stores_it(
@@ -115,10 +107,10 @@ async def test_running_daemons_take_abandoned_drafts_and_no_open_one(
 async def test_the_clean_up_of_drafts_is_done_once_over_all_daemons(site: Site) -> None:
     connections = [Asked(site) for _ in range(3)]
     async with site.daemon("one", connections[0]):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await until(lambda: connections[0].calls["delete_unused"] > 0)
         async with site.daemon("three", connections[1]), site.daemon("four", connections[2]):
-            with fail_after(PATIENCE_SECONDS):
+            with fail_after(HANG_SECONDS):
                 for connection in connections:
                     await until(partial(has_claimed, connection))
     assert [connection.calls["delete_unused"] for connection in connections] == [1, 0, 0]
@@ -152,7 +144,7 @@ async def two_daemons(
         site.daemon("three", connections[1]) as second,
         first.connect() as wire,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             for connection in connections:
                 await until(partial(has_claimed, connection))
             await old_session(site, wire, SESSION)
@@ -286,3 +278,42 @@ def test_a_session_that_is_cleaned_up_right_before_its_opening_is_not_found(site
     finally:
         for store in (cleaning, opening):
             store.close()
+
+
+async def test_a_session_that_is_open_at_another_daemon_is_not_unused(site: Site) -> None:
+    now_ns = time.time_ns() + 10**12
+    database = site.connect()
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        head = await to_thread.run_sync(database.find, SESSION)
+        assert head is not None
+        await to_thread.run_sync(database.beat, "two", [head.number])
+        # Another daemon has the session open, or the session was written to since.
+        for before_ns, asker in ((now_ns, "three"), (0, "two")):
+            deleted = await to_thread.run_sync(
+                database.delete_unused, head.number, before_ns, asker
+            )
+            assert deleted == []
+    await to_thread.run_sync(database.beat, "two", [])
+    deleted = await to_thread.run_sync(database.delete_unused, head.number, now_ns, "one")
+    assert deleted == [head.number]
+    await to_thread.run_sync(database.close)
+
+
+async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> None:
+    async def went(wire: Wire) -> list[Any]:
+        answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        return [row["id"] for row in answer["sessions"]]
+
+    async with clients_of(site, "two") as (two,):
+        async with clients_of(site, "one", poll_seconds=NEVER) as (one,):
+            await create(one, persist="immediate")
+            await append(one, "e-1", role="assistant")
+            await subscribe(one)
+            # The first note comes with the first look.
+            await site.watches(one=one)
+            assert await went(two) == []
+            await append(one, "e-2")
+        assert await went(two) == [SESSION]
+        assert await went(two) == []

@@ -12,24 +12,13 @@ from anyio import fail_after, sleep
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, renew, say
+from tests.service.one_database.site import POLL_SECONDS, Site
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    PATIENCE_SECONDS,
-    POLL_SECONDS,
-    TTL_MS,
-    Site,
-    acquire,
-    entries,
-    refused,
-    renew,
-    say,
-    site,
-)
 
 pytestmark = pytest.mark.one_loop
-
-__all__ = ["site"]
 
 NOTES: dict[str, Any] = {"namespace": "notes", "key": "at"}
 
@@ -53,7 +42,7 @@ async def apart(site: Site) -> AsyncGenerator[tuple[Wire, Wire]]:
         first.connect() as ahead,
         second.connect() as behind,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             yield ahead, behind
 
 

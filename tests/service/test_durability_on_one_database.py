@@ -9,11 +9,10 @@ import pytest
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.service.test_daemons_on_one_database import Site, Wrapped, clients_of, site
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import Site, clients_of
 
 pytestmark = pytest.mark.one_loop
-
-__all__ = ["site"]
 
 
 class CountingSyncs(Wrapped):

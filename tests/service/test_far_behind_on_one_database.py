@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -18,15 +17,12 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import entries
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import NEVER, Site
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    PATIENCE_SECONDS,
-    Site,
-    Wrapped,
-    entries,
-)
 from tests.service.test_signals_on_one_database import signal, told
 
 pytestmark = pytest.mark.one_loop
@@ -112,11 +108,6 @@ class Rig:
             await append(self.one, name, TEXT)
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
-
-
 @asynccontextmanager
 async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> AsyncGenerator[Rig]:
     """Yield two daemons of which the second one sees changes only where it looks."""
@@ -144,7 +135,7 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
 
         monkeypatch.setattr(DatabaseLog, "take_found", taken)
         monkeypatch.setattr(DatabaseLog, "append", tried)
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await site.watches(three=three)
@@ -207,7 +198,7 @@ async def test_an_append_far_behind_is_stored_behind_all_lines(
 async def test_no_daemon_waits_for_the_fetch_of_many_lines(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with rig(site, monkeypatch, CONTENDED_SECONDS=PATIENCE_SECONDS) as made:
+    async with rig(site, monkeypatch, CONTENDED_SECONDS=HANG_SECONDS) as made:
         # From its first lost race on, the daemon appends in turn.
         await made.store(["first"])
         await append(made.three, "own-1")

@@ -7,7 +7,6 @@ before that, and is repeated.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -19,12 +18,8 @@ from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    OUT_OF_REACH,
-    Site,
-    Wrapped,
-)
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site
 
 pytestmark = pytest.mark.one_loop
 
@@ -50,11 +45,6 @@ CALLS: Final = frozenset(
         "restore",
     }
 )
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 def lost_before(_database: SessionDatabase, _session_id: str, _call: Callable[[], Any]) -> Any:

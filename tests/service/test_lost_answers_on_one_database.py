@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,28 +17,15 @@ from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
 from tests.kit.calls import call, create
 from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import TTL_MS, acquire, refused, say
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    OUT_OF_REACH,
-    TTL_MS,
-    Site,
-    Wrapped,
-    acquire,
-    clients_of,
-    refused,
-    say,
-)
 from tests.service.test_lists_on_one_database import until
 
 pytestmark = pytest.mark.one_loop
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 class LosesAnswers(Wrapped):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,24 +13,13 @@ from anyio import fail_after, sleep, to_thread
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
+from tests.service.one_database.connections import Severed
+from tests.service.one_database.site import QUIET_SECONDS, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    PATIENCE_SECONDS,
-    Severed,
-    Site,
-    clients_of,
-)
 
 pytestmark = pytest.mark.one_loop
-
-QUIET_SECONDS = 0.3
-"""Silence that ends a daemon, where a test lets one end."""
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def present(wire: Wire, **params: Any) -> list[str]:
@@ -147,13 +135,13 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
             assert await told(three) == ["thinking"]
             # Its beats tell that the daemon is there.
-            await sleep(4 * QUIET_SECONDS)
+            await sleep(2 * QUIET_SECONDS)
             assert await present(three) == ["thinking"]
             connection.is_there = False
             assert await told(three) == []
@@ -178,7 +166,7 @@ async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site:
             site.daemon("three", silent_seconds=QUIET_SECONDS) as second,
             second.connect() as three,
         ):
-            with fail_after(PATIENCE_SECONDS):
+            with fail_after(HANG_SECONDS):
                 assert (await subscribe(three))["clients"] != []
                 assert await told(three) == []
         assert await to_thread.run_sync(senders_of, site) == [False]
@@ -216,7 +204,7 @@ async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) 
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
@@ -248,7 +236,7 @@ async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await present(one, state="thinking")
             await until(partial(is_shown, three))

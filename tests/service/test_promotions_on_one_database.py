@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,30 +14,15 @@ from sessiond.journal.spool import Spool
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import happened
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    OUT_OF_REACH,
-    PATIENCE_SECONDS,
-    TTL_MS,
-    Site,
-    Wrapped,
-    acquire,
-    clients_of,
-    entries,
-    refused,
-    say,
-)
+from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.test_lists_on_one_database import Asked, until
 from tests.service.test_whole_sessions_on_one_database import Together
 
 pytestmark = pytest.mark.one_loop
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def promote(wire: Wire, **members: Any) -> Any:
@@ -165,7 +149,7 @@ class HeldBehind(Wrapped):
     def create(self, *args: Any, **options: Any) -> Any:
         head = self.inner.create(*args, **options)
         self.is_stored.set()
-        assert self.may_go.wait(PATIENCE_SECONDS)
+        assert self.may_go.wait(HANG_SECONDS)
         return head
 
 
@@ -206,7 +190,7 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
 
         def ring(*_: Any) -> None:
             reached.set()
-            assert may_ring.wait(PATIENCE_SECONDS)
+            assert may_ring.wait(HANG_SECONDS)
 
         monkeypatch.setattr(Doorbell, "ring", ring)
     else:
@@ -236,7 +220,7 @@ async def test_two_daemons_open_changed_lines_at_once(site: Site) -> None:
         first.connect() as three,
         second.connect() as four,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             async with clients_of(site, "one") as (one,):
                 await create(one, persist="immediate")
                 epoch = (await append(one, "e-1")) and (await call(one, "session/get"))

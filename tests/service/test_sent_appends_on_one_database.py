@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,9 @@ from sessiond.testing.database import MemorySent
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    Site,
-    Wrapped,
-    clients_of,
-    entries,
-)
+from tests.service.one_database.calls import entries
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.test_signals_on_one_database import signal
 
 pytestmark = pytest.mark.one_loop
@@ -47,11 +42,6 @@ class Noted(Wrapped):
         """Note what the database does."""
         self.steps.append("stored")
         return self.inner.append(*args, **options)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 @pytest.fixture

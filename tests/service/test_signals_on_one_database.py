@@ -6,7 +6,6 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,26 +17,14 @@ from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import happened
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION, entry
+from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    OUT_OF_REACH,
-    PATIENCE_SECONDS,
-    Severed,
-    Site,
-    Wrapped,
-    clients_of,
-)
 from tests.service.test_presence_on_one_database import is_stored, until
 
 pytestmark = pytest.mark.one_loop
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def signal(wire: Wire, kind: str, **more: Any) -> Any:
@@ -110,7 +97,7 @@ async def pair(
         here.connect() as one,
         there.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             if poll_seconds == NEVER:
@@ -218,13 +205,13 @@ class Lost(Wrapped):
 
     def hold(self, at: Head) -> Any:
         self.begins.set()
-        assert self.may_begin.wait(PATIENCE_SECONDS)
+        assert self.may_begin.wait(HANG_SECONDS)
         held = self.inner.hold(at)
         if not self.has_lost.is_set():
             assert held is not None
             held.release()
             self.has_lost.set()
-            assert self.may_go.wait(PATIENCE_SECONDS)
+            assert self.may_go.wait(HANG_SECONDS)
         return held
 
 
@@ -273,7 +260,7 @@ async def test_an_entry_waits_for_a_signal_that_is_on_its_way(site: Site) -> Non
     class Held(Company):
         def change(self, change: Any) -> None:
             has_begun.set()
-            assert may_go.wait(PATIENCE_SECONDS)
+            assert may_go.wait(HANG_SECONDS)
             self.inner.change(change)
 
     connection = Through(site.connect(), Held)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +12,12 @@ from sessiond.errors import StorageError
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.sessions import SESSION
-from tests.service.test_daemons_on_one_database import Site, Wrapped, clients_of
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import Site, clients_of
 
 pytestmark = pytest.mark.one_loop
 
 Put = Callable[..., bool]
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def put(wire: Wire, key: str, value: Any, **members: Any) -> int:

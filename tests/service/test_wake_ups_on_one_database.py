@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,27 +19,17 @@ from sessiond.testing.daemon import Daemon, Refusal
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import acquire, told
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    PATIENCE_SECONDS,
-    Site,
-    Wrapped,
-    acquire,
-    clients_of,
-    told,
-)
 from tests.service.test_lists_on_one_database import until
 
 SOON_SECONDS = 10.0
 """Time by which everything here is over, unless it waits for ever."""
 LONG_MS = 600_000
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 class Slow(Wrapped):
@@ -61,7 +50,7 @@ class Slow(Wrapped):
         if self.holds:
             self.holds = False
             self.has_begun.set()
-            assert self.may_go.wait(PATIENCE_SECONDS)
+            assert self.may_go.wait(HANG_SECONDS)
 
     def lease(self, *args: Any) -> Any:
         self.pass_by()
@@ -200,7 +189,7 @@ class LateClear(threading.Event):
 
     def clear(self) -> None:
         self.has_begun.set()
-        assert self.may_go.wait(PATIENCE_SECONDS)
+        assert self.may_go.wait(HANG_SECONDS)
         super().clear()
 
 
@@ -230,7 +219,7 @@ def test_a_thread_ends_that_is_told_to_as_it_begins_its_work(
 
     monkeypatch.setattr(module, "Event", new)
     close = begin(MemoryDatabase(lambda: 0))
-    assert made[0].has_begun.wait(PATIENCE_SECONDS)
+    assert made[0].has_begun.wait(HANG_SECONDS)
     # The thread has seen that it is to work, and clears the event once the end is told.
     closing = threading.Thread(target=close, daemon=True)
     closing.start()

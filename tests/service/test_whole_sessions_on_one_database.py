@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,32 +12,16 @@ from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import happened
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import acquire, entries, refused
+from tests.service.one_database.connections import OUT_OF_REACH, Held, Mute, Wrapped
+from tests.service.one_database.site import NEVER, POLL_SECONDS, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_daemons_on_one_database import (
-    NEVER,
-    OUT_OF_REACH,
-    PATIENCE_SECONDS,
-    POLL_SECONDS,
-    Held,
-    Mute,
-    Site,
-    Wrapped,
-    acquire,
-    clients_of,
-    entries,
-    refused,
-)
 
 pytestmark = pytest.mark.one_loop
 
 BY_RING: Final = NEVER / 2
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path.resolve())
 
 
 async def notice(wire: Wire) -> tuple[str, Any]:
@@ -59,7 +42,7 @@ async def two_clients(
         one.connect() as acting,
         three.connect() as open_there,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             yield acting, open_there
 
 
@@ -220,7 +203,7 @@ class Together(Wrapped):
         found = super().__getattr__(name)
         if name == self.method and self.waits:
             self.waits = False
-            self.both.wait(PATIENCE_SECONDS)
+            self.both.wait(HANG_SECONDS)
         return found
 
 
@@ -253,7 +236,7 @@ async def test_what_two_daemons_do_at_once_is_done_once(
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             await create(one, persist="immediate")
             for name in ("e-1", "e-2"):
                 await append(one, name)
@@ -297,7 +280,7 @@ async def test_retention_of_two_daemons_reports_each_session_once(site: Site) ->
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(PATIENCE_SECONDS):
+        with fail_after(HANG_SECONDS):
             for name in names:
                 await create(one, name, persist="immediate")
                 await one.call("session/close", session_id=name)

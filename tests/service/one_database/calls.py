@@ -1,0 +1,52 @@
+"""Calls of the clients of daemons that share a database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sessiond.testing.wire import Wire
+from tests.kit.calls import call
+from tests.kit.sessions import SESSION
+
+SAID = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "hi"}}
+TTL_MS = 60_000
+
+
+async def entries(wire: Wire) -> list[Any]:
+    page = await call(wire, "session/entries", limit=1000)
+    rows: list[Any] = page["entries"]
+    return rows
+
+
+async def told(wire: Wire, count: int) -> list[tuple[int, str]]:
+    """Return so many events, each as its seq and the id of its entry."""
+    found: list[tuple[int, str]] = []
+    while len(found) < count:
+        notice = await wire.next_notification()
+        assert notice["method"] in {"session/event", "session/synced"}, notice
+        if notice["method"] == "session/event":
+            event = notice["params"]
+            assert "external" not in event.get("origin", {})
+            found.append((event["seq"], event["entry"]["id"]))
+    return found
+
+
+async def say(wire: Wire, text: str, **members: Any) -> Any:
+    message = {"role": "user", "content": text}
+    return await wire.call("append", session_id=SESSION, message=message, **members)
+
+
+async def acquire(wire: Wire, ttl_ms: int = TTL_MS, **members: Any) -> Any:
+    return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **members)
+
+
+async def renew(wire: Wire, lease_id: str) -> Any:
+    return await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=TTL_MS)
+
+
+async def refused(wire: Wire, method: str, **members: Any) -> str:
+    if method == "append":
+        members["message"] = {"role": "user", "content": "late"}
+    refusal = await wire.refusal(method, session_id=SESSION, **members)
+    kind: str = refusal.data["kind"]
+    return kind

@@ -1,0 +1,86 @@
+"""Connections of a daemon to its database, which a test holds, cuts or watches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+from typing import Any
+
+from sessiond.errors import StorageError
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.database import MemorySent
+from tests.kit.patience import HANG_SECONDS
+
+OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
+
+
+class Wrapped:
+    """A connection of which a test changes some methods."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def send(self, *args: Any, **options: Any) -> MemorySent:
+        """Begin an append, by the `append` that a test may have changed."""
+        return MemorySent(lambda: self.append(*args, **options))
+
+
+class Mute(Wrapped):
+    """A connection that tells no other daemon of changes."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.has_looked = threading.Event()
+        """Set behind the look with which the watch of open sessions begins."""
+
+    def ring(self, numbers: Any) -> None:
+        """Do nothing."""
+
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Note that the daemon goes on."""
+        self.inner.beat(daemon, open_numbers)
+        if open_numbers:
+            self.has_looked.set()
+
+
+class Counted(Wrapped):
+    """A connection that counts its queries for positions, which take a while."""
+
+    queries = 0
+
+    def heads(self, numbers: Any) -> Any:
+        self.queries += 1
+        time.sleep(0.02)
+        return self.inner.heads(numbers)
+
+
+class Held(Wrapped):
+    """A connection whose next append waits until a test lets it go."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.holds = False
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        if self.holds:
+            self.holds = False
+            self.has_begun.set()
+            assert self.may_go.wait(HANG_SECONDS)
+        return self.inner.append(*args, **options)
+
+
+class Severed(Wrapped):
+    """A connection that a test takes away and brings back."""
+
+    is_there = True
+
+    def __getattr__(self, name: str) -> Any:
+        if not self.is_there and name not in {"name", "close"}:
+            raise OUT_OF_REACH
+        return super().__getattr__(name)

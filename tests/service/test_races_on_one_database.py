@@ -1,0 +1,123 @@
+"""Appends to one session at two daemons at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from anyio import create_task_group
+from msgspec.json import encode
+
+from sessiond.service.database.database import Head, SessionDatabase, chained
+from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.sessions import SESSION
+from tests.service.one_database.calls import SAID, TTL_MS, acquire, entries, refused
+from tests.service.one_database.connections import Held, Wrapped
+from tests.service.one_database.site import Site, clients_of
+
+pytestmark = pytest.mark.one_loop
+
+
+@pytest.mark.parametrize("is_given_up", [False, True], ids=["in turn", "behind a lost race"])
+async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(
+    site: Site, is_given_up: bool
+) -> None:
+    connection = Held(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "three") as (three,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        for number in range(5 if is_given_up else 0):
+            await append(three, f"before-{number}")
+        connection.holds = True
+        answers: list[Any] = []
+        async with create_task_group() as tasks:
+
+            async def slow() -> None:
+                answers.append(await one.call("append", session_id=SESSION, entry=SAID))
+
+            tasks.start_soon(slow)
+            await happened(connection.has_begun)
+            answers.append(await three.call("append", session_id=SESSION, entry=SAID))
+            connection.may_go.set()
+        assert answers[0]["entries"] == answers[1]["entries"]
+        assert sorted(answer["duplicate"] for answer in answers) == [False, True]
+        # The retry waited for its turn, and did not need it: the turn is over.
+        await append(three, "after")
+
+
+class Rival(Wrapped):
+    """A connection before whose appends another writer is always faster, unless the row is held."""
+
+    def __init__(self, inner: SessionDatabase, other: SessionDatabase) -> None:
+        super().__init__(inner)
+        self._other = other
+        self.wins = 0
+
+    def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Any:
+        there = self._other.heads([at.number])[0]
+        self.wins += 1
+        line = encode({"type": "custom", "id": f"rival-{self.wins}", "custom_type": "x", "data": 1})
+        self._other.append(there, [line], chained(there.digest, [line]), sync=True)
+        return self.inner.append(at, lines, digest, sync=sync)
+
+
+async def test_an_append_that_has_lost_a_race_waits_in_turn_for_the_row(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may need longer for five appends than a session is taken to be contended.
+    set_limits(monkeypatch, CONTENDED_SECONDS=HANG_SECONDS)
+    connection = Rival(site.connect(), site.connect())
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await create(one, persist="immediate")
+        for number in range(5):
+            await append(one, f"one-{number}")
+        # Of five appends in a row the first one loses a race; the other ones come in turn.
+        assert connection.wins == 1
+        assert [row["entry"]["id"] for row in await entries(one)] == [
+            "rival-1",
+            *[f"one-{number}" for number in range(5)],
+        ]
+
+
+@pytest.mark.parametrize("is_watched", [False, True], ids=["alone", "beside a waiting client"])
+@pytest.mark.parametrize("change", ["session/acquire", "session/archive", "session/delete"])
+async def test_an_append_that_was_under_way_sees_what_changed_before_it(
+    site: Site, change: str, is_watched: bool
+) -> None:
+    connection = Held(site.connect())
+    members = {"ttl_ms": TTL_MS} if change == "session/acquire" else {}
+    kinds = {
+        "session/acquire": "lease_held",
+        "session/archive": "session_archived",
+        "session/delete": "session_not_found",
+    }
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await append(one, "e-1")
+        if is_watched:
+            # The task of the session then stores every batch itself.
+            await acquire(two, head="side")
+            await one.request(
+                "session/acquire", session_id=SESSION, head="side", ttl_ms=TTL_MS, wait_ms=TTL_MS
+            )
+            await call(one, "session/get")
+        connection.holds = True
+        async with create_task_group() as tasks:
+
+            async def late() -> None:
+                assert await refused(one, "append") == kinds[change]
+
+            tasks.start_soon(late)
+            await happened(connection.has_begun)
+            await two.call(change, session_id=SESSION, **members)
+            connection.may_go.set()
