@@ -10,6 +10,7 @@ from mcp import types
 from sessiond.mcp.calls import ask, session_facts
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, page_of_entries, page_of_path
 from sessiond.mcp.uris import Address, format_uri, parse_uri
+from sessiond.visible import counted
 from sessiond_client import Client
 
 __all__ = ["TEMPLATES", "list_resources", "read_resource"]
@@ -38,7 +39,7 @@ async def list_resources(client: Client, cursor: str | None) -> types.ListResour
     shown: list[types.Resource] = []
     for info in page.sessions:
         facts = session_facts(info)
-        about = [facts["agent"], facts["cwd"], f"{facts['message_count'] or 0} messages"]
+        about = [facts["agent"], facts["cwd"], counted(facts["message_count"] or 0, "message")]
         shown.append(
             types.Resource(
                 uri=format_uri(Address(info.id)),

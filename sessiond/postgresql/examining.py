@@ -25,6 +25,7 @@ from sessiond.postgresql.starting import not_connected
 from sessiond.postgresql.statements.rows import id_of
 from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 from sessiond.state.codec import SECRETS, STATE, Damaged, NewerVersion, decode_as
+from sessiond.visible import counted
 
 __all__ = ["Examined", "examine"]
 
@@ -148,7 +149,7 @@ def _tables(connection: PatientConnection, schema: str) -> Iterator[Examined]:
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
     row = connection.execute("SELECT count(*) FROM sessions WHERE NOT is_deleted").fetchone()
     count = 0 if row is None else row[0]
-    yield Examined(f"the schema {schema} has {count} sessions, and version {version}")
+    yield Examined(f"the schema {schema} has {counted(count, 'session')}, and version {version}")
     yield from _sessions(connection, schema)
     if version >= _DOCUMENTS_SINCE:
         yield from _documents(connection)

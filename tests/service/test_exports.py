@@ -37,7 +37,7 @@ ALLOWED = {
     "entries of an unknown type became data of an extension",
     "compactions by messages became a summary with the text of these messages",
     EXTENSION,
-    "1 entries stood below a label or name and now stand above it",
+    "1 entry stood below a label or name and now stands above it",
     "2 entries stood below a label or name and now stand above it",
     "entries of named heads became branches without a name",
     "facts of the session besides its title were left out",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,17 @@ PAGES: Final = [
     if path.name not in {"CHANGELOG.md", "decisions.md", "features.md"}
 ]
 CODE: Final = re.compile(r"`[^`]*`")
+NOUNS: Final = re.compile(
+    r" (?:lines|entries|sessions|messages|files|keys|namespaces|records|results|requests|events"
+    r"|hits|problems|tokens|clients|daemons)\b"
+)
+# A count of two or more, two texts that sharur's sessions have in this form, and any JSON value.
+AS_THEY_ARE: Final = (
+    "len(found)} sessions",
+    "count} messages from session",
+    "freed} tokens.",
+    "one_line(bytes(raw)",
+)
 
 
 def docstrings(text: str) -> Iterator[tuple[int, str]]:
@@ -72,6 +84,34 @@ def test_every_docstring_names_its_subject() -> None:
         for line, word in faults(path.read_text("utf-8"))
     ]
     assert found == []
+
+
+def bare_counts(text: str) -> Iterator[str]:
+    """Yield each count that stands before a plural without `counted`, which would say "1 lines"."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for value, behind in pairwise(node.values):
+            if not (isinstance(value, ast.FormattedValue) and isinstance(behind, ast.Constant)):
+                continue
+            count, noun = ast.unparse(value.value), str(behind.value)
+            if NOUNS.match(noun) and not (count.isupper() or "counted(" in count):
+                yield f"{count}}}{noun}"
+
+
+def test_every_count_has_its_noun_in_the_right_number() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {said}"
+        for path in sorted((ROOT / "sessiond").rglob("*.py"))
+        for said in bare_counts(path.read_text("utf-8"))
+        if not said.startswith(AS_THEY_ARE)
+    ]
+    assert found == []
+
+
+def test_a_count_before_a_plural_is_found() -> None:
+    assert list(bare_counts("f'{a + b} lines of it'")) == ["a + b} lines of it"]
+    assert not list(bare_counts("f'{LINES_MAX} lines', f'{line} has', f'{one} linesman'"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

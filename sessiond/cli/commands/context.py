@@ -15,7 +15,7 @@ from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, say
 from sessiond.cli.ui.pager import pager_option
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

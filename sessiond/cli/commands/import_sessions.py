@@ -16,9 +16,9 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import explain, report
 from sessiond.cli.ui.output import emit_raw, note, say
 from sessiond.cli.ui.progress import Steps
-from sessiond.cli.ui.text import counted
 from sessiond.daemon.exit_status import Status
 from sessiond.model.formats import AGENT_FORMATS, FORMATS, WHOLE_FORMATS
+from sessiond.visible import counted
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
@@ -179,7 +179,7 @@ class _Outcome:
             said = " ".join(msgspec.json.decode(one[name]) for name in _NAMES if name in one)
             note(f"skipped {said}: its session is here already")
         if len(self._skipped) > _SKIPS_SHOWN:
-            note(f"{len(self._skipped)} files were skipped in all; --json names them")
+            note(f"{counted(len(self._skipped), 'file')} were skipped in all; --json names them")
         if self._is_dry:
             note("nothing was imported: this was a dry run")
 

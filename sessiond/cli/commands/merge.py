@@ -13,7 +13,7 @@ from sessiond.cli.entry_refs import Expected, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, say
 from sessiond.cli.ui.render import copy_made, copy_planned
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

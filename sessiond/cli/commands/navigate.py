@@ -14,7 +14,7 @@ from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, shor
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import note, say
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

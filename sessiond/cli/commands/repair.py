@@ -10,7 +10,7 @@ from sessiond.cli.arguments import session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

@@ -11,8 +11,8 @@ from sessiond.cli.connect.conversation import answer, ask_long, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.session_list import session_table
-from sessiond.cli.ui.text import counted
 from sessiond.daemon.exit_status import Status
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

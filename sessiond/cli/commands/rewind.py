@@ -12,7 +12,7 @@ from sessiond.cli.connect.conversation import answer, ask, connected, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

@@ -14,6 +14,7 @@ from sessiond.cli.connect.conversation import answer, ask, connected
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import say, table
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 
@@ -138,7 +139,7 @@ def _show_list(found: dict[str, Any]) -> None:
 
 def _show_loaded(found: dict[str, Any]) -> None:
     for one in found["loaded"]:
-        say(f"{one['namespace']}: {one['keys']} keys, {one['changed']} of them changed")
+        say(f"{one['namespace']}: {counted(one['keys'], 'key')}, {one['changed']} of them changed")
     for one in found["problems"]:
         key = f", {one['key']}" if "key" in one else ""
         say(f"not loaded: {one['path']}{key}: {one['reason']}")
@@ -153,7 +154,7 @@ def _show_deleted(found: dict[str, Any]) -> None:
 
 
 def _show_saved(found: dict[str, Any]) -> None:
-    say(f"{found['keys']} keys in {found['path']}")
+    say(f"{counted(found['keys'], 'key')} in {found['path']}")
 
 
 _TEXTS: Final[dict[str, Callable[[dict[str, Any]], None]]] = {

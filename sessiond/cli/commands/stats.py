@@ -14,7 +14,7 @@ from sessiond.cli.connect.conversation import answer, ask, ask_long, connected, 
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import table
 from sessiond.cli.ui.render import facts, usage_facts, when
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

@@ -24,8 +24,8 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
     from sessiond.cli.connect.probe import about, ask_once, who_serves
     from sessiond.cli.connect.target import find_socket, layout_of, require_meant
     from sessiond.cli.ui.output import emit, say
-    from sessiond.cli.ui.text import counted
     from sessiond.limits import ANSWER_SECONDS
+    from sessiond.visible import counted
 
     path = find_socket(place)
     found = about(path, ANSWER_SECONDS)

@@ -11,7 +11,7 @@ from sessiond.cli.arguments import head_option, session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.render import facts, usage_facts
-from sessiond.cli.ui.text import counted
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 

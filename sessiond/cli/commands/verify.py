@@ -13,8 +13,8 @@ from sessiond.cli.connect.conversation import answer, ask_long, connected, is_pa
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.progress import Steps
-from sessiond.cli.ui.text import counted
 from sessiond.daemon.exit_status import Status
+from sessiond.visible import counted
 
 __all__ = ["COMMAND"]
 
@@ -64,7 +64,7 @@ def _show(found: dict[str, Any]) -> None:
     if found["repairable"]:
         verdict += "; `sessiond repair` removes the lines that do not parse"
     size = f"{counted(found['lines'], 'line')}, {counted(found['entries'], 'entry')}"
-    size += f", {found['bytes']} bytes"
+    size += f", {counted(found['bytes'], 'byte')}"
     say(f"{found['dialect'] or 'no session'}, {size}: {verdict}")
 
 

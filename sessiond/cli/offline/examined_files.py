@@ -15,12 +15,12 @@ from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.progress import Steps
-from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.checking.verifying import VerifyScope, verify_file
+from sessiond.visible import counted
 
 __all__ = ["examine_files"]
 

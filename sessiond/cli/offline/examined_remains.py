@@ -16,7 +16,6 @@ from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.text import counted
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import holders, may_live
@@ -25,6 +24,7 @@ from sessiond.journal.scanning import scan
 from sessiond.service.database.scanning.rows import is_in_database
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.sources.agents.opencode.paths import Paths
+from sessiond.visible import counted
 
 __all__ = ["examine_remains"]
 

@@ -13,7 +13,6 @@ from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import DaemonPlace
-from sessiond.cli.ui.text import counted
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources, load
 from sessiond.daemon.secret_keys import key_settings
@@ -23,6 +22,7 @@ from sessiond.journal.profile.names import namespace_aside, namespace_in
 from sessiond.state import codec
 from sessiond.state.folder import read_whole
 from sessiond.state.key_file import KeyFile
+from sessiond.visible import counted
 
 __all__ = ["examine_state"]
 

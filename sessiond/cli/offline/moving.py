@@ -14,12 +14,12 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.failures import report
 from sessiond.cli.ui.output import emit, note, say
 from sessiond.cli.ui.progress import Steps
-from sessiond.cli.ui.text import counted
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources
 from sessiond.daemon.exit_status import Status
 from sessiond.daemon.moving import Moved, Side, move_profile
 from sessiond.journal.profile.lock import Held
+from sessiond.visible import counted
 
 __all__ = ["move"]
 

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from sessiond.cli.ui.output import columns, is_terminal, note, say
-from sessiond.cli.ui.text import cells, counted, one_line
+from sessiond.cli.ui.text import cells, one_line
+from sessiond.visible import counted
 
 __all__ = [
     "copy_made",

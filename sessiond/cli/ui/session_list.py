@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from sessiond.cli.ui.output import is_terminal, say, table, terminal_width
 from sessiond.cli.ui.render import folder, short_session_ids, when
-from sessiond.cli.ui.text import counted, fitted, one_line
+from sessiond.cli.ui.text import fitted, one_line
+from sessiond.visible import counted
 
 __all__ = ["session_blocks", "session_table"]
 
@@ -49,7 +50,7 @@ def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
             continue
         if at:
             say("")
-        count = f"{len(block)}+ sessions" if has_more else counted(len(block), "session")
+        count = counted(len(block), "session", has_more=has_more)
         say(f"{agent}: {count}")
         _print(_headings(), block, ids)
 

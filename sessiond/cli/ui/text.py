@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import unicodedata
 
-from sessiond.visible import plural, spelled_out
+from sessiond.visible import spelled_out
 
-__all__ = ["cells", "counted", "fitted", "one_line"]
+__all__ = ["cells", "fitted", "one_line"]
 
 
 def one_line(text: str, width: int | None = None) -> str:
@@ -45,8 +45,3 @@ def _width(character: str) -> int:
     if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
-
-
-def counted(count: int, what: str) -> str:
-    """Return the count with its noun: "1 entry", "2 entries"."""
-    return f"{count} {what if count == 1 else plural(what)}"

@@ -24,6 +24,7 @@ from sessiond.service.ports import Progress
 from sessiond.session.index import Session
 from sessiond.session.moves import LEAF_CUSTOM_TYPE
 from sessiond.session.settings import Stated
+from sessiond.visible import counted
 
 __all__ = [
     "MERGE_CUSTOM_TYPE",
@@ -111,7 +112,8 @@ def out_of_range(count: int) -> str:
     """Return the error text for a place that no message has."""
     if not count:
         return "the path has no message"
-    return f"the path has {count} messages, 0 to {count - 1}"
+    places = "0 alone" if count == 1 else f"0 to {count - 1}"
+    return f"the path has {counted(count, 'message')}, {places}"
 
 
 def label_seqs(source: Source, seqs: Iterable[int]) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from sessiond.errors import SessionCorrupt, SessionNotFound, StorageError
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.visible import counted
 
 __all__ = [
     "asking_for_session_id",
@@ -54,11 +55,9 @@ def could_not(doing: str, name: Path, why: str, errno: str) -> StorageError:
 
 def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
     """Return the refusal of a session of which the database has another number of lines."""
-    counted = head.seq + 1
-    if there < counted:
-        text = (
-            f"the database has {there} of {counted} lines: bring the other lines back from a backup"
-        )
+    expected = head.seq + 1
+    if there < expected:
+        text = f"the database has {there} of {counted(expected, 'line')}: bring the other lines back from a backup"
     else:
         text = (
             f"the row's seq, {head.seq}, does not count the lines that are there: correct the row, or"

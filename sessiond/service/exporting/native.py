@@ -25,6 +25,7 @@ from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.session.index import Session
+from sessiond.visible import counted
 
 __all__ = ["native_lines", "native_notes"]
 
@@ -43,7 +44,10 @@ def native_notes(opened: OpenSession, upto: int) -> list[str]:
         if session.is_entry(seq)
     )
     if moved:
-        notes.append(f"{moved} entries stood below a label or name and now stand above it")
+        verb = "stands" if moved == 1 else "stand"
+        notes.append(
+            f"{counted(moved, 'entry')} stood below a label or name and now {verb} above it"
+        )
     return notes
 
 

@@ -30,8 +30,9 @@ from sessiond.journal.journal import Journal, Recall
 from sessiond.journal.splitter import stored_size
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.line_indexer import is_zeros
+from sessiond.visible import counted
 
-__all__ = ["judge_tail", "open_unchanged", "torn_detail"]
+__all__ = ["judge_tail", "open_unchanged", "report_incomplete", "torn_detail"]
 
 _OWN_BEGINNING: Final = b'{"type":"'
 
@@ -93,8 +94,7 @@ def judge_tail(
     if tail:
         indexer.session.report(lines + 1, "torn_tail", torn_detail(tail))
     if first is not None:
-        detail = f"{lines - first} lines of an append whose last lines are missing"
-        indexer.session.report(first + 1, "incomplete_atom", detail)
+        report_incomplete(indexer, first, lines)
 
 
 def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
@@ -112,6 +112,12 @@ def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
     written_at = files.stat(journal.path).st_mtime_ns / 1e9
     # A clock that is set is set to whole seconds, hence the margin of one.
     return written_at + 1 < files.booted_at()
+
+
+def report_incomplete(indexer: Indexer, first: int, lines: int) -> None:
+    """Report that an append whose lines begin at `first` lacks its last lines, at the end of so many lines."""
+    detail = f"{counted(lines - first, 'line')} of an append whose last lines are missing"
+    indexer.session.report(first + 1, "incomplete_atom", detail)
 
 
 def torn_detail(tail: bytes) -> str:

@@ -49,6 +49,7 @@ from sessiond.service.sources.agents.sources import (
     open_source,
 )
 from sessiond.service.store.checks import Verification
+from sessiond.visible import counted
 
 __all__ = ["AgentFile", "AgentFiles"]
 
@@ -293,7 +294,7 @@ def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
     if not is_whole:
         indexer.session.report(1, "orphan", BASE_IS_MISSING)
     if held_bytes:
-        detail = f"{held_bytes} bytes of half a line at the end"
+        detail = f"{counted(held_bytes, 'byte')} of half a line at the end"
         indexer.session.report(indexer.session.seq + 2, "torn_tail", detail)
 
 

@@ -22,6 +22,7 @@ from sessiond.service.exporting.documents.parts import (
 )
 from sessiond.service.exporting.documents.source import DocumentSource
 from sessiond.service.exporting.documents.visible import one_line
+from sessiond.visible import counted
 
 __all__ = ["Shown", "anchor_of", "show"]
 
@@ -132,7 +133,7 @@ def _used(usage: Usage | None) -> str:
     if usage is None or not usage.total_tokens:
         return ""
     cost = f", {usage.cost:.4f}" if usage.cost else ""
-    return f"{usage.total_tokens} tokens{cost}"
+    return f"{counted(usage.total_tokens, 'token')}{cost}"
 
 
 def _other_parts(source: DocumentSource, kind: int, line: bytes) -> tuple[list[Part], str]:

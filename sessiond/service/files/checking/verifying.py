@@ -23,7 +23,7 @@ from sessiond.journal.splitter import Splitter, Visit, stored_size, without_end
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.checking.lint import oddities
-from sessiond.service.files.crash_recovery import torn_detail
+from sessiond.service.files.crash_recovery import report_incomplete, torn_detail
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
@@ -177,8 +177,7 @@ def _take_half(indexer: Indexer, lines: int) -> int | None:
         # An append that is not provably ours stays.
         indexer.intake.end_atom()
         return None
-    detail = f"{lines - first} lines of an append whose last lines are missing"
-    indexer.session.report(first + 1, "incomplete_atom", detail)
+    report_incomplete(indexer, first, lines)
     return first
 
 
