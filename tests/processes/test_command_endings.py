@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -224,13 +225,23 @@ def test_what_is_in_the_trash_already_is_deleted_again_without_a_complaint(shell
     for _ in range(2):
         done = shell.run("sessiond delete my-session-id")
         assert (done.returncode, done.stdout) == (0, "my-session-id\n")
-        assert done.stderr == "my-session-id is already in the trash\n"
+        assert done.stderr == "no list has my-session-id, which is in the trash\n"
     # Only a whole id names what is in the trash, and what is nowhere is not found.
     for ref in ("my-session", "nobody-knows-it", "x y"):
         done = shell.run(f"sessiond delete '{ref}'")
         assert (done.returncode, done.stdout) == (4, "")
     assert shell.run("sessiond purge --yes my-session-id").returncode == 0
     assert shell.run("sessiond delete my-session-id").returncode == 4
+
+
+def test_a_session_that_cannot_be_read_is_deleted_by_its_id(shell: Shell) -> None:
+    home = Path(shell.environment["SESSIOND_HOME"])
+    (folder,) = {path.parent for path in home.rglob("*_my-session-id.jsonl")}
+    (folder / "2026-01-15T10-30-00-000014_unreadable.jsonl").write_bytes(b"\xff\n")
+    done = shell.run("sessiond delete unreadable")
+    assert (done.returncode, done.stdout) == (0, "unreadable\n")
+    assert done.stderr == "no list has unreadable, which is in the trash\n"
+    assert "unreadable" in shell.run("sessiond trash").stdout
 
 
 def test_what_is_not_utf8_or_nested_too_deep_is_refused(shell: Shell) -> None:

@@ -29,8 +29,9 @@ def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
     """Move sessions to the trash.
 
     `sessiond restore` brings a session back by the printed id, and `sessiond purge` removes it for
-    good. An id that is already in the trash counts as deleted. A file outside the profile is yours,
-    so you are asked first; `sessiond forget` only unlists it. A part of a title names no session here.
+    good. An id that is already in the trash counts as deleted. A session that cannot be read is
+    named by its whole id. A file outside the profile is yours, so you are asked first; `sessiond
+    forget` only unlists it. A part of a title names no session here.
     """
 
     def found(client: BlockingClient, ref: str) -> str:
@@ -40,7 +41,7 @@ def delete(shared: Shared, sessions: tuple[str, ...], *, yes: bool) -> None:
 
 
 def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
-    """Return the id of a session; a session in the trash is named by its whole id only.
+    """Return the id of a session; a session that no list has is named by its whole id only.
 
     Raise RpcError, Failure.
     """
@@ -49,8 +50,11 @@ def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
     try:
         session = find_whole(client, ref)
     except RpcError as error:
-        if error.kind != "session_not_found" or is_path(ref):
+        if error.kind not in {"session_not_found", "session_corrupt"} or is_path(ref):
             raise
+        path = Path(error.data.get("path", ""))
+        if path.is_absolute() and not yes:
+            _confirm(client, path)
         try:
             ask(client, "session/delete", session_id=ref)
         except RpcError:
@@ -61,7 +65,8 @@ def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
             _confirm(client, Path(session["path"]))
         found: str = session["id"]
         return found
-    click.echo(f"{ref} is already in the trash", err=True)
+    # Lists have neither what was in the trash before nor what cannot be read.
+    click.echo(f"no list has {ref}, which is in the trash", err=True)
     return ref
 
 
