@@ -11,9 +11,9 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from sessiond.cli.connect.conversation import is_path
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import DaemonPlace, place_of
+from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 
 __all__ = ["complete_session"]

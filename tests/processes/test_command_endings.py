@@ -234,14 +234,40 @@ def test_what_is_in_the_trash_already_is_deleted_again_without_a_complaint(shell
     assert shell.run("sessiond delete my-session-id").returncode == 4
 
 
-def test_a_session_that_cannot_be_read_is_deleted_by_its_id(shell: Shell) -> None:
+def test_a_session_that_cannot_be_read_is_checked_and_deleted_by_its_id(shell: Shell) -> None:
     home = Path(shell.environment["SESSIOND_HOME"])
     (folder,) = {path.parent for path in home.rglob("*_my-session-id.jsonl")}
     (folder / "2026-01-15T10-30-00-000014_unreadable.jsonl").write_bytes(b"\xff\n")
+    for line in ("show unreadable", "repair unreadable"):
+        done = shell.run(f"sessiond {line}")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.endswith(
+            ": see `sessiond verify unreadable`; `sessiond delete unreadable` moves the session to the trash\n"
+        )
+    done = shell.run("sessiond verify unreadable")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "line 1: bad_header" in done.stdout
     done = shell.run("sessiond delete unreadable")
     assert (done.returncode, done.stdout) == (0, "unreadable\n")
     assert done.stderr == "no list has unreadable, which is in the trash\n"
     assert "unreadable" in shell.run("sessiond trash").stdout
+
+
+def test_a_file_outside_the_profile_that_cannot_be_read_is_forgotten_by_its_id(
+    shell: Shell,
+) -> None:
+    file = shell.folder / "mine.jsonl"
+    shell.run(f"sessiond export my-session-id {file}")
+    assert shell.run("sessiond delete my-session-id").returncode == 0
+    assert shell.run(f"sessiond show {file}").returncode == 0
+    assert shell.run("sessiond call session/close session_id=my-session-id").returncode == 0
+    file.write_bytes(b"\xff\n")
+    done = shell.run("sessiond delete my-session-id")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{file} was not deleted" in done.stderr
+    done = shell.run("sessiond forget my-session-id")
+    assert (done.returncode, done.stdout) == (0, "my-session-id\n")
+    assert file.exists()
 
 
 def test_what_is_not_utf8_or_nested_too_deep_is_refused(shell: Shell) -> None:

@@ -10,8 +10,9 @@ import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.bulk import apply
-from sessiond.cli.connect.conversation import ask, find_whole, is_path
+from sessiond.cli.connect.conversation import UNREAD, ask, find_whole
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.confirm import is_confirmed
 from sessiond.cli.ui.failure import Failure
 
@@ -50,7 +51,7 @@ def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
     try:
         session = find_whole(client, ref)
     except RpcError as error:
-        if error.kind not in {"session_not_found", "session_corrupt"} or is_path(ref):
+        if error.kind not in UNREAD or is_path(ref):
             raise
         path = Path(error.data.get("path", ""))
         if path.is_absolute() and not yes:

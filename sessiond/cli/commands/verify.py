@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.connect.conversation import answer, ask_long, connected, is_path, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.options import Command, Shared, shared_options
+from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.progress import Steps
 from sessiond.daemon.exit_status import Status
+from sessiond.model.ids import is_session_id
 from sessiond.visible import counted
+
+if TYPE_CHECKING:
+    from sessiond_client import BlockingClient
 
 __all__ = ["COMMAND"]
 
@@ -35,10 +40,22 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
         found = _look(Path(session).expanduser().absolute())
     else:
         with connected(shared) as client:
-            found = ask_long(client, "session/verify", session_id=session_id(client, session))
+            found = ask_long(client, "session/verify", session_id=_known(client, session))
     answer(shared, found, _show)
     if not msgspec.json.decode(found)["ok"]:
         ctx.exit(Status.FAILED)
+
+
+def _known(client: BlockingClient, ref: str) -> str:
+    """Return the id of a session; a session that cannot be read is named by its whole id only."""
+    from sessiond_client import RpcError
+
+    try:
+        return session_id(client, ref)
+    except RpcError as error:
+        if error.kind != "session_corrupt" or not is_session_id(ref):
+            raise
+    return ref
 
 
 def _look(path: Path) -> bytes:

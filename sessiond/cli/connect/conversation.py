@@ -19,6 +19,7 @@ from msgspec import Raw, Struct
 from sessiond.cli.connect.probe import require_own
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import DaemonPlace, Shared, note_session
+from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit_raw, note
 from sessiond.cli.ui.progress import Steps
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CLIENT_ID",
     "NULL",
+    "UNREAD",
     "answer",
     "ask",
     "ask_long",
     "connected",
     "find",
     "find_whole",
-    "is_path",
     "session_id",
     "started",
     "whole_session_id",
@@ -141,6 +142,10 @@ def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
         text(msgspec.json.decode(result))
 
 
+UNREAD: Final = frozenset({"session_not_found", "session_corrupt"})
+"""Kinds of errors of `find` behind which a whole id may still name a session, which `find` cannot read."""
+
+
 def find(client: BlockingClient, ref: str) -> dict[str, Any]:
     """Return the session that a user's text names; a path is opened in place."""
     note_session(ref)
@@ -182,8 +187,3 @@ def whole_session_id(client: BlockingClient, ref: str) -> str:
     """Return the id of the session that `find_whole` finds. Raise Failure."""
     found: str = find_whole(client, ref)["id"]
     return found
-
-
-def is_path(ref: str) -> bool:
-    """Return whether a user's text for a session is the path of its file."""
-    return "/" in ref or ref.endswith(".jsonl")

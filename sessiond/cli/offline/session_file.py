@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sessiond.cli.connect.conversation import connected, find, is_path
+from sessiond.cli.connect.conversation import connected, find
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.options import Shared
+from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
 from sessiond.journal.disk.files import Files
 

@@ -3,7 +3,7 @@
 output.py    JSON, text or tables on standard output
 failure.py   the failure that ends a command
 failures.py  exceptions as failures with the next step and an exit status
-command_terms.py  errors of the protocol in the terms of the command line
+command_terms.py  terms of the command line, and errors of the protocol in these
 render.py    sessions and entries for people
 session_list.py  lists of sessions for people
 pager.py     output longer than the terminal

@@ -1,4 +1,4 @@
-"""Errors of the protocol in the terms of the command line: options in place of parameters.
+"""Terms of the command line: options in place of parameters in errors, paths in place of ids.
 
 Law: `sessiond call` sends parameters that the user names, so its errors keep their names.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["in_terms_of", "running_command"]
+__all__ = ["in_terms_of", "is_path", "running_command"]
 
 # Parameters that no command takes by their names: they come from SESSION, OTHER and ENTRY.
 _UNNAMED: Final = re.compile(r"(other_)?session_id|refs\[\d+\]")
@@ -57,3 +57,8 @@ def _flag(command: click.Command, path: str) -> str | None:
         if isinstance(param, click.Option) and param.name == name:
             return max(param.opts, key=len)
     return None
+
+
+def is_path(ref: str) -> bool:
+    """Return whether a user's text for a session is the path of its file."""
+    return "/" in ref or ref.endswith(".jsonl")

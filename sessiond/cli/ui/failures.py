@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sessiond.cli.ui.command_terms import in_terms_of, running_command
+from sessiond.cli.ui.command_terms import in_terms_of, is_path, running_command
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
 from sessiond.errors import SessiondError
@@ -88,8 +88,11 @@ _NEXT_BY_COMMAND: Final[Mapping[tuple[str, str], str]] = {
     ("purge", "session_not_found"): "see `sessiond trash` for the ids",
     ("restore", "session_not_found"): "see `sessiond trash` for the ids",
 }
-_NOT_REPAIRABLE: Final = (
+_NO_SESSION_FILE: Final = (
     "see `sessiond verify {session}`; if the file is no session, give another path"
+)
+_NOT_REPAIRABLE: Final = (
+    "see `sessiond verify {session}`; `sessiond delete {session}` moves the session to the trash"
 )
 # Next step after summarizer_unavailable by its purpose.
 _NEXT_BY_PURPOSE: Final[Mapping[str, str]] = {
@@ -190,8 +193,10 @@ def _refusal(
 ) -> Failure:
     kind = data.get("kind", "")
     status = Status.NOT_FOUND if kind in _NOT_FOUND else Status.FAILED
-    then = _next(kind, message, data)
     session = session or data.get("session_id")
+    then = _next(kind, message, data)
+    if then is _NOT_REPAIRABLE and is_path(session or ""):
+        then = _NO_SESSION_FILE
     # Without a session the advice names `sessiond list`, which shows some.
     then = (
         then.format(session=quote(session))
