@@ -3,8 +3,9 @@
     python -m tests.postgresql.siege --daemons 4 --minutes 10 --seed 7
 
 Writers append at whichever daemon answers, and try an unanswered append again with its id, at another
-daemon if need be. Watchers leave a daemon and resume at another one. Holders take a lease by turns. Senders
-send signals, which subscribers hear. What is proved: `Verdict`, and `Signalling` of signals.
+daemon if need be. Watchers leave a daemon and resume at another one. Holders take a lease by turns, and an
+archivist archives a session by turns, while other writers knock at both sessions. Senders send signals, which
+subscribers hear. What is proved: `Verdict`, and `Signalling` of signals.
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ __all__ = ["Siege", "main"]
 
 SHARED: Final = "the-shared-session"
 LEASED: Final = "the-leased-session"
+ARCHIVED: Final = "the-archived-session"
+SESSIONS: Final = (SHARED, LEASED, ARCHIVED)
 TRIES_SECONDS: Final = 120.0
 WAIT_MS: Final = 20_000
 TTL_MS: Final = 60_000
 # What a daemon or a database that was killed a moment ago may answer, and what passes with another try.
 PASSING: Final = frozenset({"storage_error", "draining", "overloaded", "lease_held", "cancelled"})
-
+# What a writer is told that knocks at a session of which a client has a lease, or which is archived.
+CLOSED: Final = frozenset({"lease_held", "session_archived"})
 
 # Threads that go on once the writers have ended.
 _TO_THE_END: Final = 6
@@ -66,7 +70,7 @@ class Siege:
             for number in range(daemons)
         ]
         self.faults: list[str] = []
-        self.acknowledged: dict[str, dict[str, int]] = {SHARED: {}, LEASED: {}}
+        self.acknowledged: dict[str, dict[str, int]] = {name: {} for name in SESSIONS}
         self.seen: dict[str, list[tuple[int, str]]] = {}
         self.counts: dict[str, int] = {}
         self._is_over = threading.Event()
@@ -95,7 +99,12 @@ class Siege:
                     self._signals.has_ended(daemon)
                     daemon.start()
 
-    def once_answered(self, chance: random.Random, ask: Callable[[Link], Any]) -> Any:
+    def once_answered(
+        self,
+        chance: random.Random,
+        ask: Callable[[Link], Any],
+        passing: frozenset[str] = PASSING,
+    ) -> Any:
         """Return an answer, asked at one daemon after another until one of them answers."""
         until = time.monotonic() + TRIES_SECONDS
         while True:
@@ -104,7 +113,7 @@ class Siege:
                 with Link(daemon.socket_path) as link:
                     return ask(link)
             except Refused as refused:
-                if refused.kind not in PASSING:
+                if refused.kind not in passing:
                     raise
                 self.count(f"refused: {refused.kind}")
             except (OSError, AssertionError):
@@ -159,6 +168,67 @@ class Siege:
                     if refused.kind != "lease_lost":
                         raise
                     self.count("leases lost")
+
+    def knock(self, name: str, chance: random.Random) -> None:
+        """Append without a lease until the end, now to the leased session, now to the archived one."""
+        number = 0
+        while not self._is_over.is_set():
+            session_id = chance.choice((LEASED, ARCHIVED))
+            entry_id = f"{name}-{number}"
+            number += 1
+            said = {"role": "user", "content": entry_id}
+            members = {
+                "session_id": session_id,
+                "entry": {"type": "message", "id": entry_id, "message": said},
+            }
+            self._until_open(session_id, entry_id, chance, members)
+
+    def _until_open(
+        self, session_id: str, entry_id: str, chance: random.Random, members: dict[str, Any]
+    ) -> None:
+        """Append an entry once a session takes it; leave the entry at the end."""
+        while not self._is_over.is_set():
+            try:
+                answer = self.once_answered(
+                    chance, partial(_asked, "append", members), passing=PASSING - CLOSED
+                )
+            except Refused as refused:
+                if refused.kind not in CLOSED:
+                    raise
+                self.count(f"knocked in vain: {refused.kind}")
+                time.sleep(chance.uniform(0, 0.05))
+            else:
+                self.acknowledged[session_id][entry_id] = answer["entries"][0]["seq"]
+                self.count("knocked and appended")
+                return
+
+    def archive(self, _name: str, chance: random.Random) -> None:
+        """Archive a session again and again: nothing lands there until it is brought back."""
+        ask = {"session_id": ARCHIVED}
+        while not self._is_over.is_set():
+            self.once_answered(chance, partial(_asked, "session/archive", ask))
+            self.count("archives")
+            before = self._seq(ARCHIVED)
+            time.sleep(chance.uniform(0, 1))
+            after = self._seq(ARCHIVED)
+            if before != after:
+                self.fault(f"the archived session grew from {before} to {after}")
+            self.once_answered(chance, partial(_asked, "session/unarchive", ask))
+            time.sleep(chance.uniform(0, 0.5))
+
+    def _seq(self, session_id: str) -> int:
+        """Return the seq of a session, once the server answers."""
+        until = time.monotonic() + TRIES_SECONDS
+        while True:
+            # The server may recover from a blow.
+            with suppress(AssertionError):
+                ((seq,),) = self.cluster.sql(
+                    f"SELECT seq FROM sessiond.sessions WHERE session_id = '{session_id}'"
+                )
+                return int(seq)
+            if time.monotonic() > until:
+                raise TimeoutError("the server does not answer")
+            time.sleep(0.1)
 
     def watch(self, name: str, chance: random.Random) -> None:
         """Follow the session to its end, now at this daemon, now at that one."""
@@ -236,7 +306,7 @@ class Siege:
         try:
             for daemon in self.daemons:
                 daemon.start()
-            for session_id in (SHARED, LEASED):
+            for session_id in SESSIONS:
                 members = {"session_id": session_id, "cwd": "/p", "persist": "immediate"}
                 self.once_answered(self.chance, partial(_asked, "session/create", members))
             threads = self._begin()
@@ -265,6 +335,8 @@ class Siege:
         roles: list[tuple[Callable[[str, random.Random], None], str]] = [
             *((self.write, f"w{number}") for number in range(8)),
             *((self.hold, f"h{number}") for number in range(3)),
+            *((self.knock, f"k{number}") for number in range(2)),
+            (self.archive, "a0"),
             *((self.send, f"g{number}") for number in range(2)),
             *((self.watch, f"s{number}") for number in range(_TO_THE_END - 2)),
             *((self.hear, f"l{number}") for number in range(2)),
@@ -328,7 +400,8 @@ class Verdict:
 
     def faults(self) -> list[str]:
         """Return each broken promise in words."""
-        return [*self._of(SHARED), *self._of(LEASED), *self._of_watchers(), *self._of_leases()]
+        of_sessions = [fault for name in SESSIONS for fault in self._of(name)]
+        return [*of_sessions, *self._of_watchers(), *self._of_leases()]
 
     def _lines(self, session_id: str) -> list[bytes]:
         rows = self._siege.cluster.sql(
@@ -379,8 +452,21 @@ class Verdict:
         ]
 
     def _of_leases(self) -> list[str]:
-        epochs = [int(name.rsplit("-", 1)[1]) for name in self._ids(LEASED)[1:]]
-        return [] if epochs == sorted(epochs) else ["a lease counted behind a later one"]
+        faults: list[str] = []
+        last, held, ended = 0, "", set[str]()
+        for name in self._ids(LEASED)[1:]:
+            ended.add(held)
+            if name.startswith("k"):
+                held = ""
+                continue
+            holder, turn, _, epoch = name.split("-")
+            if int(epoch) < last:
+                faults.append("a lease counted behind a later one")
+            last, lease = int(epoch), f"{holder}-{turn}-{epoch}"
+            if lease != held and lease in ended:
+                faults.append(f"an entry landed between those of the lease {lease}")
+            held = lease
+        return faults
 
 
 def main(words: list[str] | None = None) -> int:
