@@ -15,10 +15,11 @@ from anyio import to_thread
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
-from tests.kit.calls import call, create
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, refused, say
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
+from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import until
@@ -99,6 +100,51 @@ async def test_leases_end_with_the_epoch_of_a_session_that_was_brought_back(site
         site.bring_back()
         assert await refused(one, "append", lease_id=lease) == "lease_lost"
         await acquire(three, wait_ms=TTL_MS)
+
+
+async def append_fails(wire: Wire, connection: Severed) -> None:
+    """Let an append meet a database that is away: whether it was stored is not known."""
+    connection.is_there = False
+    assert await refused(wire, "append") == "storage_error"
+    connection.is_there = True
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "kind"),
+    [
+        ("session/archive", {}, "session_archived"),
+        ("session/acquire", {"ttl_ms": TTL_MS}, "lease_held"),
+    ],
+)
+async def test_no_append_passes_what_another_daemon_changed_during_an_outage(
+    site: Site, method: str, more: dict[str, Any], kind: str
+) -> None:
+    connection = Severed(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await append_fails(one, connection)
+        await call(three, method, **more)
+        assert await refused(one, "append") == kind
+        assert await entries(three) == []
+
+
+async def test_a_draft_that_came_to_its_place_during_an_outage_takes_its_first_answer(
+    site: Site,
+) -> None:
+    connection = Severed(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one)
+        await append_fails(one, connection)
+        await call(three, "session/update", persist="immediate")
+        assert (await append(one, "e-1", role="assistant"))["seq"] == 1
 
 
 def repaired(database: SessionDatabase, head: Head) -> Any:

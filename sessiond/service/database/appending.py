@@ -71,8 +71,11 @@ class Appending(Looking):
         assert not any(b"\n" in line for line in lines), "an entry is exactly one line"
         place, self._next_place = self._next_place, None
         if self._sent is None and (self._is_unsure or self.behind_bytes):
+            version = self.head.version
             self._follow()
-            if (self._found or self.behind_bytes) and not late:
+            # The lines were staged before what another version says: leases, or the archive.
+            is_news = self._found or self.behind_bytes or self.head.version != version
+            if is_news and not late:
                 raise Overtaken
         for _ in range(LATE_TRIES):
             if self.behind_bytes:
