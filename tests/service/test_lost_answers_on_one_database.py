@@ -147,6 +147,28 @@ async def test_a_draft_that_came_to_its_place_during_an_outage_takes_its_first_a
         assert (await append(one, "e-1", role="assistant"))["seq"] == 1
 
 
+@pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
+async def test_an_archive_behind_an_append_whose_answer_was_lost_is_seen(
+    site: Site, persist: str
+) -> None:
+    class Late(Wrapped):
+        """A connection that ends behind an append; another daemon archives the session meanwhile."""
+
+        def append(self, at: Head, *args: Any, **options: Any) -> Any:
+            stored = self.inner.append(at, *args, **options)
+            if stored is None:
+                return None
+            assert self.inner.move(stored, "archived")
+            raise OUT_OF_REACH
+
+    connection = Late(site.connect())
+    async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+        await create(one, persist=persist)
+        assert (await append(one, "e-1", role="assistant"))["seq"] == 1
+        assert await refused(one, "append") == "session_archived"
+        assert (await call(one, "session/get"))["session"]["archived"]
+
+
 def repaired(database: SessionDatabase, head: Head) -> Any:
     """Put another session in the place of one, as a repair does."""
     lines = whole_lines(b"".join(database.pieces(head.number, 0, head.seq)))

@@ -163,7 +163,7 @@ class Appending(Looking):
                 raise
             failure = error
         append = sent.stored if sent else partial(self._append, lines, place, sync=sync)
-        head = self._landed(lines, append)
+        head = self._landed(lines, place, append)
         if head is None:
             return False
         self.ring(head.number)
@@ -189,7 +189,9 @@ class Appending(Looking):
             return self._database.append(at, lines, digest, sync=sync)
         return held.send(at, lines, digest, sync=sync).stored()
 
-    def _landed(self, lines: Sequence[bytes], append: Callable[[], Head | None]) -> Head | None:
+    def _landed(
+        self, lines: Sequence[bytes], place: Place, append: Callable[[], Head | None]
+    ) -> Head | None:
         """Return what an append returns; find out about one whose outcome is unknown. Raises StorageError."""
         try:
             return append()
@@ -199,14 +201,15 @@ class Appending(Looking):
         except BaseException as error:
             self._failures += 1
             self._is_unsure = True
-            head = self._outcome(lines) if isinstance(error, StorageError) else None
+            head = self._outcome(lines, place) if isinstance(error, StorageError) else None
             if head is None:
                 raise
             return head
 
-    def _outcome(self, lines: Sequence[bytes]) -> Head | None:
+    def _outcome(self, lines: Sequence[bytes], place: Place) -> Head | None:
         """Return the position behind lines whose append failed; None unless the lines are stored.
 
+        `place` is that to which the append brings the session.
         This log stays unsure only if the database does not answer now.
         """
         mine = self.head
@@ -221,6 +224,11 @@ class Appending(Looking):
                 digest = chained(mine.digest, lines)
                 self._is_behind = (there.seq, there.digest) != (seq, digest)
                 size = self.size_bytes + size_of(lines)
-                return structs.replace(there, seq=seq, digest=digest, size=size)
+                head = structs.replace(there, seq=seq, digest=digest, size=size)
+                if there.place == place:
+                    return head
+                # Another daemon has moved the session since. No append lands before a look has found that.
+                self._is_behind = True
+                return structs.replace(head, place=place, version=mine.version)
             self._is_behind = True
         return None
