@@ -336,6 +336,36 @@ def test_an_append_is_sent_where_nothing_is_waited_for(
     assert stored(database, at) is not None
 
 
+@pytest.mark.parametrize("is_held", [False, True], ids=["sent", "held"])
+def test_an_append_for_which_there_is_no_memory_gives_its_connection_back(
+    connect: Callable[[], PostgresqlDatabase], monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    from sessiond.postgresql.statements.prepared import Prepared
+
+    def short_of_memory(*_: Any) -> None:
+        raise MemoryError
+
+    set_limits(monkeypatch, DATABASE_AT_HAND_SECONDS=3600.0)
+    database = connect()
+    at = stored(database, made(database, "a-session"))
+    assert at is not None
+    line = b"a line"
+    held = database.hold(at) if is_held else None
+    send = database.send if held is None else held.send
+    with monkeypatch.context() as memory:
+        memory.setattr(Prepared, "send", short_of_memory)
+        under_way = send(at, [line], chained(at.digest, [line]), sync=True)
+    assert under_way is not None
+    with pytest.raises(MemoryError):
+        under_way.stored()
+    at = stored(database, at)
+    assert at is not None
+    # The connection that the append left is at hand again, or another one.
+    under_way = sent(database, at)
+    assert under_way is not None
+    assert under_way.stored() is not None
+
+
 @pytest.mark.usefixtures("impatient")
 def test_a_stopped_server_costs_each_call_a_moment_and_works_when_it_goes_on(
     own_cluster: Cluster,

@@ -67,6 +67,11 @@ def failing(number: int) -> Any:
     return fail
 
 
+def short_of_memory(*_: Any) -> Any:
+    """Stand for work for which there is no memory."""
+    raise MemoryError
+
+
 async def ids(wire: Wire) -> list[str]:
     """Return the ids of the entries."""
     return [row["entry"]["id"] for row in await entries(wire)]
@@ -154,6 +159,23 @@ async def test_an_append_whose_copy_failed_is_stored_once(
         assert (await append(two, "e-2"))["entries"][0]["seq"] == 3
         assert await ids(one) == await ids(two)
         assert len(await ids(one)) == 3
+
+
+async def test_the_outcome_of_what_was_sent_is_taken_whatever_fails(
+    site: Site, monkeypatch: pytest.MonkeyPatch, steps: list[str]
+) -> None:
+    connection = Noted(site.connect(), steps)
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        steps.clear()
+        with monkeypatch.context() as memory:
+            memory.setattr(Spool, "put", short_of_memory)
+            await wire.refusal("append", session_id=SESSION, entry=SAID)
+        assert steps == ["sent", "stored"]
+        assert [type(bug) for bug in daemon.bugs] == [MemoryError]
+        daemon.bugs.clear()
+        assert (await wire.call("append", session_id=SESSION, entry=SAID))["duplicate"]
 
 
 async def test_a_turn_whose_copy_failed_lets_other_daemons_go_on(

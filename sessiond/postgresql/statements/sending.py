@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-import psycopg
-
 from sessiond.postgresql.statements.appending import AppendCall, Appended
 from sessiond.postgresql.statements.prepared import Forsaken
 from sessiond.service.database.database import Head
@@ -29,10 +27,10 @@ class SentCall:
         self._call = call
         self._ends = ends
         self._kept = kept
-        self._failure: psycopg.Error | None = None
+        self._failure: Exception | None = None
         try:
             call.send(sync=sync)
-        except psycopg.Error as error:
+        except Exception as error:  # noqa: BLE001 - the use of the connection ends with `stored`
             # The server may have got the append nevertheless.
             self._failure = error
 

@@ -157,10 +157,11 @@ class Appending(Looking):
             with telling("copy the lines of", self.name):
                 data = self._spool.put(lines)
                 self._spool.keep_room(len(data))
-        except StorageError as error:
+        except Exception as error:
             # What is sent behind the copy fails no more: the database has no line that is not copied.
             if sent is None:
                 raise
+            # What was sent before has an outcome, and its connection waits for this call to take it.
             failure = error
         append = sent.stored if sent else partial(self._append, lines, place, sync=sync)
         head = self._landed(lines, place, append)
