@@ -158,6 +158,24 @@ async def test_a_read_sees_what_was_answered_before_at_the_other_daemon(site: Si
         assert (await two.refusal("session/get", session_id=SESSION)).code == SessionNotFound.code
 
 
+async def test_no_command_does_nothing_for_what_the_other_daemon_has_changed(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        for number in (1, 2):
+            await append(one, f"e-{number}", role="assistant")
+        await site.watches(one=one)
+        assert len(await entries(two)) == 2
+        await site.watches(two=two)
+        await call(one, "session/branch", entry_id="e-1")
+        moved = await call(two, "session/navigate", entry_id="e-2")
+        assert (moved["leaf_id"], moved["moved"]) == ("e-2", True)
+        assert (await call(one, "session/get"))["session"]["leaf_id"] == "e-2"
+        await call(one, "session/archive")
+        await call(two, "session/unarchive")
+        assert not (await call(one, "session/get"))["session"]["archived"]
+        await append(one, "e-3")
+
+
 async def test_no_command_is_refused_for_what_the_other_daemon_has_changed(site: Site) -> None:
     async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
         await create(one, persist="immediate")

@@ -94,8 +94,15 @@ class SessionWriter:
 
     @staticmethod
     def _may_be_stale(batch: Batch) -> bool:
-        """Return whether a command was refused for what another daemon may have changed."""
-        return any(command.refusal is not None for command in batch.commands)
+        """Return whether a command was refused, or has nothing to store, for what another daemon may have changed.
+
+        A retry has nothing to store for what no daemon can change: its entries are stored.
+        """
+        owners = {id(owner) for owner in batch.owners}
+        return any(
+            one.refusal is not None or not (one.stage is None or one.ids or id(one) in owners)
+            for one in batch.commands
+        )
 
     async def write(self, commands: Sequence[Command], *, overtaken: bool = False) -> bool:
         """Store a batch and settle it; gives whether it could change the session.

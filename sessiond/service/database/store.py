@@ -388,7 +388,8 @@ class DatabaseStore:
         """Bring an open session back among the sessions. Safe to repeat. Raises StorageError, Replaced."""
         if not isinstance(opened.journal, DatabaseLog):
             self._files.unarchive(opened)
-        elif opened.archived:
+        # Another daemon may have archived the session since the last look.
+        elif opened.archived or opened.journal.there().place == "archived":
             opened.journal.bring("placed")
             opened.archived = False
 
