@@ -92,17 +92,18 @@ class SessionWriter:
             return None
         return batch
 
-    @staticmethod
-    def _may_be_stale(batch: Batch) -> bool:
-        """Return whether a command was refused, or has nothing to store, for what another daemon may have changed.
-
-        A retry has nothing to store for what no daemon can change: its entries are stored.
-        """
+    def _may_be_stale(self, batch: Batch) -> bool:
+        """Return whether a command was refused, or does nothing, for what another daemon may have changed."""
         owners = {id(owner) for owner in batch.owners}
         return any(
-            one.refusal is not None or not (one.stage is None or one.ids or id(one) in owners)
-            for one in batch.commands
+            one.refusal is not None or self._does_nothing(one, owners) for one in batch.commands
         )
+
+    def _does_nothing(self, command: Command, owners: set[int]) -> bool:
+        """Return whether a mutation has no entry. A retry has: its entries are stored, and no daemon changes them."""
+        if command.stage is None or id(command) in owners:
+            return False
+        return self._opened.session.ids.keys().isdisjoint(command.ids)
 
     async def write(self, commands: Sequence[Command], *, overtaken: bool = False) -> bool:
         """Store a batch and settle it; gives whether it could change the session.
