@@ -273,15 +273,16 @@ class PostgresqlDatabase(DocumentTable, DaemonTables):
 
     # -- places --------------------------------------------------------------------------
 
-    def move(self, at: Head, place: Place) -> Head | None:
-        """Bring a session to a place; None if the session is deleted, or has another epoch."""
+    def move(self, at: Head, place: Place, start: Place | None = None) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch or start."""
+        where: LiteralString = "" if start is None else " AND place = %(start)s"
         return self._changed(
             "move a session",
             f"UPDATE sessions SET {CHANGED}, place = %(place)s, written_at ="
             " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
             " ELSE written_at END WHERE number = %(number)s AND epoch = %(epoch)s"
-            f" AND NOT is_deleted RETURNING {HEAD}",
-            {"number": at.number, "epoch": at.epoch, "place": place},
+            f" AND NOT is_deleted{where} RETURNING {HEAD}",
+            {"number": at.number, "epoch": at.epoch, "place": place, "start": start},
         )
 
     def delete(self, number: int, at: Head | None = None) -> Head | None:

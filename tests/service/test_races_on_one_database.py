@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,3 +122,33 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
             await happened(connection.has_begun)
             await two.call(change, session_id=SESSION, **members)
             connection.may_go.set()
+
+
+class HeldMove(Wrapped):
+    """A connection whose moves wait until a test lets them go."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.has_begun, self.may_go = threading.Event(), threading.Event()
+
+    def move(self, *args: Any, **options: Any) -> Any:
+        self.has_begun.set()
+        assert self.may_go.wait(HANG_SECONDS)
+        return self.inner.move(*args, **options)
+
+
+async def test_a_draft_that_comes_to_its_place_stays_archived(site: Site) -> None:
+    connection = HeldMove(site)
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "three") as (three,),
+        first.connect() as one,
+    ):
+        await create(one, persist="on_assistant")
+        promotion = await one.request("session/update", session_id=SESSION, persist="immediate")
+        await happened(connection.has_begun)
+        await call(three, "session/archive")
+        connection.may_go.set()
+        assert (await one.answer(promotion))["session"]["archived"]
+        assert (await call(three, "session/get"))["session"]["archived"]
+        assert await refused(one, "append") == "session_archived"

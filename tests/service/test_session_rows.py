@@ -130,6 +130,15 @@ def test_a_change_at_a_position_meets_no_other_change(
     assert CHANGES[name](database, there) is not None
 
 
+def test_a_move_from_a_place_finds_the_session_at_that_place_only(
+    database: SessionDatabase,
+) -> None:
+    archived = database.move(made(database), "archived", "placed")
+    assert archived is not None
+    assert database.move(archived, "placed", "draft") is None
+    assert row(database, archived.number) == as_stored(archived)
+
+
 @pytest.mark.parametrize("name", ["lease", "move", "renew", "delete", "delete-there"])
 def test_each_change_but_an_append_counts_the_version_up(
     database: SessionDatabase, name: str

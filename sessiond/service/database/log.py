@@ -132,8 +132,13 @@ class DatabaseLog(Appending):
     def move(self, path: Path) -> None:
         """Bring a draft to its place, which is no path. Safe to repeat. Raises StorageError, Replaced."""
         del path
-        if self.head.place == "draft":
-            self.bring("placed")
+        if self.head.place != "draft":
+            return
+        # Another daemon may have archived the draft since the last look.
+        moved = self._database.move(self.head, "placed", "draft")
+        there = moved or self.there()
+        self.stay(there)
+        self.ring(there.number)
 
     def bring(self, place: Place) -> None:
         """Bring the session to a place. Safe to repeat. Raises StorageError, Replaced."""
