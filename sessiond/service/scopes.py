@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -18,7 +19,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.catalog.finding import scoped_in
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import printable
 from sessiond.limits import SCOPED_SESSIONS_MAX
 from sessiond.model.entries import Header
@@ -145,6 +146,7 @@ async def _open(service: Service, key: Scope, agent: str | None) -> Resolved:
         agent=agent,
         scope=scope_bytes(key),
     )
+    await service.let_go_if_gone(session_id)
     first = service.registry.create(header, "immediate")
     actor = service.actor(session_id)
     release = actor.retain()
@@ -168,7 +170,9 @@ async def _save(service: Service, session_id: str) -> None:
     actor = service.find(session_id)
     # A session that was closed meanwhile was made durable by its end.
     if actor is not None and actor.is_open:
-        await submit_and_wait(actor, _nothing_more, SystemClient())
+        # Nothing is left to save of a session that another daemon has deleted.
+        with suppress(SessionNotFound):
+            await submit_and_wait(actor, _nothing_more, SystemClient())
 
 
 def _nothing_more(draft: Draft) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,30 @@ async def test_a_scope_has_one_session_for_both_daemons(site: Site) -> None:
         first, second = (each["session"] for each in found)
         assert (first["id"], first["epoch"]) == (second["id"], second["epoch"])
         assert sorted(each["created"] for each in found) == [False, True]
+
+
+async def test_a_scope_shows_what_another_daemon_has_changed(site: Site) -> None:
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        made = (await one.call("scope/resolve", scope="global"))["session"]
+        await three.call("session/update", session_id=made["id"], title="A title")
+        again = await one.call("scope/resolve", scope="global")
+        assert (again["session"]["title"], again["created"]) == ("A title", False)
+        await three.call("session/delete", session_id=made["id"])
+        anew = await one.call("scope/resolve", scope="global")
+        assert (anew["session"]["title"], anew["created"]) == (None, True)
+
+
+async def test_a_switch_leaves_a_session_that_another_daemon_has_deleted(
+    site: Site, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
+        left = await one.call("scope/switch", scope="project", project=str(here))
+        await three.call("session/delete", session_id=left["session"]["id"])
+        now = await one.call("scope/switch", scope="project", project=str(there))
+        assert now["session"]["cwd"] == str(there.resolve())
 
 
 async def test_appends_at_both_daemons_have_one_order(site: Site) -> None:
