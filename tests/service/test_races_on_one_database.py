@@ -11,12 +11,13 @@ from anyio import create_task_group
 from msgspec.json import encode
 
 from sessiond.service.database.database import Head, SessionDatabase, chained
+from sessiond.testing.wire import Refusal
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import SAID, TTL_MS, acquire, entries, refused
-from tests.service.one_database.connections import Held, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import Site, clients_of
 
 pytestmark = pytest.mark.one_loop
@@ -152,3 +153,43 @@ async def test_a_draft_that_comes_to_its_place_stays_archived(site: Site) -> Non
         assert (await one.answer(promotion))["session"]["archived"]
         assert (await call(three, "session/get"))["session"]["archived"]
         assert await refused(one, "append") == "session_archived"
+
+
+class UnreadCreation(Wrapped):
+    """A connection that creates a session, waits until a test says so, and cannot read the lines then."""
+
+    def __init__(self, site: Site, *, is_answered: bool) -> None:
+        super().__init__(site.connect())
+        self._is_answered = is_answered
+        self.has_created, self.may_go = threading.Event(), threading.Event()
+
+    def create(self, *args: Any, **options: Any) -> Any:
+        head = self.inner.create(*args, **options)
+        self.has_created.set()
+        assert self.may_go.wait(HANG_SECONDS)
+        if not self._is_answered:
+            raise OUT_OF_REACH
+        return head
+
+    def pieces(self, *_: Any, **__: Any) -> Any:
+        raise OUT_OF_REACH
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "found"])
+async def test_a_creation_that_fails_deletes_nothing_that_another_daemon_has_stored(
+    site: Site, is_answered: bool
+) -> None:
+    connection = UnreadCreation(site, is_answered=is_answered)
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "three") as (three,),
+        first.connect() as one,
+    ):
+        creation = await one.request("session/create", session_id=SESSION, cwd="/p")
+        await happened(connection.has_created)
+        await three.call("session/create", session_id=SESSION, cwd="/p", if_exists="open")
+        await append(three, "e-1")
+        connection.may_go.set()
+        with pytest.raises(Refusal, match="storage_error"):
+            await one.answer(creation)
+        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1"]

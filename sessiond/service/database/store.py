@@ -221,7 +221,8 @@ class DatabaseStore:
     ) -> OpenSession:
         place: Place = "draft" if is_draft else "placed"
         epoch = self._environment.new_epoch()
-        create = partial(self._database.create, session_id, epoch, chunks, place)
+        counts = list[int]()
+        create = partial(self._database.create, session_id, epoch, _counted(chunks, counts), place)
         head = created(self._database, session_id, epoch, create)
         if head is None:
             raise id_is_taken(session_id)
@@ -229,8 +230,10 @@ class DatabaseStore:
             opened = self._opener.opened(head)
         except SessiondError:
             # A refused copy leaves nothing, so that a retry does not make a second one.
-            with suppress(StorageError):
-                self._database.delete(head.number)
+            # Another daemon may have gone on with the session, which stays then.
+            if head.seq + 1 == sum(counts):
+                with suppress(StorageError):
+                    self._database.delete(head.number, head)
             raise
         opened.created = True
         if not is_draft:
@@ -524,6 +527,13 @@ class DatabaseStore:
                 yield line, end
 
         return read_texts(lines_from, known.mark, indexed)
+
+
+def _counted(chunks: Iterable[Sequence[bytes]], counts: list[int]) -> Iterator[Sequence[bytes]]:
+    """Yield the chunks, and note how many lines each of them has."""
+    for lines in chunks:
+        counts.append(len(lines))
+        yield lines
 
 
 def _of_files(opened: OpenSession | None) -> OpenSession | None:
