@@ -91,6 +91,10 @@ WRITER_THREADS_MAX: Final = 32
 HALF_LINE_SECONDS: Final = 1.0
 HALF_LINE_WAIT_SECONDS: Final = 3.0
 HALF_LINE_LOOK_SECONDS: Final = 0.02
+# service/files: a repair is over once no program has written to the old file for the first time, or once
+# programs went on for the second time: a program may have opened the file right before it was replaced.
+LATE_LINE_SECONDS: Final = 0.1
+LATE_LINES_WAIT_SECONDS: Final = 3.0
 # journal/disk/sidecar: how long a write waits for the lock that other writers of the file take, before
 # the write is refused; the second is the time between two tries.
 SIDECAR_WAIT_SECONDS: Final = 5.0

@@ -310,6 +310,7 @@ ATTACKERS: Final = (
             "tests/service/test_foreign_atoms.py",
             "tests/service/test_foreign_torn_lines.py",
             "tests/service/test_foreign_writers.py",
+            "tests/service/test_repair.py",
             "tests/service/test_rewritten_in_place.py",
             "tests/service/test_foreign_duplicate_ids.py",
             "tests/service/test_saved_in_place.py",

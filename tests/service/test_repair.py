@@ -12,7 +12,7 @@ import pytest
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.lock import owned
-from sessiond.limits import PROBLEMS_MAX
+from sessiond.limits import LATE_LINE_SECONDS, LATE_LINES_WAIT_SECONDS, PROBLEMS_MAX
 from sessiond.service.files.checking.verifying import verify_file
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call, create
@@ -126,6 +126,48 @@ async def test_what_others_write_while_it_is_repaired_is_in_the_new_file(
         assert (await call(wire, "session/repair", dry_run=False))["repaired"]
         assert house.disk.content(path).count(LATE) == 1
         assert (await call(wire, "session/entry", entry_id="late"))["entry"]["id"] == "late"
+
+
+@pytest.mark.parametrize("pauses", [1, 2, 5])
+async def test_what_a_program_writes_late_into_the_old_file_is_in_the_new_one(
+    house: House, monkeypatch: pytest.MonkeyPatch, pauses: int
+) -> None:
+    path = house.put(NATIVE["bad lines"].content)
+    late = [line(b"late%d" % number, b"null") for number in range(pauses)]
+    written: list[bytes] = []
+
+    def pause(_seconds: float) -> None:
+        # The program had opened the file before the repair gave the name to another file.
+        if len(written) < pauses:
+            (backup,) = [one for one in house.disk.paths if ".before-repair-" in one.name]
+            house.disk.write_as_another(backup, late[len(written)])
+            written.append(late[len(written)])
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        monkeypatch.setattr(house.disk, "pause", pause)
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
+        assert written == late
+        assert house.disk.content(path).endswith(b"".join(late))
+        assert (await call(wire, "append", message=HI))["seq"] > 0
+
+
+async def test_a_program_that_goes_on_in_the_old_file_does_not_hold_up_a_repair(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = house.put(NATIVE["bad lines"].content)
+    paused = 0.0
+
+    def pause(seconds: float) -> None:
+        nonlocal paused
+        paused += seconds
+        (backup,) = [one for one in house.disk.paths if ".before-repair-" in one.name]
+        house.disk.write_as_another(backup, LATE)
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        monkeypatch.setattr(house.disk, "pause", pause)
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
+        assert paused == pytest.approx(LATE_LINES_WAIT_SECONDS)
+        assert house.disk.content(path).count(LATE) == LATE_LINES_WAIT_SECONDS / LATE_LINE_SECONDS
 
 
 async def test_a_repair_without_need_disturbs_nobody(house: House) -> None:

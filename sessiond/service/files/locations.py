@@ -26,7 +26,11 @@ from sessiond.journal.trash.trash import Trash
 from sessiond.limits import AVAILABLE_IDS_MAX
 from sessiond.service.environment import Environment
 from sessiond.service.files.catalog_records import CatalogRecords
-from sessiond.service.files.checking.repairing import bring_over, write_repaired
+from sessiond.service.files.checking.repairing import (
+    bring_late_lines,
+    bring_over,
+    write_repaired,
+)
 from sessiond.service.files.checking.verifying import VerifyScope
 from sessiond.service.files.headers import require_header
 from sessiond.service.files.in_place import AgentFiles
@@ -324,7 +328,7 @@ class SessionFiles:
             self._unsynced.add(path.parent)
             try:
                 with telling("repair", path):
-                    bring_over(self._files, fd, covered, path)
+                    bring_late_lines(self._files, fd, covered, path)
                 self.settle_names(path)
             except StorageError:
                 # Undo: a refused repair did not happen. If the undo fails, the new file is whole.

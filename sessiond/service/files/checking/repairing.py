@@ -19,12 +19,13 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.profile.making import write_unfinished
 from sessiond.journal.scanning import chunks_of
-from sessiond.limits import PROBLEMS_MAX
+from sessiond.limits import LATE_LINE_SECONDS, LATE_LINES_WAIT_SECONDS, PROBLEMS_MAX
 from sessiond.service.files.checking.verifying import WHOLE, FileSurvey, VerifyScope, survey
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
 
 __all__ = [
+    "bring_late_lines",
     "bring_over",
     "kept_lines",
     "plan_in_memory",
@@ -105,6 +106,19 @@ def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
     finally:
         files.close(out)
     return end
+
+
+def bring_late_lines(files: Files, fd: int, start: int, young: Path) -> None:
+    """Append what programs that had the old file open still write there, until they are quiet.
+
+    Raises OSError.
+    """
+    end = bring_over(files, fd, start, young)
+    for _ in range(int(LATE_LINES_WAIT_SECONDS / LATE_LINE_SECONDS)):
+        files.pause(LATE_LINE_SECONDS)
+        start, end = end, bring_over(files, fd, end, young)
+        if end == start:
+            return
 
 
 def _survey(files: Files, path: Path, fd: int, look: VerifyScope) -> FileSurvey:
