@@ -13,11 +13,10 @@ from tests.kit.calls import call, create
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, refused, renew, say
-from tests.service.one_database.connections import Counted, Severed, Wrapped
+from tests.service.one_database.connections import Counted, Hearing, Severed, Wrapped
 from tests.service.one_database.site import (
     NEVER,
     POLL_SECONDS,
-    QUIET_SECONDS,
     Site,
     clients_of,
     no_threads_for_readers,
@@ -114,19 +113,20 @@ async def test_a_lease_ends_with_its_daemon(site: Site) -> None:
 
 
 async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> None:
-    connection = Severed(site.connect())
+    connection, hearing = Severed(site.connect()), Hearing(site.connect())
     async with (
         site.daemon("one", connection) as first,
-        site.daemon("two", silent_seconds=QUIET_SECONDS) as second,
+        site.daemon("two", hearing, silence=hearing.silence) as second,
         first.connect() as one,
         second.connect() as two,
     ):
         await create(one, persist="immediate")
         lease = (await acquire(one, ttl_ms=60 * TTL_MS))["lease_id"]
-        # Its beats tell that the daemon is there.
-        await sleep(2 * QUIET_SECONDS)
         assert await refused(two, "append") == "lease_held"
-        connection.is_there = False
+        # Its beats tell that the daemon is there.
+        await hearing.let_pass()
+        assert await refused(two, "append") == "lease_held"
+        connection.is_there, hearing.runs = False, True
         await acquire(two, wait_ms=TTL_MS)
         connection.is_there = True
         assert await refused(one, "append", lease_id=lease) == "lease_held"

@@ -15,8 +15,8 @@ from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.one_database.connections import Severed
-from tests.service.one_database.site import QUIET_SECONDS, Site, clients_of
+from tests.service.one_database.connections import Hearing, Severed
+from tests.service.one_database.site import Site, clients_of
 from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
@@ -128,10 +128,10 @@ async def test_presence_ends_with_its_daemon(site: Site) -> None:
 
 
 async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(site: Site) -> None:
-    connection = Severed(site.connect())
+    connection, hearing = Severed(site.connect()), Hearing(site.connect())
     async with (
         site.daemon("one", connection) as first,
-        site.daemon("three", silent_seconds=QUIET_SECONDS) as second,
+        site.daemon("three", hearing, silence=hearing.silence) as second,
         first.connect() as one,
         second.connect() as three,
     ):
@@ -141,20 +141,20 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
             await present(one, state="thinking")
             assert await told(three) == ["thinking"]
             # Its beats tell that the daemon is there.
-            await sleep(2 * QUIET_SECONDS)
+            await hearing.let_pass()
             assert await present(three) == ["thinking"]
-            connection.is_there = False
+            connection.is_there, hearing.runs = False, True
             assert await told(three) == []
             assert await present(three) == []
             # Its own clients see it as before.
             assert await present(one) == ["thinking"]
-            connection.is_there = True
+            connection.is_there, hearing.runs = True, False
             await told_until(three, ["thinking"])
             assert await present(three) == ["thinking"]
 
 
 async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site: Site) -> None:
-    connection = Severed(site.connect())
+    connection, hearing = Severed(site.connect()), Hearing(site.connect())
     async with site.daemon("one", connection) as first, first.connect() as one:
         await create(one, persist="immediate")
         await present(one, state="thinking")
@@ -163,11 +163,12 @@ async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site:
         # Killed: it ends nothing in the database.
         connection.is_there = False
         async with (
-            site.daemon("three", silent_seconds=QUIET_SECONDS) as second,
+            site.daemon("three", hearing, silence=hearing.silence) as second,
             second.connect() as three,
         ):
             with fail_after(HANG_SECONDS):
                 assert (await subscribe(three))["clients"] != []
+                hearing.runs = True
                 assert await told(three) == []
         assert await to_thread.run_sync(senders_of, site) == [False]
 
@@ -197,10 +198,10 @@ async def test_presence_stays_and_comes_back_where_a_crash_emptied_the_tables(si
 
 
 async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) -> None:
-    connection = Severed(site.connect())
+    connection, hearing = Severed(site.connect()), Hearing(site.connect())
     async with (
         site.daemon("one", connection) as first,
-        site.daemon("three", silent_seconds=QUIET_SECONDS) as second,
+        site.daemon("three", hearing, silence=hearing.silence) as second,
         first.connect() as one,
         second.connect() as three,
     ):
@@ -209,7 +210,7 @@ async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) 
             await subscribe(three)
             await present(one, state="thinking")
             assert await told(three) == ["thinking"]
-            connection.is_there = False
+            connection.is_there, hearing.runs = False, True
             site.empty_company()
             assert await told(three) == []
             assert await present(three) == []

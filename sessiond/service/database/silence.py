@@ -7,7 +7,8 @@ database, which silences every daemon, ends the lease of a daemon that is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import monotonic
 
 from msgspec import Struct
 
@@ -24,9 +25,10 @@ class _Heard(Struct):
 class Silence:
     """Beats of other daemons, as one daemon hears them."""
 
-    def __init__(self, seconds: float) -> None:
-        """Take a daemon for ended after so many seconds without a beat."""
+    def __init__(self, seconds: float, now: Callable[[], float] = monotonic) -> None:
+        """Take a daemon for ended after so many seconds without a beat, by this clock."""
         self._limit = seconds
+        self._now = now
         self._heard: dict[str, _Heard] = {}
         self._asked_at: float | None = None
         self.ended: set[str] = set()
@@ -38,21 +40,20 @@ class Silence:
         for heard in self._heard.values():
             heard.seconds = 0.0
 
-    def hear(self, beats: Mapping[str, int], concerned: set[str], now: float) -> set[str]:
-        """Count the silence of the daemons that hold leases; return those that have just ended.
-
-        `now` is on the monotonic clock, in seconds.
-        """
+    def hear(self, beats: Mapping[str, int], concerned: set[str]) -> set[str]:
+        """Count the silence of the daemons that hold leases; return those that have just ended."""
+        now = self._now()
         passed = 0.0 if self._asked_at is None else now - self._asked_at
         self._asked_at = now
         self._heard = {name: one for name, one in self._heard.items() if name in concerned}
         ended: set[str] = set()
         for name in concerned:
             count = beats.get(name, 0)
-            heard = self._heard.setdefault(name, _Heard(count))
-            if heard.beats != count:
+            heard = self._heard.get(name)
+            if heard is None or heard.beats != count:
                 self._heard[name] = _Heard(count)
-                self.ended.discard(name)
+                if heard is not None:
+                    self.ended.discard(name)
                 continue
             # A machine that slept has asked nothing meanwhile.
             heard.seconds += min(passed, self._limit / 2)

@@ -85,11 +85,11 @@ class DatabaseStore:
         database: SessionDatabase,
         files: FileStore,
         poll_seconds: float = DATABASE_POLL_SECONDS,
-        silent_seconds: float = DAEMON_SILENT_SECONDS,
+        silence: Silence | None = None,
     ) -> None:
         """Ask the database each `poll_seconds` what other daemons have changed.
 
-        The leases of a daemon end once the daemon was silent for `silent_seconds`.
+        `silence` tells which daemons have ended, whose leases then end.
         """
         profile = files.profile
         self._database = database
@@ -98,7 +98,7 @@ class DatabaseStore:
         folder = profile.layout.pending
         self._daemon = profile.files.random_digits()
         self._claims = count(1)
-        self._silence = Silence(silent_seconds)
+        self._silence = silence or Silence(DAEMON_SILENT_SECONDS)
         self._doorbell = Doorbell(database)
         self._companies = Companies(
             database,

@@ -238,7 +238,7 @@ class DatabaseWatches:
         if not others:
             return
         beats = await self._ask(self._database.beats)
-        ended = self._silence.hear(beats, others, monotonic())
+        ended = self._silence.hear(beats, others)
         if dead := present & self._silence.ended:
             await self._ask(self._database.company.end_of_daemons, sorted(dead))
         if ended:

@@ -7,8 +7,11 @@ import time
 from collections.abc import Collection
 from typing import Any
 
+from anyio import sleep
+
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.silence import Silence
 from sessiond.testing.database import MemorySent
 from tests.kit.patience import HANG_SECONDS
 
@@ -84,3 +87,44 @@ class Severed(Wrapped):
         if not self.is_there and name not in {"name", "close"}:
             raise OUT_OF_REACH
         return super().__getattr__(name)
+
+
+class Hearing(Wrapped):
+    """A connection of a daemon that hears beats of other daemons, and the clock of their silence.
+
+    The clock goes as a test says, so no processor that is busy elsewhere makes a daemon silent.
+    """
+
+    _LIMIT = 2.0
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.silence = Silence(self._LIMIT, self._time)
+        self.runs = False
+        """True to let half the time that ends a daemon pass at each question for beats."""
+        self._seconds = 0.0
+        self._heard: dict[str, int] = {}
+        self._own_name = ""
+
+    def _time(self) -> float:
+        if self.runs:
+            self._seconds += self._LIMIT / 2
+        return self._seconds
+
+    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
+        """Note that the daemon goes on."""
+        self._own_name = daemon
+        self.inner.beat(daemon, open_numbers)
+
+    def beats(self) -> dict[str, int]:
+        """Return the number of beats of each daemon."""
+        found = self.inner.beats()
+        self._heard = {name: count for name, count in found.items() if name != self._own_name}
+        return found
+
+    async def let_pass(self) -> None:
+        """Let as much time pass as ends a daemon twice, while each other daemon beats."""
+        for _ in range(4):
+            before, self._seconds = self._heard, self._seconds + self._LIMIT / 2
+            while self._heard == before:  # noqa: ASYNC110 - no event tells of a beat
+                await sleep(0.005)

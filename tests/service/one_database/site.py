@@ -13,6 +13,7 @@ from anyio import fail_after, sleep, to_thread
 from msgspec import structs
 
 from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.silence import Silence
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
@@ -25,8 +26,6 @@ from tests.service.one_database.connections import Mute, Wrapped
 POLL_SECONDS = 0.01
 NEVER = 1e6
 """No poll comes in a test, and no ring is heard: what a daemon sees of another one, it looks for."""
-QUIET_SECONDS = 0.6
-"""Silence that ends a daemon, where a test lets one end."""
 SPOILT_ID = r"\xff00fe"
 """Id of bytes that are no text, as SQL spells the bytes."""
 
@@ -161,12 +160,13 @@ class Site:
         name: str,
         connection: SessionDatabase | Wrapped | None = None,
         poll_seconds: float = POLL_SECONDS,
-        silent_seconds: float = 1e6,
+        silence: Silence | None = None,
         **environment: Any,
     ) -> AsyncGenerator[Daemon]:
         """Run a daemon; a second one of the same name is the first one's successor.
 
-        `environment` has what the daemon's environment has in place of the usual.
+        No daemon ends by its silence, unless `silence` says that. `environment` has what the daemon's
+        environment has in place of the usual.
         """
         database: Any = connection or self.connect()
         if poll_seconds == NEVER:
@@ -174,7 +174,9 @@ class Site:
         async with running_daemon(
             self.home / name,
             environment=structs.replace(environment_of(name), **environment),
-            keep=lambda files: DatabaseStore(database, files, poll_seconds, silent_seconds),
+            keep=lambda files: DatabaseStore(
+                database, files, poll_seconds, silence or Silence(NEVER)
+            ),
         ) as daemon:
             yield daemon
 
