@@ -84,6 +84,13 @@ class Documents:
         self.revision += 1
         return self.revision
 
+    def newest_revision(self) -> int:
+        """Return a revision such that each change asked for from now on, at any daemon, has a later one.
+
+        Blocking. Raises StorageError.
+        """
+        return self.revision
+
     def moment(self, now: str, namespace: str | None = None) -> Moment:  # noqa: ARG002
         """Return the moment of a draft that is made at this time (RFC 3339, UTC)."""
         return Moment(now, self.ms_at(now), self.next_revision)

@@ -12,6 +12,7 @@ from tests.service import test_cut_connections_on_one_database as cut_connection
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_leases_on_one_database as leases
 from tests.service import test_presence_on_one_database as presence
+from tests.service import test_queues_on_one_database as queues
 from tests.service import test_races_on_one_database as races
 from tests.service import test_reads_while_away as away
 from tests.service import test_repairs_on_one_database as repairs
@@ -37,6 +38,7 @@ globals().update(
             daemons,
             leases,
             presence,
+            queues,
             races,
             repairs,
             signals,

@@ -157,6 +157,10 @@ class SharedDocuments(Documents):
         del now
         return self._clock_ms + int((monotonic() - self._clock_at) * 1000)
 
+    def newest_revision(self) -> int:
+        """Reserve a revision that is later than those of all daemons. Raises StorageError."""
+        return self._rows.reserve(self.revision + 1)
+
     def _set_clock(self) -> None:
         self._clock_ms, self._clock_at = self._rows.now_ms(), monotonic()
 

@@ -1,0 +1,147 @@
+"""Queues of prompts of a session that several daemons serve, and that one of them purges."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, to_thread
+
+from sessiond.service.database.database import NO_TOKEN
+from sessiond.service.queues import QUEUES
+from sessiond.state.codec import STATE
+from tests.kit.calls import call, create
+from tests.kit.patience import HANG_SECONDS, happened
+from tests.service.one_database.calls import refused
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.test_queues import LATER, STEER, queue, waiting
+
+pytestmark = pytest.mark.one_loop
+
+SECRET = "Only once."
+
+
+async def is_stored(site: Site, text: str) -> bool:
+    """Return whether the database has a text in prompts."""
+    return text.encode() in await to_thread.run_sync(stored_prompts, site)
+
+
+def stored_prompts(site: Site) -> bytes:
+    """Return what the database has of the prompts of all sessions."""
+    connection = site.connect()
+    try:
+        found = connection.document(STATE, QUEUES, NO_TOKEN)
+        return found.data if found is not None else b""
+    finally:
+        connection.close()
+
+
+class Failing(Wrapped):
+    """A connection that fails to write documents while a test says so."""
+
+    fails = False
+
+    def put_document(self, *arguments: Any) -> Any:
+        if self.fails:
+            raise OUT_OF_REACH
+        return self.inner.put_document(*arguments)
+
+
+class Purging(Wrapped):
+    """A connection that waits behind the removal of a session until a test lets it go."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.has_purged = threading.Event()
+        self.may_go = threading.Event()
+
+    def purge(self, session_id: str) -> Any:
+        done = self.inner.purge(session_id)
+        self.has_purged.set()
+        assert self.may_go.wait(HANG_SECONDS)
+        return done
+
+
+@pytest.mark.parametrize("sender", ["one", "two"])
+@pytest.mark.parametrize("purger", ["one", "two"])
+async def test_a_purge_erases_prompts_that_came_through_any_daemon(
+    site: Site, sender: str, purger: str
+) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        wires = {"one": one, "two": two}
+        await create(one, persist="immediate")
+        for number in range(3):
+            await queue(wires[sender], STEER, f"q{number}", SECRET)
+        assert await is_stored(site, SECRET)
+        await call(wires[purger], "session/delete")
+        await call(wires[purger], "session/purge")
+        assert not await is_stored(site, SECRET)
+
+
+async def test_a_purge_leaves_prompts_of_other_sessions(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        await create(two, "session-b", persist="immediate")
+        await queue(two, STEER, "q1", SECRET)
+        other = {"session_id": "session-b", "kind": STEER, "queue": True, "queue_id": "q1"}
+        await two.call("session/signal", **other)
+        await call(one, "session/delete")
+        await call(one, "session/purge")
+        assert not await is_stored(site, SECRET)
+        assert await waiting(one, "session-b") == ["q1"]
+
+
+async def test_a_purge_that_is_repeated_erases_prompts_of_another_daemon(site: Site) -> None:
+    failing = Failing(site.connect())
+    async with (
+        site.daemon("one", failing) as first,
+        site.daemon("two") as second,
+        first.connect() as one,
+        second.connect() as two,
+    ):
+        await create(one, persist="immediate")
+        await queue(two, STEER, "q1", SECRET)
+        await call(one, "session/delete")
+        failing.fails = True
+        assert await refused(one, "session/purge") == "storage_error"
+        failing.fails = False
+        assert await refused(one, "session/purge") == "session_not_found"
+        assert not await is_stored(site, SECRET)
+
+
+async def test_a_purge_leaves_prompts_of_a_session_that_takes_the_id_meanwhile(site: Site) -> None:
+    purging = Purging(site.connect())
+    async with (
+        site.daemon("one", purging) as first,
+        site.daemon("two") as second,
+        first.connect() as one,
+        second.connect() as two,
+    ):
+        with fail_after(HANG_SECONDS):
+            await create(one, persist="immediate")
+            await queue(two, STEER, "q1", SECRET)
+            await call(one, "session/delete")
+
+            async def purge() -> None:
+                await call(one, "session/purge")
+
+            async with create_task_group() as tasks:
+                tasks.start_soon(purge)
+                await happened(purging.has_purged)
+                await create(two, persist="immediate")
+                await queue(two, LATER, "q2")
+                purging.may_go.set()
+            assert await waiting(two) == ["q2"]
+            assert not await is_stored(site, SECRET)
+
+
+async def test_no_prompt_is_taken_for_a_session_that_another_daemon_has_deleted(site: Site) -> None:
+    async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
+        await create(one, persist="immediate")
+        await waiting(two)
+        await call(one, "session/delete")
+        asked = {"kind": STEER, "data": SECRET, "queue": True}
+        assert await refused(two, "session/signal", **asked) == "session_not_found"
+        assert not await is_stored(site, SECRET)
