@@ -138,6 +138,61 @@ async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_sessi
         await say(three, "under the lease", lease_id=lease)
 
 
+@pytest.mark.parametrize("carried", ["a line", "a line and leases", "other lines"])
+async def test_a_promotion_of_unknown_outcome_that_carries_a_line_is_repeated(
+    site: Site, carried: str
+) -> None:
+    connection = Lost(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        if carried == "a line and leases":
+            await acquire(one, head="side")
+        connection.answers_again = False
+        asked = {"persist": "immediate", "title": "A title"}
+        assert await refused(one, "session/update", **asked) == "storage_error"
+        connection.answers_again = True
+        if carried == "other lines":
+            await append(one, "e-2")
+        await promote(one, title="Another title")
+        assert await ids(three) == await ids(one)
+        info = (await call(three, "session/get"))["session"]
+        assert (info["title"], info["persisted"]) == ("Another title", True)
+        await append(three, "e-3")
+        assert await ids(one) == await ids(three)
+
+
+@pytest.mark.parametrize("change", ["append", "lease", "archive"])
+async def test_a_promotion_of_unknown_outcome_takes_nothing_from_another_daemon(
+    site: Site, change: str
+) -> None:
+    connection = Lost(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three") as (three,),
+        daemon.connect() as one,
+    ):
+        await in_memory(one)
+        connection.answers_again = False
+        asked = {"persist": "immediate", "title": "A title"}
+        assert await refused(one, "session/update", **asked) == "storage_error"
+        connection.answers_again = True
+        match change:
+            case "append":
+                await append(three, "e-of-three")
+            case "lease":
+                await acquire(three)
+            case _:
+                await call(three, "session/archive")
+        before = await call(three, "session/get")
+        assert await refused(one, "session/update", **asked) == "session_exists"
+        assert await call(three, "session/get") == before
+        assert not (await call(one, "session/get"))["session"]["persisted"]
+
+
 class HeldBehind(Wrapped):
     """A connection whose creation of a session is answered once a test says so."""
 

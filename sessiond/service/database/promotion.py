@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct, structs
 
 from sessiond.errors import StorageError
+from sessiond.journal.store import SessionLog
 from sessiond.service.database.database import (
     NO_LINES,
     Head,
@@ -25,7 +27,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import Persist
 from sessiond.service.store.refusals import id_is_taken
 
-__all__ = ["NewRow", "created", "give_place", "write_out"]
+__all__ = ["NewRow", "Promotions", "created", "give_place"]
 
 
 class NewRow(Struct, frozen=True):
@@ -38,40 +40,72 @@ class NewRow(Struct, frozen=True):
     lines: Sequence[bytes]
 
 
-def write_out(
-    database: SessionDatabase,
-    opener: DatabaseOpener,
-    opened: OpenSession,
-    wanted: NewRow,
-) -> None:
-    """Store a session that is in memory, with more lines. Raises SessionExists, StorageError."""
-    # First the copy: once the database has the session, nothing may fail.
-    log = opener.log_with(wanted.session_id, wanted.epoch, wanted.lines)
-    try:
-        head = _stored(database, wanted)
-    except BaseException:
-        log.close()
-        raise
-    opener.begin(opened, log, head)
-    opened.journal.close()
-    opened.journal = log
-    opened.place = Path(opened.session_id) if wanted.place == "draft" else None
-    log.ring(head.number)
+class _Tried(Struct):
+    """Lines and leases that tries to store a session may have left in its row."""
 
+    digests: set[bytes]
+    leases: set[bytes]
 
-def _stored(database: SessionDatabase, wanted: NewRow) -> Head:
-    """Store a session, and return its row. Raises SessionExists, StorageError."""
+    def add(self, wanted: NewRow) -> None:
+        self.digests.add(chained(NO_LINES, wanted.lines))
+        self.leases.add(wanted.leases)
 
-    def create() -> Head | None:
-        return database.create(
-            wanted.session_id, wanted.epoch, [wanted.lines], wanted.place, wanted.leases
+    def has_made(self, head: Head) -> bool:
+        """Return whether a row is as a try left it: no other daemon has changed the row."""
+        return (
+            head.digest in self.digests and head.leases in self.leases and head.place != "archived"
         )
 
-    made = created(database, wanted.session_id, wanted.epoch, create)
-    head = None if made is None else _completed(database, made, wanted)
-    if head is None:
-        raise id_is_taken(wanted.session_id)
-    return head
+
+class Promotions:
+    """Ways of sessions out of memory into a database."""
+
+    def __init__(self, database: SessionDatabase, opener: DatabaseOpener) -> None:
+        self._database = database
+        self._opener = opener
+        self._tried: WeakKeyDictionary[SessionLog, _Tried] = WeakKeyDictionary()
+        """The tries of unknown outcome, by the log of the session in memory."""
+
+    def write_out(self, opened: OpenSession, wanted: NewRow) -> None:
+        """Store a session that is in memory, with more lines. Raises SessionExists, StorageError."""
+        # First the copy: once the database has the session, nothing may fail.
+        log = self._opener.log_with(wanted.session_id, wanted.epoch, wanted.lines)
+        tried = self._tried.setdefault(opened.journal, _Tried(set(), set()))
+        tried.add(wanted)
+        try:
+            head = self._stored(wanted, tried)
+        except BaseException:
+            log.close()
+            raise
+        self._opener.begin(opened, log, head)
+        opened.journal.close()
+        opened.journal = log
+        opened.place = Path(opened.session_id) if wanted.place == "draft" else None
+        log.ring(head.number)
+
+    def _stored(self, wanted: NewRow, tried: _Tried) -> Head:
+        """Store a session, and return its row. Raises SessionExists, StorageError."""
+        database = self._database
+
+        def create() -> Head | None:
+            return database.create(
+                wanted.session_id, wanted.epoch, [wanted.lines], wanted.place, wanted.leases
+            )
+
+        made = created(database, wanted.session_id, wanted.epoch, create)
+        head = None if made is None else _completed(database, made, wanted)
+        if head is None and made is not None and self._taken_back(made, tried):
+            head = created(database, wanted.session_id, wanted.epoch, create)
+        if head is None:
+            raise id_is_taken(wanted.session_id)
+        return head
+
+    def _taken_back(self, made: Head, tried: _Tried) -> bool:
+        """Delete the row of an earlier try; return False if another daemon has used the row.
+
+        The try carried a line that no client was told of, and that the next try has anew.
+        """
+        return tried.has_made(made) and self._database.delete(made.number, made) is not None
 
 
 def _completed(database: SessionDatabase, head: Head, wanted: NewRow) -> Head | None:

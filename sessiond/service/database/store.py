@@ -41,7 +41,7 @@ from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog, leases_in
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.opening import DatabaseOpener
-from sessiond.service.database.promotion import NewRow, created, give_place, write_out
+from sessiond.service.database.promotion import NewRow, Promotions, created, give_place
 from sessiond.service.database.refusals import (
     asking_for_session_id,
     could_not,
@@ -119,6 +119,7 @@ class DatabaseStore:
             self._companies,
             self._doorbell.ring,
         )
+        self._promotions = Promotions(database, self._opener)
         self._checks = DatabaseChecks(database, profile.files, folder)
         self._watches = DatabaseWatches(
             database, self._daemon, poll_seconds, self._silence, self._environment.report_trouble
@@ -345,7 +346,7 @@ class DatabaseStore:
                 leases_in(leases, self._database.now_ns(), self._daemon) if leases else b"",
                 [*opened.journal.read(0, opened.session.seq), *lines],
             )
-            write_out(self._database, self._opener, opened, row)
+            self._promotions.write_out(opened, row)
         opened.persist = wanted
 
     # -- found -----------------------------------------------------------------------
