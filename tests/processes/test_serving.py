@@ -212,7 +212,7 @@ def test_a_daemon_that_nobody_uses_ends_and_leaves_nothing_behind(machine: Machi
     machine.tell("start")
     machine.tell("stop")
     before = everything(machine.home, machine.runtime)
-    with serving(machine, "--idle-exit", "0.3") as daemon:
+    with serving(machine, "--idle-exit", "3") as daemon:
         with machine.connect() as link:
             assert link.ask("server/ping")["ok"]
         daemon.hears("ends: no client used it")
@@ -221,12 +221,12 @@ def test_a_daemon_that_nobody_uses_ends_and_leaves_nothing_behind(machine: Machi
 
 
 def test_who_is_connected_or_only_in_memory_keeps_it(machine: Machine) -> None:
-    with serving(machine, "--idle-exit", "0.2") as daemon:
+    with serving(machine, "--idle-exit", "3") as daemon:
         with machine.connect() as link:
             link.ask("session/create", cwd="/p", session_id="session-m", persist="never")
         # Long enough idle; whoever comes finds what was only in memory.
         with pytest.raises(subprocess.TimeoutExpired):
-            daemon.process.wait(0.6)
+            daemon.process.wait(5)
         with machine.connect() as link:
             assert link.ask("session/get", session_id="session-m")["session"]["seq"] == 0
         os.kill(daemon.pid, signal.SIGTERM)

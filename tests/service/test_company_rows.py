@@ -143,8 +143,8 @@ def test_the_senders_of_a_daemon_that_is_there_stay(
     database: SessionDatabase, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.company.change(change(number, 1, 1, 1))
-    set_limits(monkeypatch, SENDER_KEPT_SECONDS=0.1)
-    time.sleep(0.2)
+    set_limits(monkeypatch, SENDER_KEPT_SECONDS=0.5)
+    time.sleep(0.6)
     database.beat("a-daemon", [number])
     database.company.clean()
     assert seen(database, number)[0].is_open
