@@ -1,6 +1,9 @@
 """Sessions on PostgreSQL: the port `SessionDatabase` in statements. Needs `sessiond[postgresql]`.
 
-database.py   rows and lines
+database.py   start, end and rings
+sessions.py   rows of sessions
+lines.py      lines, appended and read
+trash.py      deleted sessions
 statements/   what is said to the server about rows and lines
 documents.py  values of the state store, and secrets
 daemons.py    numbers, claims, beats and the clock that daemons agree on

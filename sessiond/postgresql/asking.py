@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from threading import Semaphore
 from time import time
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, LiteralString, TypeVar
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -32,7 +32,8 @@ from sessiond.limits import (
 from sessiond.postgresql.at_hand import ConnectionAtHand
 from sessiond.postgresql.connecting import FAILURES, Failure, Pool, is_unreachable, refusal
 from sessiond.postgresql.patience import PatientConnection, Unanswered
-from sessiond.service.database.database import Unsent
+from sessiond.postgresql.statements.rows import head_of
+from sessiond.service.database.database import Head, Unsent
 
 __all__ = ["Asking", "Kind"]
 
@@ -145,6 +146,19 @@ class Asking:
             except PoolTimeout:
                 # The first try was sent, and may take effect.
                 raise first from None
+
+    def _row(
+        self, doing: str, statement: LiteralString, values: Any, kind: Kind = "look"
+    ) -> Head | None:
+        """Return the row that a question finds."""
+        row = self._asked(doing, lambda each: each.execute(statement, values).fetchone(), kind)
+        return None if row is None else head_of(row)
+
+    def _changed(self, doing: str, statement: LiteralString, values: Any) -> Head | None:
+        """Return the row that a change leaves."""
+        with self._changing(doing) as connection:
+            row = connection.execute(statement, values).fetchone()
+        return None if row is None else head_of(row)
 
     @contextmanager
     def _placed(self, doing: str, kind: Kind) -> Generator[float]:
