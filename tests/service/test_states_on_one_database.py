@@ -172,6 +172,29 @@ async def test_while_the_database_is_away_values_are_read_and_none_is_stored(sit
         assert await value_of(one, "a") == 2
 
 
+async def test_while_the_database_is_away_no_change_is_answered_that_seems_to_be_made(
+    site: Site,
+) -> None:
+    connection = Away(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        said = {"session_id": SESSION, "kind": "steer", "data": "go", "queue": True}
+        connection.is_away = True
+        # The first daemon has not seen these.
+        await put(two, "a", 1)
+        await two.call("session/signal", **said, queue_id="q-1")
+        for method, params in (
+            ("state/delete", {"namespace": "notes", "key": "a"}),
+            ("session/queue", {"session_id": SESSION, "done": ["q-1"]}),
+        ):
+            refusal = await one.refusal(method, **params)
+            assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+
+
 async def test_values_outlive_all_daemons(site: Site) -> None:
     async with clients_of(site, "one") as (one,):
         revision = await put(one, "a", 1)

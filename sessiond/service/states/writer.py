@@ -257,14 +257,18 @@ class NamespaceWriter:
     def _stale(self, batch: list[_Waiting], away: StorageError) -> list[Any]:
         """Return the outcomes while the store does not answer: reads as they are known, with a sign.
 
-        What is refused for what is known here may be in the store.
+        A refusal, or a change that has nothing to store, rests on what is known here: in the store it may
+        be otherwise.
         """
         meta = stale_meta(self._documents.stale_since or self._environment.now())
         outcomes = self._refuse(batch, away)
         for waiting in batch:
             if not isinstance(waiting.owner, OwnOutcome):
                 waiting.owner.result_meta = meta
-        return [away if isinstance(one, SessiondError) else one for one in outcomes]
+        return [
+            one if waiting.reads and not isinstance(one, SessiondError) else away
+            for waiting, one in zip(batch, outcomes, strict=True)
+        ]
 
     def _refusal(self, error: Exception) -> SessiondError:
         if isinstance(error, SessiondError):
