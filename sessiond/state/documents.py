@@ -113,7 +113,7 @@ class Documents:
         """
         return ()
 
-    def behind(self) -> list[str]:
+    def behind(self, now: str) -> list[str]:  # noqa: ARG002
         """Return the namespaces that other daemons have changed. Blocking. Raises StorageError."""
         return []
 

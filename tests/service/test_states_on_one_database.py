@@ -9,10 +9,11 @@ import pytest
 from anyio import create_task_group
 
 from sessiond.errors import StorageError
+from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.sessions import SESSION
-from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site, clients_of
 
 pytestmark = pytest.mark.one_loop
@@ -148,14 +149,18 @@ async def test_a_write_whose_answer_was_lost_is_looked_up(site: Site, loses: str
 
 
 class Away(Wrapped):
-    """A connection to a database that is away for documents when a test says so."""
+    """A connection to a database that is away for one kind of call when a test says so."""
 
     is_away = False
 
-    def document(self, *arguments: Any) -> Any:
-        if self.is_away:
-            raise StorageError("the database is away", errno="EIO", path="x", retryable=True)
-        return self.inner.document(*arguments)
+    def __init__(self, inner: SessionDatabase, asked: str = "document") -> None:
+        super().__init__(inner)
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_away and name == self._asked:
+            raise OUT_OF_REACH
+        return super().__getattr__(name)
 
 
 async def test_while_the_database_is_away_values_are_read_and_none_is_stored(site: Site) -> None:
@@ -170,6 +175,26 @@ async def test_while_the_database_is_away_values_are_read_and_none_is_stored(sit
         assert await value_of(one, "a") == 1
         await put(one, "a", 2)
         assert await value_of(one, "a") == 2
+
+
+@pytest.mark.parametrize("method", ["state/list", "secret/list"])
+@pytest.mark.parametrize("asked", ["document", "document_tokens"])
+async def test_a_list_that_may_be_old_says_so(site: Site, method: str, asked: str) -> None:
+    connection = Away(site.connect(), asked)
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        before = await one.call(method)
+        connection.is_away = True
+        await put(two, "a", 1)
+        await two.call("secret/set", namespace="keys", key="a", value="first")
+        shown = await one.call(method)
+        assert "stale_since" in shown.pop("_meta")
+        assert shown == before
+        connection.is_away = False
+        assert await one.call(method) == await two.call(method)
 
 
 async def test_while_the_database_is_away_no_change_is_answered_that_seems_to_be_made(

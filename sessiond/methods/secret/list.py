@@ -9,6 +9,7 @@ from msgspec import Struct
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.values import STATE_ERRORS
 from sessiond.model.ids import Namespace
+from sessiond.service.states.states import AllDocuments, States
 from sessiond.state.folder import Aside
 
 __all__ = ["METHOD"]
@@ -39,15 +40,15 @@ class SecretListResult(Struct, frozen=True):
 
 def handle(client: Client, params: SecretListParams, call: Call[Client]) -> Any:
     """List the names, for which no key is needed."""
-    client.service.work(call, lambda: _list(client, params.namespace))
+    states = client.service.secrets.states
+    states.list_all(call, lambda found: _list(states, found, params.namespace))
     return DEFERRED
 
 
-async def _list(client: Client, namespace: str | None) -> SecretListResult:
-    states = client.service.secrets.states
+async def _list(states: States, found: AllDocuments, namespace: str | None) -> SecretListResult:
     rows = [
         SecretRow(one.namespace, key, record.revision, record.created_at, record.updated_at)
-        for one in await states.all_documents()
+        for one in found.documents
         if namespace in {None, one.namespace}
         for key, record in one.tagged(())
     ]

@@ -10,6 +10,7 @@ from sessiond.errors import InvalidParams
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
 from sessiond.methods._shared.values import STATE_ERRORS, KeyRow, Tags, key_row
 from sessiond.model.ids import Namespace, is_open_namespace
+from sessiond.service.states.states import AllDocuments, States
 from sessiond.state.document import Document
 from sessiond.state.folder import Aside
 
@@ -52,7 +53,8 @@ def handle(client: Client, params: StateListParams, call: Call[Client]) -> Any:
     if params.namespace is None:
         if params.tags:
             raise InvalidParams("tags are those of keys: name a namespace", path="tags")
-        client.service.work(call, lambda: _namespaces(client))
+        states = client.service.states
+        states.list_all(call, lambda found: _namespaces(states, found))
         return DEFERRED
 
     def look(document: Document) -> StateKeys:
@@ -62,9 +64,8 @@ def handle(client: Client, params: StateListParams, call: Call[Client]) -> Any:
     return client.service.states.ask(call, params.namespace, look)
 
 
-async def _namespaces(client: Client) -> StateNamespaces:
-    states = client.service.states
-    documents = [one for one in await states.all_documents() if is_open_namespace(one.namespace)]
+async def _namespaces(states: States, found: AllDocuments) -> StateNamespaces:
+    documents = [one for one in found.documents if is_open_namespace(one.namespace)]
     aside = await states.aside()
     rows = [
         NamespaceRow(one.namespace, len(one.records), one.size, one.revision) for one in documents

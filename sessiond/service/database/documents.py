@@ -194,9 +194,15 @@ class SharedDocuments(Documents):
         self.revision = max(self.revision, document.revision)
         self.committed_revision = max(self.committed_revision, document.revision)
 
-    def behind(self) -> list[str]:
+    def behind(self, now: str) -> list[str]:
         """Return the namespaces that other daemons have changed. Blocking. Raises StorageError."""
-        return self._rows.behind()
+        try:
+            behind = self._rows.behind()
+        except StorageError:
+            self.stale_since = self.stale_since or now
+            raise
+        self.stale_since = None
+        return behind
 
     def commit(self, draft: Draft) -> None:
         """Take over a draft that is durable, and ring for it."""

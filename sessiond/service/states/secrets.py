@@ -164,13 +164,13 @@ class Secrets:
         return Rotated(count, len(keys))
 
     async def _check_all(self, vault: Vault) -> None:
-        for document in await self.states.all_documents():
+        for document in (await self.states.all_documents()).documents:
             self._require_sound(document, vault)
 
     async def _encrypt_anew(self, vault: Vault) -> int:
         """Encrypt every file with the current key of a vault; return the number of secrets."""
         count = 0
-        for document in await self.states.all_documents():
+        for document in (await self.states.all_documents()).documents:
 
             def act(draft: Draft) -> int:
                 self._require_sound(draft, vault)

@@ -11,7 +11,7 @@ the readers of this daemon, and the log says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
@@ -24,6 +24,7 @@ from sessiond.limits import STATE_LOOK_SECONDS
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.environment import Environment
+from sessiond.service.log.out_of_sight import stale_meta
 from sessiond.service.ports import Listener, Ticket
 from sessiond.service.states.feed import StateFeed
 from sessiond.service.states.writer import Act, Later, NamespaceWriter, OwnOutcome
@@ -31,7 +32,7 @@ from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
-__all__ = ["StateStatistics", "States"]
+__all__ = ["AllDocuments", "StateStatistics", "States"]
 
 # The shortest pause between two looks, so that a disk that refuses is not tried without an end.
 _PAUSE_SECONDS = 1.0
@@ -44,6 +45,14 @@ class StateStatistics(Struct, frozen=True):
     keys: int
     bytes: int
     writes: int
+
+
+class AllDocuments(Struct, frozen=True):
+    """All documents, as they are or as they were when the store ceased to answer."""
+
+    documents: Sequence[Document]
+    stale_since: str | None
+    """Time from which on the store has not answered; None if the documents are as they are."""
 
 
 class States:
@@ -97,17 +106,30 @@ class States:
         """Return the result of a read that the daemon makes itself. Raises what `act` raises."""
         return await self._writer(namespace).carry_out(act, reads=True).get()
 
-    async def all_documents(self) -> Sequence[Document]:
+    async def all_documents(self) -> AllDocuments:
         """Return all documents, once the calls before this one are served. Raises StorageError."""
         if not self.documents.is_ready():
             report = self._environment.report_trouble
             await to_thread.run_sync(self.documents.recover, None, report)
         self._sweep()
-        await self._take_over()
+        since = await self._take_over()
         for passed in [writer.pass_through() for writer in self._writers.values()]:
             await passed.get()
+            since = since or passed.stale_since
         by_namespace = self.documents.by_namespace
-        return [by_namespace[namespace] for namespace in sorted(by_namespace)]
+        documents = [by_namespace[namespace] for namespace in sorted(by_namespace)]
+        return AllDocuments(documents, since)
+
+    def list_all(self, ticket: Ticket, show: Callable[[AllDocuments], Awaitable[Any]]) -> None:
+        """Answer with what `show` makes of all documents, and with a sign if they may be old."""
+
+        async def job() -> Any:
+            found = await self.all_documents()
+            if found.stale_since is not None:
+                ticket.result_meta = stale_meta(found.stale_since)
+            return await show(found)
+
+        run_in_background(ticket, job, self._environment)
 
     def subscribe(self, listener: Listener, namespace: str | None) -> None:
         """Tell a connection of changes of a namespace, or of all, from now on. Raises Overloaded."""
@@ -118,15 +140,20 @@ class States:
         """Take over what other daemons have written, in a task of its own."""
         self._tasks.start_soon(self._take_over)
 
-    async def _take_over(self) -> None:
-        """Have each namespace that other daemons have changed looked at by its writer."""
+    async def _take_over(self) -> str | None:
+        """Have each namespace that other daemons have changed looked at by its writer.
+
+        Returns the time from which on the store has not answered; None if the store answers.
+        """
+        now = self._environment.now()
         try:
-            behind = await to_thread.run_sync(self.documents.behind)
+            behind = await to_thread.run_sync(self.documents.behind, now)
         except StorageError:
             # Changes say that the database is away; reads show what is known.
-            return
+            return self.documents.stale_since or now
         for namespace in behind:
             self._writer(namespace).pass_through()
+        return None
 
     async def aside(self) -> list[Aside]:
         """Return the files that were put aside. Raises StorageError."""

@@ -56,6 +56,8 @@ class OwnOutcome:
     """Outcome of a call of the daemon itself, which has no ticket."""
 
     def __init__(self) -> None:
+        self.stale_since: str | None = None
+        """Time from which on the store had not answered; None if the store was asked."""
         self._done = Event()
         self._value: Any = None
 
@@ -260,10 +262,13 @@ class NamespaceWriter:
         A refusal, or a change that has nothing to store, rests on what is known here: in the store it may
         be otherwise.
         """
-        meta = stale_meta(self._documents.stale_since or self._environment.now())
+        since = self._documents.stale_since or self._environment.now()
+        meta = stale_meta(since)
         outcomes = self._refuse(batch, away)
         for waiting in batch:
-            if not isinstance(waiting.owner, OwnOutcome):
+            if isinstance(waiting.owner, OwnOutcome):
+                waiting.owner.stale_since = since
+            else:
                 waiting.owner.result_meta = meta
         return [
             one if waiting.reads and not isinstance(one, SessiondError) else away
