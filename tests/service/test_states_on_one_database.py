@@ -240,3 +240,22 @@ async def test_daemons_with_one_key_share_secrets_and_others_are_told(site: Site
             assert (await one.call("secret/get", namespace="keys", key="a"))["value"] == "second"
             rows = await one.call("secret/list", namespace="keys")
             assert rows == await two.call("secret/list", namespace="keys")
+
+
+async def test_a_key_is_not_replaced_while_secrets_of_other_daemons_may_be_unseen(
+    site: Site,
+) -> None:
+    connection = Away(site.connect(), "document_tokens")
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await one.call("secret/set", namespace="keys", key="a", value="first")
+        async with clients_of(site, "two") as (two,):
+            share_key(site)
+            connection.is_away = True
+            await two.call("secret/set", namespace="more", key="b", value="second")
+            refusal = await one.refusal("secret/rotate")
+            assert refusal.data["kind"] == "storage_error"
+        connection.is_away = False
+        assert (await one.call("secret/rotate"))["secrets"] == 2
+        for namespace, key, value in (("keys", "a", "first"), ("more", "b", "second")):
+            answer = await one.call("secret/get", namespace=namespace, key=key)
+            assert answer["value"] == value

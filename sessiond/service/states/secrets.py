@@ -11,7 +11,7 @@ drops the old key. Both keys are known in between, and the next start goes on wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import anyio
@@ -19,7 +19,7 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, UnsetType
 
-from sessiond.errors import SecretKeyUnavailable, SessiondError
+from sessiond.errors import SecretKeyUnavailable, SessiondError, StorageError
 from sessiond.service.environment import Environment
 from sessiond.service.states.states import States
 from sessiond.state.document import ABSENT, Document, Draft, Record, Write
@@ -163,14 +163,26 @@ class Secrets:
             await to_thread.run_sync(store.use, keys, settings)
         return Rotated(count, len(keys))
 
+    async def _all_documents(self) -> Sequence[Document]:
+        """Return the documents of all namespaces as they are stored. Raises StorageError."""
+        found = await self.states.all_documents()
+        if found.stale_since is not None:
+            raise StorageError(
+                "the database does not answer, and may have secrets that this daemon does not know:"
+                " try again",
+                errno="EAGAIN",
+                path="secrets",
+            )
+        return found.documents
+
     async def _check_all(self, vault: Vault) -> None:
-        for document in (await self.states.all_documents()).documents:
+        for document in await self._all_documents():
             self._require_sound(document, vault)
 
     async def _encrypt_anew(self, vault: Vault) -> int:
         """Encrypt every file with the current key of a vault; return the number of secrets."""
         count = 0
-        for document in (await self.states.all_documents()).documents:
+        for document in await self._all_documents():
 
             def act(draft: Draft) -> int:
                 self._require_sound(draft, vault)
