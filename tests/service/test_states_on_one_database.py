@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site, clients_of
@@ -146,6 +148,52 @@ async def test_a_write_whose_answer_was_lost_is_looked_up(site: Site, loses: str
         await put(two, "a", 3)
         await put(one, "b", 4)
         assert [await value_of(two, key) for key in "ab"] == [3, 4]
+
+
+class LostBehindOthers(Wrapped):
+    """A connection that carries a write out, and loses the answer once a test lets it go."""
+
+    loses = False
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.has_stored = threading.Event()
+        self.may_go = threading.Event()
+
+    def put_document(self, *arguments: Any) -> bool:
+        stored: bool = self.inner.put_document(*arguments)
+        if self.loses:
+            self.loses = False
+            self.has_stored.set()
+            assert self.may_go.wait(HANG_SECONDS)
+            raise OUT_OF_REACH
+        return stored
+
+
+async def test_a_write_whose_answer_was_lost_counts_though_others_have_written_behind_it(
+    site: Site,
+) -> None:
+    connection = LostBehindOthers(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        revision = await put(one, "a", 1)
+        connection.loses = True
+        answers: list[int] = []
+
+        async def change() -> None:
+            answers.append(await put(one, "a", 2, expected_revision=revision))
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(change)
+            await happened(connection.has_stored)
+            await put(two, "b", 3)
+            connection.may_go.set()
+        stored = await two.call("state/get", namespace="notes", key="a")
+        assert (stored["value"], stored["revision"]) == (2, answers[0])
+        assert [await value_of(one, key) for key in "ab"] == [2, 3]
 
 
 class Away(Wrapped):

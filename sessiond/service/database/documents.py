@@ -75,10 +75,12 @@ class DocumentRows:
         found = self._database.document(self._kind, namespace, seen)
         return (False, None) if found is None else (True, self._read(namespace, found))
 
-    def replace(self, namespace: str, data: bytes) -> bool:
+    def replace(self, namespace: str, data: bytes, changes: Sequence[Change] = ()) -> bool:
         """Replace the row that was seen; return False if there is another row by now.
 
-        Raises StorageError: the row is as it was then, unless the database cannot even be asked.
+        If the answer is lost, `changes` tell whether the row that is there by now goes on from `data`.
+        Raises StorageError: the row has no value that they have set then, unless the database cannot even
+        be asked.
         """
         token, seen = new_token(), self._seen.get(namespace, NO_TOKEN)
         try:
@@ -86,14 +88,25 @@ class DocumentRows:
         except StorageError:
             # The answer was lost, and the server may still carry the statement out.
             token = new_token()
-            if self._database.fence_document(self._kind, namespace, token) != data:
+            there = self._database.fence_document(self._kind, namespace, token)
+            if there != data:
                 # What the row has now is to be read.
-                self._seen[namespace] = NO_TOKEN
-                raise
+                token = self._seen[namespace] = NO_TOKEN
+                if not self._has(namespace, there, changes):
+                    raise
             is_stored = True
         if is_stored:
             self._seen[namespace] = token
         return is_stored
+
+    def _has(self, namespace: str, data: bytes, changes: Sequence[Change]) -> bool:
+        """Return whether a row has values that these changes have set: no other value has their revisions."""
+        try:
+            found = decode_as(self._kind, data, namespace).records if data else {}
+        except (Damaged, NewerVersion):
+            return False
+        revisions = {record.revision for record in found.values()}
+        return any(one.change == "set" and one.revision in revisions for one in changes)
 
     def now_ms(self) -> int:
         """Return the milliseconds since 1970 by the database's clock. Raises StorageError."""
@@ -203,6 +216,10 @@ class SharedDocuments(Documents):
             raise
         self.stale_since = None
         return behind
+
+    def write(self, draft: Draft) -> bool:
+        """Make a draft durable, as `Documents` does."""
+        return self._rows.replace(draft.namespace, self._encode(draft), draft.changes)
 
     def commit(self, draft: Draft) -> None:
         """Take over a draft that is durable, and ring for it."""
