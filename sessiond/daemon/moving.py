@@ -17,13 +17,8 @@ from sessiond.errors import SessiondError, SessionExists
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.database.database import SessionDatabase
-from sessiond.service.database.moving import (
-    DocumentsIn,
-    DocumentsOut,
-    SessionsIn,
-    SessionsOut,
-    Way,
-)
+from sessiond.service.database.moving import SessionsIn, SessionsOut, Way
+from sessiond.service.database.moving_documents import DocumentsIn, DocumentsOut
 from sessiond.service.files.store import FileStore
 from sessiond.service.ports import Progress
 from sessiond.state.codec import SECRETS, STATE

@@ -85,7 +85,7 @@ ATTACKERS: Final = (
     Attacker(
         "moving",
         "a profile moves into a database and back, interrupted, and into what is there already",
-        ("tests/service/test_moving.py",),
+        ("tests/service/test_moving.py", "tests/service/test_moving_documents.py"),
     ),
     Attacker(
         "databases",

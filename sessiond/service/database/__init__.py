@@ -20,7 +20,8 @@ for worker threads.
     trash.py     deleted sessions, until they are purged
     refusals.py  refusals of unknown ids, and of work that a database does not do
     promotion.py new rows, and sessions out of memory, or from a draft to their place
-    moving.py    sessions, states and secrets between files and a database
+    moving.py    sessions between files and a database
+    moving_documents.py states and secrets between files and a database
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers

@@ -30,10 +30,11 @@ from sessiond.state.document import Change, Document, Draft, Moment
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
-__all__ = ["DocumentRows", "SharedDocuments", "new_token"]
+__all__ = ["REVISIONS", "DocumentRows", "SharedDocuments", "new_token"]
 
 _TOKEN_BYTES: Final = 16
-_REVISIONS: Final = "state_revision"
+REVISIONS: Final = "state_revision"
+"""Name under which revisions are reserved."""
 
 
 class DocumentRows:
@@ -114,7 +115,7 @@ class DocumentRows:
 
     def reserve(self, least: int) -> int:
         """Reserve revisions from `least` on or behind; return the first. Raises StorageError."""
-        return self._database.reserve(_REVISIONS, least, STATE_REVISIONS_RESERVED)
+        return self._database.reserve(REVISIONS, least, STATE_REVISIONS_RESERVED)
 
     def _read(self, namespace: str, found: StoredDocument) -> Document | None:
         document = None

@@ -1,4 +1,4 @@
-"""The way of a profile's sessions, states and secrets from files into a database, and back. Blocking.
+"""The way of a profile's sessions from files into a database, and back. Blocking.
 
 Law: what is moved leaves its place only once the other place has all of it, durably, which is found by
 reading it there. So a move that was interrupted is finished by the next one, and what is there already
@@ -16,13 +16,11 @@ from sessiond.errors import SessionCorrupt, SessionExists, StorageError
 from sessiond.journal.splitter import joined, whole_lines
 from sessiond.journal.store import SessionLog
 from sessiond.service.copying.source import portions
-from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, SessionDatabase, chained
-from sessiond.service.database.documents import new_token
+from sessiond.service.database.database import NO_LINES, Head, SessionDatabase, chained
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
-from sessiond.state.folder import DocumentFolder
 
-__all__ = ["DocumentsIn", "DocumentsOut", "SessionsIn", "SessionsOut", "Way"]
+__all__ = ["SessionsIn", "SessionsOut", "Way", "was_changed"]
 
 
 class Way(Protocol):
@@ -109,7 +107,7 @@ class SessionsOut:
             opened.journal.close()
         if self._database.delete(head.number, head) is None:
             self._files.discard(name, None)
-            raise _was_changed(name)
+            raise was_changed(name)
 
     def _made(self, head: Head) -> OpenSession:
         """Return the open file of a session, which an earlier move may have made."""
@@ -151,62 +149,6 @@ class SessionsOut:
             )
 
 
-class DocumentsIn:
-    """Namespaces of one kind from the profile's files into a database; the files are removed."""
-
-    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
-        self._database = database
-        self._folder = folder
-        self._kind = kind
-
-    def names(self) -> list[str]:
-        """Return the namespaces that have a file."""
-        return self._folder.namespaces()
-
-    def move(self, name: str) -> None:
-        """Move a namespace as it is; what is encrypted stays encrypted."""
-        data = self._folder.load(name)
-        if data is None:
-            return
-        there = self._database.document(self._kind, name, NO_TOKEN)
-        at = NO_TOKEN if there is None else there.token
-        if there is None or not there.data:
-            self._database.put_document(self._kind, name, at, new_token(), data)
-        stored = self._database.document(self._kind, name, NO_TOKEN)
-        if stored is None or stored.data != data:
-            raise _has_other_values(name, "the database")
-        self._folder.remove(name)
-
-
-class DocumentsOut:
-    """Namespaces of one kind from a database into the profile's files; the rows are emptied."""
-
-    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
-        self._database = database
-        self._folder = folder
-        self._kind = kind
-
-    def names(self) -> list[str]:
-        """Return the namespaces that have values."""
-        tokens = self._database.document_tokens(self._kind)
-        found = ((name, self._database.document(self._kind, name, NO_TOKEN)) for name in tokens)
-        return sorted(name for name, document in found if document is not None and document.data)
-
-    def move(self, name: str) -> None:
-        """Move a namespace as it is. Raises StorageError, retryable, if another daemon has changed it."""
-        there = self._database.document(self._kind, name, NO_TOKEN)
-        if there is None or not there.data:
-            return
-        if self._folder.load(name) is None:
-            self._folder.replace(name, there.data)
-        if self._folder.load(name) != there.data:
-            raise _has_other_values(name, "the profile")
-        token = new_token()
-        if not self._database.put_document(self._kind, name, there.token, token, b""):
-            self._folder.remove(name)
-            raise _was_changed(name)
-
-
 def _pieces(log: SessionLog) -> Iterator[list[bytes]]:
     """Yield all lines of a log, some at a time."""
     return map(log.read_many, portions(log, range(log.line_count)))
@@ -221,11 +163,7 @@ def _is_another(session_id: str, where: str) -> SessionExists:
     return SessionExists(text, session_id=session_id)
 
 
-def _has_other_values(namespace: str, where: str) -> StorageError:
-    text = f"{where} has other values in the namespace {namespace}, which stay as they are"
-    return StorageError(text, errno="EEXIST", path=namespace, retryable=False)
-
-
-def _was_changed(name: str) -> StorageError:
+def was_changed(name: str) -> StorageError:
+    """Return the refusal to move what another daemon has changed during the move."""
     text = f"another daemon has changed {name} meanwhile: move again"
     return StorageError(text, errno="EBUSY", path=name, retryable=True)

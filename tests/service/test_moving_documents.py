@@ -1,0 +1,165 @@
+"""Prompts and values move into a place that has some already, while other daemons go on there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from sessiond.errors import StorageError
+from sessiond.service.queues import QUEUES
+from sessiond.state.codec import STATE
+from sessiond.testing.database import MemoryConnection, MemoryDatabase
+from sessiond.testing.wire import Wire
+from tests.kit.calls import create
+from tests.service.test_moving import Ending, Town
+
+HERE, THERE = "a-session-of-this-profile", "a-session-of-another-daemon"
+PROMPTS = {name: [f"p{number}-of-{name}" for number in range(3)] for name in (HERE, THERE)}
+
+
+@pytest.fixture
+def town(home: Path) -> Iterator[Town]:
+    made = Town(home)
+    yield made
+    made.database.close()
+
+
+def at(town: Town, act: Callable[[Wire], Any], *, on_database: bool = False) -> Any:
+    """Return what `act` does with a client of a daemon, on the files or on the database."""
+
+    async def run() -> Any:
+        async with town.daemon(on_database=on_database) as daemon, daemon.connect() as wire:
+            return await act(wire)
+
+    return anyio.run(run)
+
+
+def queue(town: Town, session_id: str, *, on_database: bool = False) -> None:
+    """Make a session, for which prompts wait."""
+
+    async def act(wire: Wire) -> None:
+        await create(wire, session_id=session_id, persist="immediate")
+        for queue_id in PROMPTS[session_id]:
+            said = {"kind": "steer", "data": queue_id, "queue": True, "queue_id": queue_id}
+            await wire.call("session/signal", session_id=session_id, **said)
+
+    at(town, act, on_database=on_database)
+
+
+async def waiting(wire: Wire) -> dict[str, list[str]]:
+    """Return the prompts that wait for each session."""
+    return {
+        name: [
+            one["queue_id"]
+            for one in (await wire.call("session/queue", session_id=name))["waiting"]
+        ]
+        for name in PROMPTS
+    }
+
+
+def interrupt(town: Town, *, back: bool = False) -> None:
+    """Begin a move, and be killed right behind the write of a namespace."""
+    whole = town.database
+    town.database = Ending(town.place, "put_document")
+    with pytest.raises(KeyboardInterrupt):
+        town.move(back=back)
+    town.database.close()
+    town.database = whole
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_prompts_join_those_that_wait_in_the_database(town: Town, is_interrupted: bool) -> None:
+    queue(town, HERE)
+    queue(town, THERE, on_database=True)
+    if is_interrupted:
+        interrupt(town)
+    assert set(town.move().values()) == {None}
+    assert at(town, waiting, on_database=True) == PROMPTS
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_prompts_join_those_that_wait_in_the_profile(town: Town, is_interrupted: bool) -> None:
+    queue(town, HERE)
+    queue(town, THERE, on_database=True)
+    if is_interrupted:
+        interrupt(town, back=True)
+    assert set(town.move(back=True).values()) <= {None}
+    assert at(town, waiting) == PROMPTS
+
+
+class Followed(MemoryConnection):
+    """A connection of which another daemon changes the value right behind a write, or before it."""
+
+    def __init__(self, place: MemoryDatabase, *, is_before: bool) -> None:
+        super().__init__(place)
+        self._is_before = is_before
+
+    def put_document(self, kind: str, namespace: str, at: bytes, token: bytes, data: bytes) -> bool:
+        if not self._is_before:
+            assert super().put_document(kind, namespace, at, token, data)
+        there = self.document(kind, namespace, b"")
+        assert there is not None
+        changed = there.data.replace(b'"here"', b'"changed"')
+        assert super().put_document(kind, namespace, there.token, b"other", changed)
+        return not self._is_before or super().put_document(kind, namespace, at, token, data)
+
+
+async def note(wire: Wire) -> None:
+    await wire.call("state/set", namespace="notes", key="a", value="here")
+
+
+async def noted(wire: Wire) -> Any:
+    return (await wire.call("state/get", namespace="notes", key="a"))["value"]
+
+
+def move_followed(town: Town, *, is_before: bool, back: bool) -> dict[str, Exception | None]:
+    """Return the outcomes of a move during which another daemon changes each namespace."""
+    whole = town.database
+    town.database = Followed(town.place, is_before=is_before)
+    outcomes = town.move(back=back)
+    town.database.close()
+    town.database = whole
+    return outcomes
+
+
+def test_values_may_change_right_behind_their_move(town: Town) -> None:
+    at(town, note)
+    assert move_followed(town, is_before=False, back=False) == {"notes": None}
+    assert town.move() == {}
+    assert at(town, noted, on_database=True) == "changed"
+
+
+def test_values_join_a_namespace_whose_values_are_gone(town: Town) -> None:
+    async def forget(wire: Wire) -> None:
+        await note(wire)
+        await wire.call("state/delete", namespace="notes", key="a")
+
+    at(town, forget, on_database=True)
+    at(town, note)
+    assert set(town.move().values()) == {None}
+    assert at(town, noted, on_database=True) == "here"
+
+
+def prompts_in_files(town: Town) -> bytes | None:
+    """Return the file of the prompts of the profile."""
+    files = town.opened()
+    try:
+        return files.raw_documents(STATE).load(QUEUES)
+    finally:
+        files.close()
+
+
+def test_a_profile_keeps_its_prompts_where_a_move_back_meets_a_change(town: Town) -> None:
+    queue(town, HERE)
+    queue(town, THERE, on_database=True)
+    before = prompts_in_files(town)
+    outcome = move_followed(town, is_before=True, back=True)[QUEUES]
+    assert isinstance(outcome, StorageError)
+    assert outcome.data()["retryable"]
+    assert prompts_in_files(town) == before
+    assert set(town.move(back=True).values()) == {None}
+    assert at(town, waiting) == PROMPTS
