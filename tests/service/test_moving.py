@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +120,21 @@ async def shown(wire: Wire) -> dict[str, Any]:
     return found
 
 
+def at(town: Town, act: Callable[[Wire], Any], *, on_database: bool = False) -> Any:
+    """Return what `act` does with a client of a daemon, on the files or on the database."""
+
+    async def run() -> Any:
+        async with town.daemon(on_database=on_database) as daemon, daemon.connect() as wire:
+            return await act(wire)
+
+    return anyio.run(run)
+
+
 def seen(town: Town, *, on_database: bool = False) -> dict[str, Any]:
     """Return what a daemon shows, on the files or on the database."""
 
-    async def look() -> dict[str, Any]:
-        async with town.daemon(on_database=on_database) as daemon, daemon.connect() as wire:
-            return await shown(wire)
-
-    return anyio.run(look)
+    found: dict[str, Any] = at(town, shown, on_database=on_database)
+    return found
 
 
 ALL = {PLACED: None, ARCHIVED: None, DRAFT: None, "notes": None, "keys": None}
@@ -168,6 +175,16 @@ class Ending(MemoryConnection):
         return end
 
 
+def interrupt(town: Town, method: str, *, back: bool = False) -> None:
+    """Begin a move, and be killed right behind a change of the database."""
+    whole = town.database
+    town.database = Ending(town.place, method)
+    with pytest.raises(KeyboardInterrupt):
+        town.move(back=back)
+    town.database.close()
+    town.database = whole
+
+
 @pytest.mark.parametrize(
     ("method", "back"),
     [("create", False), ("put_document", False), ("delete", True), ("put_document", True)],
@@ -178,12 +195,7 @@ def test_a_move_that_was_interrupted_is_finished_by_the_next_one(
     before = anyio.run(settle, town)
     if back:
         town.move()
-    whole = town.database
-    town.database = Ending(town.place, method)
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=back)
-    town.database.close()
-    town.database = whole
+    interrupt(town, method, back=back)
     assert set(town.move(back=back).values()) == {None}
     assert seen(town, on_database=not back) == before
 
@@ -270,6 +282,44 @@ def test_a_session_goes_on_behind_a_move_that_was_interrupted(town: Town) -> Non
     assert set(town.move(back=True).values()) == {None}
     assert town.file(moved) == b"".join(line + b"\n" for line in lines)
     assert town.database.find(moved) is None
+
+
+async def store_one(wire: Wire) -> None:
+    await create(wire, session_id=PLACED, persist="immediate")
+    await append(wire, "e-1", session_id=PLACED)
+
+
+def test_a_retention_takes_what_an_interrupted_move_left_in_both_places(town: Town) -> None:
+    async def retain(wire: Wire) -> None:
+        answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        assert [one["id"] for one in answer["sessions"]] == [PLACED]
+        refusal = await wire.refusal("session/get", session_id=PLACED)
+        assert refusal.data["kind"] == "session_not_found"
+
+    at(town, store_one)
+    interrupt(town, "create")
+    at(town, retain, on_database=True)
+
+
+def test_a_session_that_an_interrupted_move_left_in_both_places_is_deleted_in_both(
+    town: Town,
+) -> None:
+    async def delete(wire: Wire) -> None:
+        await append(wire, "e-2", session_id=PLACED)
+        await wire.call("session/delete", session_id=PLACED)
+        refusal = await wire.refusal("session/get", session_id=PLACED)
+        assert refusal.data["kind"] == "session_not_found"
+        await wire.call("session/restore", session_id=PLACED)
+        page = await wire.call("session/entries", session_id=PLACED)
+        assert [row["entry"]["id"] for row in page["entries"]] == ["e-1", "e-2"]
+        await wire.call("session/delete", session_id=PLACED)
+        await wire.call("session/purge", session_id=PLACED)
+        assert (await wire.call("session/trash"))["sessions"] == []
+
+    at(town, store_one)
+    interrupt(town, "create")
+    at(town, delete, on_database=True)
+    assert town.move() == {}
 
 
 def test_a_file_of_another_session_is_no_left_over_of_a_move(town: Town) -> None:

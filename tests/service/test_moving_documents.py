@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from sessiond.errors import StorageError
@@ -15,7 +14,7 @@ from sessiond.state.codec import STATE
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import create
-from tests.service.test_moving import Ending, Town
+from tests.service.test_moving import Town, at, interrupt
 
 HERE, THERE = "a-session-of-this-profile", "a-session-of-another-daemon"
 PROMPTS = {name: [f"p{number}-of-{name}" for number in range(3)] for name in (HERE, THERE)}
@@ -26,16 +25,6 @@ def town(home: Path) -> Iterator[Town]:
     made = Town(home)
     yield made
     made.database.close()
-
-
-def at(town: Town, act: Callable[[Wire], Any], *, on_database: bool = False) -> Any:
-    """Return what `act` does with a client of a daemon, on the files or on the database."""
-
-    async def run() -> Any:
-        async with town.daemon(on_database=on_database) as daemon, daemon.connect() as wire:
-            return await act(wire)
-
-    return anyio.run(run)
 
 
 def queue(town: Town, session_id: str, *, on_database: bool = False) -> None:
@@ -61,22 +50,12 @@ async def waiting(wire: Wire) -> dict[str, list[str]]:
     }
 
 
-def interrupt(town: Town, *, back: bool = False) -> None:
-    """Begin a move, and be killed right behind the write of a namespace."""
-    whole = town.database
-    town.database = Ending(town.place, "put_document")
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=back)
-    town.database.close()
-    town.database = whole
-
-
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_prompts_join_those_that_wait_in_the_database(town: Town, is_interrupted: bool) -> None:
     queue(town, HERE)
     queue(town, THERE, on_database=True)
     if is_interrupted:
-        interrupt(town)
+        interrupt(town, "put_document")
     assert set(town.move().values()) == {None}
     assert at(town, waiting, on_database=True) == PROMPTS
 
@@ -86,7 +65,7 @@ def test_prompts_join_those_that_wait_in_the_profile(town: Town, is_interrupted:
     queue(town, HERE)
     queue(town, THERE, on_database=True)
     if is_interrupted:
-        interrupt(town, back=True)
+        interrupt(town, "put_document", back=True)
     assert set(town.move(back=True).values()) <= {None}
     assert at(town, waiting) == PROMPTS
 

@@ -58,18 +58,25 @@ class DatabaseTrash:
         return self._database.find(session_id) is not None or self._files.has(session_id)
 
     def discard(self, session_id: str, opened: OpenSession | None) -> None:
-        """Delete a session, which stays in the trash. Safe to repeat."""
+        """Delete a session, which stays in the trash, with every file of its id. Safe to repeat."""
         for _ in range(_TRIES):
             head = self._database.find(session_id)
             if head is None:
                 self._discard_file(session_id, opened)
                 return
+            # The row is the session, and goes last.
+            self._discard_left_over(session_id)
             # Another daemon may delete the session meanwhile, or repair it, which gives it another number.
             if self._database.delete(head.number) is not None:
                 self._copies.forget(str(head.number))
                 self._doorbell.ring(head.number)
                 return
         raise could_not("delete", Path(session_id), "other daemons were faster each time", "EBUSY")
+
+    def _discard_left_over(self, session_id: str) -> None:
+        """Move the file to the trash that an interrupted move of the profile has left beside a row."""
+        if self._files.has(session_id):
+            self._files.discard(session_id, None)
 
     def _discard_file(self, session_id: str, opened: OpenSession | None) -> None:
         """Move a file to the trash, unless the session is in the trash of the database."""
@@ -82,7 +89,10 @@ class DatabaseTrash:
         head = self._database.find(session_id)
         if head is None:
             return self._files.discard_unused(session_id, opened, before_ns)
-        return self._discarded(head.number, before_ns, self._daemon)
+        is_discarded = self._discarded(head.number, before_ns, self._daemon)
+        if is_discarded:
+            self._discard_left_over(session_id)
+        return is_discarded
 
     def settle_drafts(self, claim: Claim) -> None:
         """Move drafts to the trash that were abandoned at any daemon, if it is this daemon's turn."""
