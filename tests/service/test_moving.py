@@ -289,6 +289,24 @@ async def store_one(wire: Wire) -> None:
     await append(wire, "e-1", session_id=PLACED)
 
 
+def test_a_session_that_was_deleted_behind_an_interrupted_move_stays_deleted(town: Town) -> None:
+    at(town, store_one)
+    interrupt(town, "create")
+    head = town.database.find(PLACED)
+    assert head is not None
+    assert town.database.delete(head.number) is not None
+    assert town.move() == {PLACED: None}
+    assert town.database.find(PLACED) is None
+    assert town.layout.find(Files(), PLACED) is None
+
+
+def test_a_session_that_came_back_moves_again(town: Town) -> None:
+    at(town, store_one)
+    for back in (False, True, False):
+        assert town.move(back=back) == {PLACED: None}
+    assert town.database.find(PLACED) is not None
+
+
 def test_a_retention_takes_what_an_interrupted_move_left_in_both_places(town: Town) -> None:
     async def retain(wire: Wire) -> None:
         answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)

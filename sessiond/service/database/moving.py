@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
-from typing import Protocol
+from typing import Final, Protocol
 
 from sessiond.errors import SessionCorrupt, SessionExists, StorageError
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.splitter import joined, whole_lines
 from sessiond.journal.store import SessionLog
+from sessiond.model.digests import sha256_hex
 from sessiond.service.copying.source import portions
 from sessiond.service.database.database import NO_LINES, Head, SessionDatabase, chained
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 
 __all__ = ["SessionsIn", "SessionsOut", "Way", "was_changed"]
+
+_EPOCH_DIGITS: Final = 16
 
 
 class Way(Protocol):
@@ -64,10 +68,14 @@ class SessionsIn:
             )
         there = self._database.find(session_id)
         if there is None:
-            new_epoch = self._files.profile.environment.new_epoch
+            epoch = self._epoch_of(opened)
+            deleted = self._database.newest_trashed(session_id)
+            if deleted is not None and deleted.epoch == epoch:
+                # An earlier move was interrupted, and another daemon has deleted the session since.
+                return
             there = self._database.create(
                 session_id,
-                new_epoch(),
+                epoch,
                 _pieces(journal),
                 "draft" if opened.pending else "archived" if opened.archived else "placed",
             )
@@ -78,6 +86,15 @@ class SessionsIn:
         )
         if _digest(stored) != _digest(_pieces(journal)):
             raise _is_another(session_id, "the database")
+
+    def _epoch_of(self, opened: OpenSession) -> str:
+        """Return the epoch of a row that is made of a file: no other file gives it, and no later state."""
+        path = opened.path
+        assert path is not None, "a session of the profile has a file"
+        with telling("look at", path):
+            stat = self._files.profile.files.stat(path)
+        state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        return sha256_hex(f"{opened.session_id} {state}".encode())[:_EPOCH_DIGITS]
 
 
 class SessionsOut:
