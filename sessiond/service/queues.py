@@ -147,13 +147,13 @@ class Queues:
             return self._states.change(ticket, QUEUES, act)
         return self._states.ask(ticket, QUEUES, look)
 
-    async def kinds(self, actor: SessionActor) -> Counter[str]:
-        """Return how many prompts of each kind wait. Raises the errors of the state store."""
+    async def kinds(self, ticket: Ticket, actor: SessionActor) -> Counter[str]:
+        """Return for a request how many prompts of each kind wait. Raises the errors of the state store."""
 
         def look(document: Document) -> Counter[str]:
             return Counter(one.kind for _, one in self._all_waiting(document, actor))
 
-        found: Counter[str] = await self._states.look(QUEUES, look)
+        found: Counter[str] = await self._states.look(ticket, QUEUES, look)
         return found
 
     async def forget(self, session_id: str, revision: int) -> None:

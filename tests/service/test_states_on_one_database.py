@@ -245,6 +245,26 @@ async def test_a_list_that_may_be_old_says_so(site: Site, method: str, asked: st
         assert await one.call(method) == await two.call(method)
 
 
+async def test_a_secret_and_a_count_of_prompts_that_may_be_old_say_so(site: Site) -> None:
+    connection = Away(site.connect())
+    async with (
+        site.daemon("one", connection) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        connection.is_away = True
+        await two.call("secret/set", namespace="keys", key="a", value="first")
+        said = {"session_id": SESSION, "kind": "steer", "data": "go", "queue": True}
+        await two.call("session/signal", **said)
+        for method, params in (
+            ("secret/get", {"namespace": "keys", "key": "a"}),
+            ("session/stats", {"session_id": SESSION}),
+        ):
+            answer = await one.call(method, **params)
+            assert "stale_since" in answer["_meta"]
+
+
 async def test_while_the_database_is_away_no_change_is_answered_that_seems_to_be_made(
     site: Site,
 ) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method
 from sessiond.methods._shared.secret_params import SECRET_ERRORS
 from sessiond.methods._shared.values import StateParams
+from sessiond.service.actor.background import run_in_background
 from sessiond.state.document import ABSENT
 
 __all__ = ["METHOD"]
@@ -26,12 +27,12 @@ class SecretGetResult(Struct, frozen=True):
 
 def handle(client: Client, params: StateParams, call: Call[Client]) -> Any:
     """Decrypt the secret once the key is at hand."""
-    client.service.work(call, lambda: _get(client, params))
+    run_in_background(call, lambda: _get(client, params, call), client.service.environment)
     return DEFERRED
 
 
-async def _get(client: Client, params: StateParams) -> SecretGetResult:
-    found = await client.service.secrets.get(params.namespace, params.key)
+async def _get(client: Client, params: StateParams, call: Call[Client]) -> SecretGetResult:
+    found = await client.service.secrets.get(call, params.namespace, params.key)
     record = found.record
     if record is None:
         return SecretGetResult(params.key, None, ABSENT, None, None)

@@ -76,7 +76,7 @@ def handle(client: Client, params: StatsParams, call: Call[Client]) -> Any:
 
         async def answer() -> StatsResult:
             return await to_thread.run_sync(
-                work, _counted(await client.service.queues.kinds(actor))
+                work, _counted(await client.service.queues.kinds(call, actor))
             )
 
         return actor.later(call, answer)

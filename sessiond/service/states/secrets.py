@@ -11,8 +11,9 @@ drops the old key. Both keys are known in between, and the next start goes on wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -21,7 +22,9 @@ from msgspec import Struct, UnsetType
 
 from sessiond.errors import SecretKeyUnavailable, SessiondError, StorageError
 from sessiond.service.environment import Environment
+from sessiond.service.ports import Ticket
 from sessiond.service.states.states import States
+from sessiond.service.states.writer import Act
 from sessiond.state.document import ABSENT, Document, Draft, Record, Write
 from sessiond.state.keys import new_key
 from sessiond.state.secret_store import SecretStore
@@ -103,16 +106,18 @@ class Secrets:
 
         return await self._change(namespace, act)
 
-    async def get(self, namespace: str, key: str) -> Opened:
-        """Return a secret. Raises SecretKeyUnavailable, SecretCorrupt."""
-        if not await self._has_file(namespace):
+    async def get(self, ticket: Ticket, namespace: str, key: str) -> Opened:
+        """Return a secret for a request. Raises SecretKeyUnavailable, SecretCorrupt."""
+        look = partial(self.states.look, ticket)
+        # Without secrets no key is needed.
+        if not await look(namespace, lambda draft: draft.revision != ABSENT):
             return Opened(None, None)
 
         def act(draft: Draft, vault: Vault) -> Opened:
             record = draft.get(key)
             return Opened(vault.open_value(draft, key) if record else None, record)
 
-        return await self._with_vault(namespace, act, reads=True)
+        return await self._with_vault(look, namespace, act)
 
     async def resume(self) -> None:
         """Finish a rotation that an earlier daemon began; remove a key file that it left unfinished.
@@ -168,8 +173,7 @@ class Secrets:
         found = await self.states.all_documents()
         if found.stale_since is not None:
             raise StorageError(
-                "the database does not answer, and may have secrets that this daemon does not know:"
-                " try again",
+                "the database does not answer, and may have more secrets: try again",
                 errno="EAGAIN",
                 path="secrets",
             )
@@ -197,19 +201,16 @@ class Secrets:
 
     # -- the vault ---------------------------------------------------------------------
 
-    async def _has_file(self, namespace: str) -> bool:
-        """Return whether a namespace has secrets, or may have some: else no key is needed."""
-        found = await self.states.look(namespace, lambda draft: draft.revision != ABSENT)
-        return bool(found)
-
     async def _change(self, namespace: str, act: Callable[[Draft, Vault], T]) -> T:
-        return await self._with_vault(namespace, act, reads=False)
+        return await self._with_vault(self.states.carry_out, namespace, act)
 
     async def _with_vault(
-        self, namespace: str, act: Callable[[Draft, Vault], T], *, reads: bool
+        self,
+        carry_out: Callable[[str, Act], Awaitable[Any]],
+        namespace: str,
+        act: Callable[[Draft, Vault], T],
     ) -> T:
         """Carry a call out; read the keys again, once, if one of them is not at hand."""
-        carry_out = self.states.look if reads else self.states.carry_out
 
         def with_vault(vault: Vault) -> Callable[[Draft], T]:
             def run(draft: Draft) -> T:

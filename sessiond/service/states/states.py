@@ -102,9 +102,15 @@ class States:
         """Return the result of a change that the daemon makes itself. Raises what `act` raises."""
         return await self.submit(namespace, act).get()
 
-    async def look(self, namespace: str, act: Act) -> Any:
-        """Return the result of a read that the daemon makes itself. Raises what `act` raises."""
-        return await self._writer(namespace).carry_out(act, reads=True).get()
+    async def look(self, ticket: Ticket, namespace: str, act: Act) -> Any:
+        """Return the result of a read that the daemon makes itself for a request. Raises what `act` raises.
+
+        The answer to the request gets a sign if the result may be old.
+        """
+        outcome = self._writer(namespace).carry_out(act, reads=True)
+        result = await outcome.get()
+        _sign(ticket, outcome.stale_since)
+        return result
 
     async def all_documents(self) -> AllDocuments:
         """Return all documents, once the calls before this one are served. Raises StorageError."""
@@ -125,8 +131,7 @@ class States:
 
         async def job() -> Any:
             found = await self.all_documents()
-            if found.stale_since is not None:
-                ticket.result_meta = stale_meta(found.stale_since)
+            _sign(ticket, found.stale_since)
             return await show(found)
 
         run_in_background(ticket, job, self._environment)
@@ -234,3 +239,9 @@ class States:
             if document.is_due(now):
                 # The draft that the writer makes drops the expired values.
                 self._writer(document.namespace).pass_through()
+
+
+def _sign(ticket: Ticket, stale_since: str | None) -> None:
+    """Note with an answer from which time on the store has not answered, unless the store was asked."""
+    if stale_since is not None:
+        ticket.result_meta = stale_meta(stale_since)
