@@ -56,6 +56,43 @@ class Asked(Wrapped):
         return found
 
 
+class SilentOnce(Wrapped):
+    """A connection that loses one question for what has changed."""
+
+    is_lost = False
+
+    def changes(self, after: int) -> Any:
+        if self.is_lost:
+            self.is_lost = False
+            raise OUT_OF_REACH
+        return self.inner.changes(after)
+
+
+async def test_no_session_is_made_that_an_old_list_lacks(site: Site) -> None:
+    connection = SilentOnce(await to_thread.run_sync(site.connect))
+    async with (
+        clients_of(site, "three") as (three,),
+        site.daemon("one", connection, NEVER) as daemon,
+        daemon.connect() as one,
+    ):
+        await one.call("session/list")
+        await create(three, persist="immediate")
+        await append(three, "e-1", role="assistant")
+        content = (await call(three, "session/export"))["content"]
+        for method, params in (
+            ("session/continue_recent", {"cwd": "/p"}),
+            ("session/continue_recent", {}),
+            ("session/import", {"content": content, "if_exists": "skip"}),
+        ):
+            connection.is_lost = True
+            refusal = await one.refusal(method, **params)
+            assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+        again = await one.call("session/continue_recent", cwd="/p")
+        assert (again["session"]["id"], again["created"]) == (SESSION, False)
+        skipped = await one.call("session/import", content=content, if_exists="skip")
+        assert skipped["twins"] == [SESSION]
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """Wait until a condition holds of which nobody tells."""
     while not holds():  # noqa: ASYNC110 - nobody tells

@@ -63,6 +63,8 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
         # A damaged session can be repaired and continued; a file that is only read cannot.
         if found.read_only_reason in {None, "bad_line"}:
             return CreateResult(await service.info(found.id, call.progress), created=False)
+    # Another daemon may have the session that is wanted.
+    service.live_catalog.require_answer()
     if cwd is None:
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()

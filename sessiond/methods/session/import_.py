@@ -96,7 +96,10 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     makes = partial(make_copy, client, session_id, lambda: iter([lines]))
     if params.dry_run or params.if_exists == "skip":
         would = await makes(dry_run=True)
-        found = await _twins_of(service, would, call)
+        found = await _twins(service, would, call)
+        if not (params.dry_run or found):
+            # Another daemon may have a twin.
+            service.live_catalog.require_answer()
         if params.dry_run or found:
             return ImportResult(would, report, found, imported=False)
     made = await makes(dry_run=False)
@@ -134,17 +137,25 @@ async def _copied_parent(service: Service, chosen: Chosen, call: Call[Client]) -
         return None
 
 
+async def _twins(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
+    """Return the ids of the listed sessions with an equal beginning: creation time and first message.
+
+    Raises StorageError.
+    """
+    return await service.live_catalog.ask(
+        lambda catalog: catalog.ask(
+            lambda connection: twins(
+                connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
+            )
+        ),
+        call.progress,
+    )
+
+
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
-    """Return the ids of the listed sessions with an equal beginning: creation time and first message."""
+    """Return the twins of a session that was imported; none if the lists cannot be read."""
     try:
-        return await service.live_catalog.ask(
-            lambda catalog: catalog.ask(
-                lambda connection: twins(
-                    connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
-                )
-            ),
-            call.progress,
-        )
+        return await _twins(service, made, call)
     except StorageError:
         # The import succeeded: a catalog that cannot be read now must not turn it into an error.
         return []

@@ -40,6 +40,7 @@ from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.pages import Pages, Selection
 from sessiond.service.log.open_session import OpenSession
+from sessiond.service.log.out_of_sight import lists_out_of_sight
 from sessiond.service.ports import Listener, Progress
 from sessiond.service.store.listed import Snapshot, snapshot
 from sessiond.service.store.roots import ShownAt
@@ -104,6 +105,11 @@ class LiveCatalog:
     def stale_since(self) -> str | None:
         """Time from which on the store has not answered; what lists show may be older then."""
         return self._scanner.stale_since
+
+    def require_answer(self) -> None:
+        """Raise StorageError if the lists may be old, for what rests on a session that they lack."""
+        if self.stale_since is not None:
+            raise lists_out_of_sight()
 
     # -- what changed ------------------------------------------------------------------
 

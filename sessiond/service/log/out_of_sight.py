@@ -12,7 +12,7 @@ import msgspec
 
 from sessiond.errors import StorageError
 
-__all__ = ["out_of_sight", "stale_meta"]
+__all__ = ["lists_out_of_sight", "out_of_sight", "stale_meta"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -24,6 +24,15 @@ def out_of_sight(session_id: str) -> StorageError:
         " old: try again",
         errno="EAGAIN",
         path=session_id,
+    )
+
+
+def lists_out_of_sight() -> StorageError:
+    """Return the refusal of what rests on a session that the lists lack, while they may be old."""
+    return StorageError(
+        "the store of the sessions does not answer, and the lists of this daemon may be old: try again",
+        errno="EAGAIN",
+        path="lists",
     )
 
 
