@@ -16,7 +16,7 @@ from tests.kit.calls import append, create
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
-from tests.service.one_database.site import Site, clients_of
+from tests.service.one_database.site import NEVER, Site, clients_of
 
 pytestmark = pytest.mark.one_loop
 
@@ -111,6 +111,26 @@ async def test_a_prompt_waits_at_every_daemon_and_is_taken_once(site: Site) -> N
         await append(two, "q-1")
         assert (await one.call("session/signal", **said, queue_id="q-1"))["duplicate"]
         assert (await one.call("session/queue", session_id=SESSION))["waiting"] == []
+
+
+async def test_a_prompt_that_may_be_taken_is_not_queued_again(site: Site) -> None:
+    connection = Away(site.connect(), "heads")
+    async with (
+        site.daemon("one", connection, NEVER) as first,
+        clients_of(site, "two") as (two,),
+        first.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        said = {"session_id": SESSION, "kind": "steer", "data": "go", "queue": True}
+        await one.call("session/signal", **said, queue_id="q-1")
+        connection.is_away = True
+        await append(two, "q-1")
+        # Prompts that were taken are removed now.
+        await two.call("session/signal", **said, queue_id="q-2")
+        refusal = await one.refusal("session/signal", **said, queue_id="q-1")
+        assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+        connection.is_away = False
+        assert (await one.call("session/signal", **said, queue_id="q-1"))["duplicate"]
 
 
 class LostAnswers(Wrapped):

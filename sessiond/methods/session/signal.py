@@ -23,6 +23,7 @@ from sessiond.model.ids import NewEntryId
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.log.events import notification
+from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.queues import Prompt, Queued
 
 __all__ = ["METHOD", "SignalWord", "require_data_fits"]
@@ -72,6 +73,9 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
     prompt = Prompt(told.kind, told.data, service.environment.now(), Origin(client.client_id))
 
     def put(actor: SessionActor) -> Any:
+        if actor.is_out_of_sight:
+            # Another daemon may have the entry of a prompt that was taken.
+            raise out_of_sight(actor.session_id)
         queue_id = told.queue_id or service.environment.new_entry_uuid()
         durable = service.queues.add(actor, queue_id, prompt)
         # The session stays open until its subscribers, at every daemon, are told.
