@@ -82,8 +82,8 @@ def _ways(database: SessionDatabase, files: FileStore, to: Side) -> dict[str, Wa
     )
     return {
         "sessions": sessions(database, files),
-        "states": documents(database, files.raw_documents(STATE), STATE),
-        "secrets": documents(database, files.raw_documents(SECRETS), SECRETS),
+        "states": documents(database, files, STATE),
+        "secrets": documents(database, files, SECRETS),
     }
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final, Protocol
 
-__all__ = ["sha256_hex", "short_digest"]
+__all__ = ["key_digest", "sha256_hex", "short_digest"]
 
 
 _SHORT_BYTES: Final = 16
+_KEY_DIGITS: Final = 24
 
 
 class _Hash(Protocol):
@@ -21,6 +22,11 @@ class _Hash(Protocol):
 def sha256_hex(data: bytes) -> str:
     """Return the digest as 64 hex digits."""
     return _sha256()(data).hexdigest()
+
+
+def key_digest(text: str) -> str:
+    """Return the hex digits that stand for a text in the keys of the daemon's own namespaces."""
+    return sha256_hex(text.encode())[:_KEY_DIGITS]
 
 
 def short_digest(data: bytes) -> bytes:

@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from sessiond.errors import IdempotencyConflict, Overloaded
 from sessiond.limits import QUEUED_PROMPTS_MAX, RETRY_AFTER_MS, STATE_BYTES_MAX
-from sessiond.model.digests import sha256_hex
+from sessiond.model.digests import key_digest
 from sessiond.model.events import Origin
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.environment import Environment
@@ -161,7 +161,7 @@ class Queues:
 
         Raises the errors of the state store.
         """
-        prefix = f"{_digest(session_id)}."
+        prefix = f"{key_digest(session_id)}."
 
         def act(draft: Draft) -> None:
             for key, record in list(draft.records.items()):
@@ -243,8 +243,4 @@ def _is_taken(actor: SessionActor, queue_id: str) -> bool:
 
 def _prefix(actor: SessionActor) -> str:
     """Return what the keys of a session begin with: another session of its id has other keys."""
-    return f"{_digest(actor.session_id)}.{_digest(actor.opened.created_at)}/"
-
-
-def _digest(text: str) -> str:
-    return sha256_hex(text.encode())[:24]
+    return f"{key_digest(actor.session_id)}.{key_digest(actor.opened.created_at)}/"

@@ -50,8 +50,8 @@ class Town:
             documents = DocumentsOut if back else DocumentsIn
             for way in (
                 sessions,
-                documents(self.database, files.raw_documents(STATE), STATE),
-                documents(self.database, files.raw_documents(SECRETS), SECRETS),
+                documents(self.database, files, STATE),
+                documents(self.database, files, SECRETS),
             ):
                 for name in way.names():
                     outcomes[name] = None

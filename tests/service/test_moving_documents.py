@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.errors import StorageError
+from sessiond.service.database.database import Head
 from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
@@ -121,6 +123,47 @@ def test_values_join_a_namespace_whose_values_are_gone(town: Town) -> None:
     at(town, note)
     assert set(town.move().values()) == {None}
     assert at(town, noted, on_database=True) == "here"
+
+
+class Busy(MemoryConnection):
+    """A connection of which another daemon changes one session right before the session is deleted."""
+
+    def delete(self, number: int, at: Head | None = None) -> Head | None:
+        head = self.find(THERE)
+        if head is not None and head.number == number:
+            assert self.renew(head, "another-epoch", head.digest) is not None
+        return super().delete(number, at)
+
+
+def test_the_prompts_of_a_session_that_stays_in_the_database_stay_there(town: Town) -> None:
+    for session_id in PROMPTS:
+        queue(town, session_id, on_database=True)
+    whole = town.database
+    town.database = Busy(town.place)
+    outcomes = town.move(back=True)
+    town.database.close()
+    town.database = whole
+    assert {name for name, error in outcomes.items() if error is not None} == {THERE}
+
+    async def look(session_id: str, wire: Wire) -> list[str]:
+        waiting = (await wire.call("session/queue", session_id=session_id))["waiting"]
+        return [one["queue_id"] for one in waiting]
+
+    async def come_back(wire: Wire) -> list[str]:
+        """Return the prompts of the session, which was in the trash."""
+        await wire.call("session/restore", session_id=THERE)
+        return await look(THERE, wire)
+
+    async def delete(wire: Wire) -> None:
+        await wire.call("session/delete", session_id=THERE)
+
+    assert at(town, partial(look, HERE)) == PROMPTS[HERE]
+    assert at(town, partial(look, THERE), on_database=True) == PROMPTS[THERE]
+    at(town, delete, on_database=True)
+    assert set(town.move(back=True).values()) <= {None}
+    assert at(town, come_back, on_database=True) == PROMPTS[THERE]
+    assert set(town.move(back=True).values()) == {None}
+    assert at(town, waiting) == PROMPTS
 
 
 def prompts_in_files(town: Town) -> bytes | None:

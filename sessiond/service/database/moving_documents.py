@@ -1,7 +1,8 @@
 """The way of a profile's states and secrets from files into a database, and back. Blocking.
 
-Law 1: as in `moving`. Law 2: the daemon's own namespaces have records of sessions, and each key names its
-session. So the records of two places join, as the sessions do.
+Law 1: as in `moving`. Law 2: the daemon's own namespaces have records of sessions, and each key begins
+with the digest of its session's id. So the records of two places join, as the sessions do, and those of
+a session that stays in the database, be it in its trash, stay there.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Final
 from msgspec import structs
 
 from sessiond.errors import StorageError
+from sessiond.model.digests import key_digest
 from sessiond.model.ids import is_open_namespace
 from sessiond.service.database.database import NO_TOKEN, SessionDatabase, StoredDocument
 from sessiond.service.database.documents import REVISIONS, new_token
 from sessiond.service.database.moving import was_changed
+from sessiond.service.files.store import FileStore
 from sessiond.state.codec import STATE, Damaged, NewerVersion, decode_as, encode
-from sessiond.state.document import Document
-from sessiond.state.folder import DocumentFolder
+from sessiond.state.document import Document, Record
 
 __all__ = ["DocumentsIn", "DocumentsOut"]
 
@@ -35,9 +37,10 @@ class _OtherValues(Exception):
 class DocumentsIn:
     """Namespaces of one kind from the profile's files into a database; the files are removed."""
 
-    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
+    def __init__(self, database: SessionDatabase, files: FileStore, kind: str) -> None:
         self._database = database
-        self._folder = folder
+        self._files = files
+        self._folder = files.raw_documents(kind)
         self._kind = kind
 
     def names(self) -> list[str]:
@@ -74,9 +77,10 @@ class DocumentsIn:
 class DocumentsOut:
     """Namespaces of one kind from a database into the profile's files; the rows are emptied."""
 
-    def __init__(self, database: SessionDatabase, folder: DocumentFolder[bytes], kind: str) -> None:
+    def __init__(self, database: SessionDatabase, files: FileStore, kind: str) -> None:
         self._database = database
-        self._folder = folder
+        self._files = files
+        self._folder = files.raw_documents(kind)
         self._kind = kind
 
     def names(self) -> list[str]:
@@ -90,9 +94,14 @@ class DocumentsOut:
         there = self._database.document(self._kind, name, NO_TOKEN)
         if there is None or not there.data:
             return
+        moved, rest = there.data, b""
+        if not is_open_namespace(name):
+            moved, rest = _parted(self._kind, name, there.data, self._sessions())
+        if not moved:
+            return
         before = self._folder.load(name)
         try:
-            wanted = _joined(self._kind, name, before or b"", there.data, _reserve(self._database))
+            wanted = _joined(self._kind, name, before or b"", moved, _reserve(self._database))
         except _OtherValues:
             raise _has_other_values(name, "the profile") from None
         if wanted != before:
@@ -100,9 +109,15 @@ class DocumentsOut:
         if self._folder.load(name) != wanted:
             raise _has_other_values(name, "the profile")
         token = new_token()
-        if not self._database.put_document(self._kind, name, there.token, token, b""):
-            self._bring_back(name, None if before == there.data else before)
+        if not self._database.put_document(self._kind, name, there.token, token, rest):
+            self._bring_back(name, None if before == moved else before)
             raise was_changed(name)
+
+    def _sessions(self) -> set[str]:
+        """Return what the keys of the profile's sessions begin with."""
+        files, layout = self._files.profile.files, self._files.profile.layout
+        ids = map(layout.id_of, layout.scan(files, drafts=True))
+        return {key_digest(one) for one in ids if one is not None}
 
     def _bring_back(self, name: str, before: bytes | None) -> None:
         """Bring the file back that was there before the move."""
@@ -142,6 +157,25 @@ def _joined(kind: str, name: str, there: bytes, moved: bytes, reserve: Reserve) 
     for revision, (_, key, record) in enumerate(sorted(more, key=lambda one: one[0]), first):
         records[key] = structs.replace(record, revision=revision)
     return encode(Document(name, first + len(more) - 1, records))
+
+
+def _parted(kind: str, name: str, data: bytes, sessions: set[str]) -> tuple[bytes, bytes]:
+    """Return a namespace of the daemon's own with the records of these sessions alone, and without them.
+
+    Either is empty without records. What cannot be read goes as a whole.
+    """
+    try:
+        document = decode_as(kind, data, name)
+    except (Damaged, NewerVersion):
+        return data, b""
+    there: dict[str, Record] = {}
+    rest: dict[str, Record] = {}
+    for key, record in document.records.items():
+        (there if key.partition(".")[0] in sessions else rest)[key] = record
+    if not rest:
+        return data, b""
+    moved = encode(Document(name, document.revision, there)) if there else b""
+    return moved, encode(Document(name, document.revision, rest))
 
 
 def _reserve(database: SessionDatabase) -> Reserve:
