@@ -85,7 +85,11 @@ ATTACKERS: Final = (
     Attacker(
         "moving",
         "a profile moves into a database and back, interrupted, and into what is there already",
-        ("tests/service/test_moving.py", "tests/service/test_moving_documents.py"),
+        (
+            "tests/service/test_late_moves.py",
+            "tests/service/test_moving.py",
+            "tests/service/test_moving_documents.py",
+        ),
     ),
     Attacker(
         "databases",

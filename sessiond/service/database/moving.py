@@ -79,6 +79,8 @@ class SessionsIn:
                 _pieces(journal),
                 "draft" if opened.pending else "archived" if opened.archived else "placed",
             )
+            # The creation of an earlier move may have been under way.
+            there = there or self._database.find(session_id)
         # Of a session that came before, other daemons may have gone on with it.
         last = journal.line_count - 1
         stored = (
@@ -111,7 +113,10 @@ class SessionsOut:
     def move(self, name: str) -> None:
         """Move a session. Raises StorageError, retryable, if another daemon has changed the session."""
         head = self._database.find(name)
-        if head is None:
+        if head is not None and self._files.has(name):
+            # The delete of an earlier move may still be under way, and takes no effect behind this.
+            head = self._database.fence(head.number)
+        if head is None or head.is_deleted:
             return
         opened = self._made(head)
         try:

@@ -91,12 +91,14 @@ class DocumentsOut:
 
     def move(self, name: str) -> None:
         """Move a namespace. Raises StorageError, retryable, if another daemon has changed the namespace."""
-        there = self._database.document(self._kind, name, NO_TOKEN)
-        if there is None or not there.data:
+        # The write of an earlier move may still be under way, and takes no effect behind this.
+        at = new_token()
+        data = self._database.fence_document(self._kind, name, at)
+        if not data:
             return
-        moved, rest = there.data, b""
+        moved, rest = data, b""
         if not is_open_namespace(name):
-            moved, rest = _parted(self._kind, name, there.data, self._sessions())
+            moved, rest = _parted(self._kind, name, data, self._sessions())
         if not moved:
             return
         before = self._folder.load(name)
@@ -108,8 +110,7 @@ class DocumentsOut:
             self._folder.replace(name, wanted)
         if self._folder.load(name) != wanted:
             raise _has_other_values(name, "the profile")
-        token = new_token()
-        if not self._database.put_document(self._kind, name, there.token, token, rest):
+        if not self._database.put_document(self._kind, name, at, new_token(), rest):
             self._bring_back(name, None if before == moved else before)
             raise was_changed(name)
 
