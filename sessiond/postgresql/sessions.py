@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, LiteralString
+from typing import Final
 
 from psycopg import Rollback
 from psycopg.errors import UniqueViolation
@@ -127,16 +127,15 @@ class SessionTable(LineTable):
             {"number": at.number, "version": at.version, "leases": leases},
         )
 
-    def move(self, at: Head, place: Place, start: Place | None = None) -> Head | None:
-        """Bring a session to a place; None if the session is deleted, or has another epoch or start."""
-        where: LiteralString = "" if start is None else " AND place = %(start)s"
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch or version."""
         return self._changed(
             "move a session",
             f"UPDATE sessions SET {CHANGED}, place = %(place)s, written_at ="
             " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
             " ELSE written_at END WHERE number = %(number)s AND epoch = %(epoch)s"
-            f" AND NOT is_deleted{where} RETURNING {HEAD}",
-            {"number": at.number, "epoch": at.epoch, "place": place, "start": start},
+            f" AND version = %(version)s AND NOT is_deleted RETURNING {HEAD}",
+            {"number": at.number, "epoch": at.epoch, "version": at.version, "place": place},
         )
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:

@@ -371,13 +371,13 @@ class MemoryConnection:
 
     # -- places --------------------------------------------------------------------------
 
-    def move(self, at: Head, place: Place, start: Place | None = None) -> Head | None:
-        """Bring a session to a place; None if the session is deleted, or has another epoch or start."""
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch or version."""
         with self._changing(at.number):
             head = self._heads.get(at.number)
-            if head is None or head.is_deleted or head.epoch != at.epoch:
+            if head is None or head.is_deleted:
                 return None
-            if start not in {None, head.place}:
+            if (head.epoch, head.version) != (at.epoch, at.version):
                 return None
             if head.place == "archived" != place:
                 head = structs.replace(head, written_ns=self._place.now_ns())

@@ -299,3 +299,20 @@ async def test_a_copy_that_cannot_be_opened_is_refused_for_the_cause(site: Site)
         await say(one, "hi")
         refusal = await one.refusal("session/fork", session_id=SESSION)
         assert refusal.message == OUT_OF_REACH.message
+
+
+async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) -> None:
+    connection = LosesAnswers(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        connection.loses, connection.is_late = {"move"}, True
+        assert await refused(one, "session/archive") == "storage_error"
+        await call(one, "session/archive")
+        await call(three, "session/unarchive")
+        (late,) = connection.late
+        await to_thread.run_sync(late)
+        assert not (await call(three, "session/get"))["session"]["archived"]

@@ -248,10 +248,9 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def move(self, at: Head, place: Place, start: Place | None = None) -> Head | None:
-        """Bring a session to a place; None if the session is deleted, or has another epoch than `at`.
+    def move(self, at: Head, place: Place) -> Head | None:
+        """Bring a session to a place; None if the session is deleted, or has another epoch or version.
 
-        With `start` also None if the session is at another place than `start` by now.
         A session that leaves the archive counts as written just now.
         """
         ...

@@ -32,8 +32,10 @@ from sessiond.service.database.database import (
     SessionDatabase,
     chained,
 )
+from sessiond.service.database.following.looking import LATE_TRIES
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases
+from sessiond.service.database.refusals import could_not
 
 __all__ = ["DatabaseLog"]
 
@@ -135,18 +137,30 @@ class DatabaseLog(Appending):
         if self.head.place != "draft":
             return
         # Another daemon may have archived the draft since the last look.
-        moved = self._database.move(self.head, "placed", "draft")
-        there = moved or self.there()
+        there = self._moved("placed", "draft")
         self.stay(there)
         self.ring(there.number)
 
     def bring(self, place: Place) -> None:
         """Bring the session to a place. Safe to repeat. Raises StorageError, Replaced."""
-        there = self._database.move(self.head, place)
-        if there is None:
-            raise self._replaced()
+        there = self._moved(place)
         self._stay(there)
         self.ring(there.number)
+
+    def _moved(self, place: Place, start: Place | None = None) -> Head:
+        """Return the row of the session, which is brought to a place; with `start` only from there.
+
+        Raises StorageError, Replaced.
+        """
+        at = self.head
+        for _ in range(LATE_TRIES):
+            if start not in {None, at.place}:
+                return at
+            there = self._database.move(at, place)
+            if there is not None:
+                return there
+            at = self.there()
+        raise could_not("move", self.name, "other daemons were faster each time", "EBUSY")
 
     def lease(self, at: Head, leases: bytes) -> bool:
         """Replace the leases of the session; return False if the row has changed. Raises StorageError."""

@@ -125,7 +125,7 @@ def _completed(database: SessionDatabase, head: Head, wanted: NewRow) -> Head | 
         at = structs.replace(head, place=wanted.place)
         return database.append(at, rest, chained(head.digest, rest), sync=True)
     if head.place != wanted.place:
-        return database.move(head, wanted.place, head.place)
+        return database.move(head, wanted.place)
     return head
 
 
