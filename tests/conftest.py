@@ -15,7 +15,7 @@ import shutil
 import signal
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -83,6 +83,16 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def pytest_xdist_auto_num_workers() -> int:
     """Return one process more than there are cores: tests also wait, for disks and for each other."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while tests are collected: what is made then stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
