@@ -16,6 +16,7 @@ from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.kit.calls import create, say
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file
 from tests.service.damage import GOOD
 
@@ -78,8 +79,9 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 async def test_delete_and_purge_take_only_what_sessiond_made_of_a_file_outside_the_profile(
-    real_house: House, elsewhere: Path
+    real_house: House, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     project = elsewhere
     chat = project / "chat"
     chat.write_bytes(native_file([], SESSION) + TORN)
@@ -318,8 +320,9 @@ async def test_what_a_crash_left_unfinished_is_removed_at_the_next_start(real_ho
 
 
 async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_beside_a_torn_end(
-    real_house: House,
+    real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     layout = real_house.layout
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await _session(wire)

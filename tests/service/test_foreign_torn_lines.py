@@ -10,6 +10,7 @@ from anyio import to_thread
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
 
@@ -64,8 +65,9 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
 
 
 async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening(
-    house: House,
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     contents: list[bytes] = []
     for is_open in (True, False):
         house.files = type(house.disk)(house.home)
@@ -131,8 +133,9 @@ async def test_half_a_line_behind_half_an_append_of_ours_is_cut_with_it(house: H
 
 
 async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a_kill(
-    house: House,
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     half = BEGINNINGS["with blanks, as Python's json does"]
     path = house.put(GOOD + half, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:

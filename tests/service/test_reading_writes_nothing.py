@@ -11,6 +11,7 @@ import pytest
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
 pytestmark = pytest.mark.one_loop
@@ -114,8 +115,9 @@ async def test_the_first_change_settles_the_end_and_a_reopening_agrees(
 
 
 async def test_half_a_line_elsewhere_is_closed_by_a_change_only(
-    real_house: House, home: Path
+    real_house: House, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     path = home / "chat.jsonl"
     home.mkdir(parents=True, exist_ok=True)
     path.write_bytes(PI_GOOD)
