@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ PAGES = sorted(page for folder in FOLDERS for page in REPOSITORY.glob(f"{folder}
 ENTRANCE = REPOSITORY / "README.md"
 
 
+@cache
 def prose(page: Path) -> str:
     """Return the text of a page without code blocks and inline code."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -26,6 +28,7 @@ def links(page: Path) -> list[str]:
     return [link for pair in found for link in pair if link and "://" not in link]
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as renderers of Markdown make them."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,11 +30,21 @@ BLOCK = re.compile(r"^```transcript( fresh)?\n(.*?)^```$", re.MULTILINE | re.DOT
 
 def section_of(name: str) -> str:
     """Return the text between the heading of this name and the next heading."""
+    found = sections(PAGE.read_text()).get(name)
+    assert found is not None, f"protocol.md has no section: ## {name}"
+    return found
+
+
+@cache
+def sections(page: str) -> dict[str, str]:
+    """Return the text below each heading of the second level, up to the next heading, by its name."""
     # A comment in an example looks like a heading.
-    text = BLOCK.sub(lambda block: re.sub("^#", "", block[0], flags=re.MULTILINE), PAGE.read_text())
-    found = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, f"protocol.md has no section: ## {name}"
-    return found[1]
+    text = BLOCK.sub(lambda block: re.sub("^#", "", block[0], flags=re.MULTILINE), page)
+    every = re.finditer(r"^## ([^\n]*)\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    found: dict[str, str] = {}
+    for one in every:
+        found.setdefault(one[1], one[2])
+    return found
 
 
 @pytest.mark.parametrize("framing", list(Framing), ids=lambda framing: framing.value)
