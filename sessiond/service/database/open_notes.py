@@ -53,6 +53,8 @@ class OpenNotes:
         """Show that this daemon is there, and which sessions it has open. Raises StorageError."""
         with self._guard:
             numbers = self._numbers
+            # Without an answer the database may have either note: the next one is due at once.
+            self._due_at = 0.0
             self._database.beat(self._daemon, numbers)
             self._noted, self._due_at = numbers, monotonic() + OPEN_NOTE_SECONDS
 
