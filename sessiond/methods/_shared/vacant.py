@@ -7,7 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from sessiond.errors import Overloaded, SessiondError, SessionExists, SessionNotFound
+from sessiond.errors import (
+    Overloaded,
+    SessiondError,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+)
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.methods._shared.common import DEFERRED, Call, Client
 from sessiond.service.actor.actor import SessionActor
@@ -62,6 +68,9 @@ async def _vacated(
             await look_again(actor)
     except SessionNotFound:
         await actor.released.wait()
+    except StorageError:
+        # Nothing is known: the store may have a session of this id, or none.
+        raise
     except SessiondError as damaged:
         raise refusal(session_id) from damaged
     else:
