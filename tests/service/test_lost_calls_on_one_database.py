@@ -6,19 +6,22 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from anyio import fail_after, to_thread
 
-from sessiond.testing.wire import Wire
+from sessiond.catalog.catalog import Catalog
+from sessiond.service.files.scanning.folder_scanner import FolderScanner
+from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
-from tests.service.one_database.site import NEVER, Site
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_lists_on_one_database import until
+from tests.service.test_lists_on_one_database import hint, until
 
 pytestmark = pytest.mark.one_loop
 
@@ -30,6 +33,8 @@ class Losing(Wrapped):
         super().__init__(site.connect())
         self.before: set[str] = set()
         self.behind: set[str] = set()
+        self.first: Counter[str] = Counter()
+        """How many calls of a name come through before the others fail."""
         self.lost: Counter[str] = Counter()
         """The calls that have failed, by name."""
 
@@ -39,6 +44,9 @@ class Losing(Wrapped):
 
     def _failing(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
+            if self.first[name] > 0:
+                self.first[name] -= 1
+                return method(*args, **options)
             if name not in self.before:
                 method(*args, **options)
             self.lost[name] += 1
@@ -102,3 +110,52 @@ async def test_an_outage_is_not_answered_as_a_session_that_is_there(
         assert refusal.data["kind"] == "storage_error"
         connection.answer()
         await call(one, method)
+
+
+async def retitle(wire: Wire, *names: str) -> None:
+    for name in names:
+        await wire.call("session/update", session_id=name, title="new")
+
+
+async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, SCAN_BATCH_ROWS=1)
+    names, connection = ("session-a", "session-b"), Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        for name in names:
+            await create(three, name, persist="immediate")
+        before = await one.call("session/list")
+        assert [row["title"] for row in before["sessions"]] == [None, None]
+        await one.call("catalog/subscribe")
+        await retitle(three, *names)
+        connection.first["pieces"] = 1
+        connection.before.add("pieces")
+        with pytest.raises(Refusal, match="storage_error"):
+            await one.call("session/list")
+        connection.answer()
+        after = await one.call("session/list")
+        # Pages are kept under their revision.
+        assert [row["title"] for row in after["sessions"]] == ["new", "new"]
+        assert {await hint(one), await hint(one)} == {(name, "updated") for name in names}
+
+
+def refuse(*_: Any) -> NoReturn:
+    raise OUT_OF_REACH
+
+
+async def test_a_change_is_told_that_was_stored_before_a_question_failed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No scan comes before the question.
+    monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+    async with clients_of(site, "one") as (one,):
+        await create(one, persist="never")
+        await one.call("session/list")
+        await one.call("catalog/subscribe")
+        await retitle(one, SESSION)
+        with monkeypatch.context() as outage:
+            outage.setattr(Catalog, "page", refuse)
+            with pytest.raises(Refusal, match="storage_error"):
+                await one.call("session/list")
+        assert await hint(one) == (SESSION, "updated")

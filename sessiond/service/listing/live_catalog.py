@@ -319,9 +319,11 @@ class LiveCatalog:
                 self._raise_revision(changes)
             return then()
 
-        result = await _whole(work)
-        self.feed.tell(self.revision, changes.told)
-        return result
+        try:
+            return await _whole(work)
+        finally:
+            # What is stored is no news for the next transaction, whatever became of `then`.
+            self.feed.tell(self.revision, changes.told)
 
     async def _look_around(self) -> None:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""
@@ -337,17 +339,20 @@ class LiveCatalog:
                 if rebuilt:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
-                self._scanner.run(
-                    lambda before, rows, gone: changes.add(before, rows, gone, known),
-                    self._report,
-                )
-                self._raise_revision(changes)
+                try:
+                    self._scanner.run(
+                        lambda before, rows, gone: changes.add(before, rows, gone, known),
+                        self._report,
+                    )
+                finally:
+                    # What a scan has stored before it failed is no news for the next one.
+                    self._raise_revision(changes)
 
             try:
                 await _whole(work)
             finally:
                 self._scan = None
-            self.feed.tell(self.revision, changes.told)
+                self.feed.tell(self.revision, changes.told)
         if rebuilt:
             await self._store_open()
 
