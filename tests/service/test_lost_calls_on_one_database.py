@@ -159,3 +159,23 @@ async def test_a_change_is_told_that_was_stored_before_a_question_failed(
             with pytest.raises(Refusal, match="storage_error"):
                 await one.call("session/list")
         assert await hint(one) == (SESSION, "updated")
+
+
+async def test_a_list_shows_what_a_failed_look_has_missed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The folders of the machine ask for no scan.
+    monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+    connection = Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        await create(one, persist="immediate")
+        await subscribe(one)
+        await site.watches(one=one)
+        await retitle(three, SESSION)
+        connection.before.add("heads")
+        missed = await one.call("session/list")
+        assert [row["title"] for row in missed["sessions"]] == [None]
+        assert missed["_meta"]["stale_since"]
+        connection.answer()
+        (row,) = (await one.call("session/list"))["sessions"]
+        assert row["title"] == "new"

@@ -177,6 +177,11 @@ class SessionActor:
         return self.opened.journal.is_shared and self.writer.foreign_lines.lost
 
     @property
+    def stale_since(self) -> str | None:
+        """Time from which on the store has not answered, if other daemons may write to the session."""
+        return self.writer.foreign_lines.lost_since if self.opened.journal.is_shared else None
+
+    @property
     def counts_as_memory(self) -> bool:
         """Against which limit it counts; before it is open, by what it is meant to be."""
         return self.in_memory if self.is_open else self.meant_for_memory
@@ -225,7 +230,7 @@ class SessionActor:
         """Answer a question. Raises StorageError where the file was written anew in place."""
         opened = self.opened
         if opened.journal.is_shared:
-            since = self.writer.foreign_lines.lost_since
+            since = self.stale_since
             ticket.result_meta = None if since is None else stale_meta(since)
         try:
             return question()

@@ -104,7 +104,9 @@ class LiveCatalog:
     @property
     def stale_since(self) -> str | None:
         """Time from which on the store has not answered; what lists show may be older then."""
-        return self._scanner.stale_since
+        # The store may have answered the scan, and not the look of an open session.
+        away = [self._scanner.stale_since, *(actor.stale_since for actor in self._behind())]
+        return min(filter(None, away), default=None)
 
     def require_answer(self) -> None:
         """Raise StorageError if the lists may be old, for what rests on a session that they lack."""
@@ -279,11 +281,13 @@ class LiveCatalog:
 
     async def _let_actors_look(self) -> None:
         """Bring open sessions up to what other daemons have stored: their rows are their actors'."""
-        behind = self._scanner.take_behind()
         async with anyio.create_task_group() as tasks:
-            for actor in self._actors():
-                if actor.session_id in behind:
-                    tasks.start_soon(_let_look, actor)
+            for actor in self._behind():
+                tasks.start_soon(_let_look, actor)
+
+    def _behind(self) -> list[SessionActor]:
+        behind = self._scanner.behind()
+        return [actor for actor in self._actors() if actor.session_id in behind] if behind else []
 
     # -- the work ----------------------------------------------------------------------
 

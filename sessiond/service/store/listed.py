@@ -114,8 +114,8 @@ class Scanner(Protocol):
         """Let the next scan list the roots that there are now. Called on the loop."""
         ...
 
-    def take_behind(self) -> Collection[str]:
-        """Return the open sessions that are not at the position that a scan found; each is returned once."""
+    def behind(self) -> Collection[str]:
+        """Return the open sessions that have not been brought to the position that a scan found."""
         ...
 
     def prepare(self) -> None:

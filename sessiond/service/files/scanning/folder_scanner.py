@@ -135,7 +135,7 @@ class FolderScanner:
     def watched(self) -> None:
         """Do nothing: the folders tell their changes, or are polled."""
 
-    def take_behind(self) -> tuple[()]:
+    def behind(self) -> tuple[()]:
         """Return no session: the daemon is at the position of every file that is open."""
         return ()
 
