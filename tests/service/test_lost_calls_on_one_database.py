@@ -12,12 +12,14 @@ import pytest
 from anyio import fail_after, to_thread
 
 from sessiond.catalog.catalog import Catalog
+from sessiond.limits import CLAIM_SECONDS
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, create_to_compact
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
+from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
@@ -179,3 +181,25 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
         connection.answer()
         (row,) = (await one.call("session/list"))["sessions"]
         assert row["title"] == "new"
+
+
+@pytest.mark.parametrize(("ends", "again"), [(True, "here"), (True, "elsewhere"), (False, "here")])
+async def test_a_claim_whose_answer_was_lost_keeps_no_daemon_from_the_work(
+    site: Site, *, ends: bool, again: str
+) -> None:
+    connection = Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        for wire in (one, three):
+            await wire.call("initialize", capabilities=OFFER)
+        await create_to_compact(one, "u1", "u2", persist="immediate")
+        connection.behind.add("claim")
+        if not ends:
+            connection.before.add("end_claim")
+        refusal = await one.refusal("compact", session_id=SESSION)
+        assert refusal.data["kind"] == "storage_error"
+        connection.answer()
+        wire = one if again == "here" else three
+        with fail_after(CLAIM_SECONDS / 2):
+            asked = await wire.request("compact", session_id=SESSION)
+            await wire.reply(await wire.next_request(), {"summary": SAID})
+            assert (await wire.answer(asked))["entry"]["id"]

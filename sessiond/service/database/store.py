@@ -33,7 +33,7 @@ from sessiond.limits import (
 from sessiond.model.entries import Header
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.service.database.checking import DatabaseChecks
-from sessiond.service.database.claims import DatabaseClaim
+from sessiond.service.database.claims import DatabaseClaim, DatabaseClaims
 from sessiond.service.database.company.companies import Companies, DatabaseCompany
 from sessiond.service.database.database import Head, Place, SessionDatabase
 from sessiond.service.database.documents import DocumentRows, SharedDocuments
@@ -97,7 +97,8 @@ class DatabaseStore:
         self._environment = profile.environment
         folder = profile.layout.pending
         self._daemon = profile.files.random_digits()
-        self._claims = count(1)
+        self._claims = DatabaseClaims(database)
+        self._claim_numbers = count(1)
         self._silence = silence or Silence(DAEMON_SILENT_SECONDS)
         self._doorbell = Doorbell(database)
         self._companies = Companies(
@@ -185,12 +186,12 @@ class DatabaseStore:
         log = opened.journal
         if not isinstance(log, DatabaseLog):
             return None
-        holder = f"{self._daemon} {next(self._claims)}"
-        return DatabaseClaim(self._database, f"{work} in {log.head.number}", holder)
+        holder = f"{self._daemon} {next(self._claim_numbers)}"
+        return DatabaseClaim(self._claims, f"{work} in {log.head.number}", holder)
 
     def routine(self, work: str, seconds: float) -> DatabaseClaim:
         """Return the claim on work that one daemon does for all, once in so many seconds."""
-        return DatabaseClaim(self._database, work, self._daemon, seconds)
+        return DatabaseClaim(self._claims, work, self._daemon, seconds)
 
     def close(self) -> None:
         """Close the database and the files."""
