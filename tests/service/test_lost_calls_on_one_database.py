@@ -203,3 +203,43 @@ async def test_a_claim_whose_answer_was_lost_keeps_no_daemon_from_the_work(
             asked = await wire.request("compact", session_id=SESSION)
             await wire.reply(await wire.next_request(), {"summary": SAID})
             assert (await wire.answer(asked))["entry"]["id"]
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_repeated_delete_is_not_told_of_the_session_that_is_restored(
+    site: Site, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
+    connection = Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        await create(one, persist="immediate")
+        await one.call("session/list")
+        await one.call("catalog/subscribe")
+        if is_lost:
+            connection.behind.add("delete")
+            await one.refusal("session/delete", session_id=SESSION)
+            connection.answer()
+        else:
+            await call(three, "session/delete")
+        assert (await one.call("session/list"))["sessions"] == []
+        assert await hint(one) == (SESSION, "deleted")
+        await call(one, "session/delete")
+        await call(three, "session/restore")
+        await one.call("session/list")
+        assert await hint(one) == (SESSION, "created")
+
+
+async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Site) -> None:
+    async with two_clients(site, Losing(site)) as (one, three):
+        await create(three, persist="immediate")
+        await append(three, "e-1", role="assistant")
+        await subscribe(three)
+        # The note that the session is open comes with the first look.
+        await site.watches(three=three)
+        await one.call("session/list")
+        await one.call("catalog/subscribe")
+        cleaned = await one.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        assert cleaned["sessions"] == []
+        await retitle(three, SESSION)
+        await one.call("session/list")
+        assert await hint(one) == (SESSION, "updated")

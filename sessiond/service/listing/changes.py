@@ -13,7 +13,7 @@ __all__ = ["Changes"]
 class Changes:
     """Changes collected over one or more transactions. Changes of drafts are not told.
 
-    `words` holds the known changes of files as a whole; each is used once.
+    `words` holds the known changes of sessions as a whole; each is used once, by the next scan at the latest.
     """
 
     def __init__(self, words: dict[str, CatalogChange]) -> None:
@@ -42,10 +42,10 @@ class Changes:
                 self._tell(row, was, created)
         for session_id in gone:
             was = before.get(session_id)
-            word = self._words.pop(session_id, "deleted")
+            self._words.pop(session_id, None)
             self.any = self.any or was is not None
             if was is not None and not was.draft:
-                self.told.append((session_id, word))
+                self.told.append((session_id, "deleted"))
 
     def _tell(self, row: Stored, was: Shown | None, created: Set[str] | None) -> None:
         session_id = row.session_id
@@ -56,4 +56,6 @@ class Changes:
             word = "created"
         elif was.archived != row.facts.archived:
             word = "archived" if row.facts.archived else "unarchived"
-        self.told.append((session_id, self._words.pop(session_id, word)))
+        known = self._words.pop(session_id, word)
+        # A session that is there may have been deleted before, or was spared by a clean-up.
+        self.told.append((session_id, word if known == "deleted" else known))

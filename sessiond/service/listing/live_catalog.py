@@ -332,7 +332,7 @@ class LiveCatalog:
     async def _look_around(self) -> None:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""
         async with self._scanning:
-            changes = Changes(self._words)
+            changes, words = Changes(self._words), dict(self._words)
             rebuilt = False
             self._scanner.prepare()
 
@@ -357,6 +357,10 @@ class LiveCatalog:
             finally:
                 self._scan = None
                 self.feed.tell(self.revision, changes.told)
+            # Of these changes the scan has found what there is to find.
+            for session_id, word in words.items():
+                if self._words.get(session_id) == word:
+                    self._words.pop(session_id, None)
         if rebuilt:
             await self._store_open()
 
