@@ -13,6 +13,7 @@ from anyio import fail_after, to_thread
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.limits import CLAIM_SECONDS
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, create_to_compact
@@ -243,3 +244,25 @@ async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Sit
         await retitle(three, SESSION)
         await one.call("session/list")
         assert await hint(one) == (SESSION, "updated")
+
+
+@pytest.mark.parametrize("method", ["session/restore", "session/purge"])
+async def test_a_request_outlives_the_end_of_the_session_that_it_looks_at(
+    site: Site, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    ready = SessionActor.ready
+
+    async def late(actor: SessionActor, *args: Any) -> Any:
+        """Go on once the actor has ended, as the task of a request may on a busy machine."""
+        opened = await ready(actor, *args)
+        await actor.released.wait()
+        return opened
+
+    async with clients_of(site, "one") as (one,):
+        await create(one, persist="immediate")
+        with monkeypatch.context() as busy:
+            busy.setattr(SessionActor, "ready", late)
+            asked = await one.request(method, session_id=SESSION)
+            await call(one, "session/close")
+        with pytest.raises(Refusal, match="session_exists"):
+            await one.answer(asked)

@@ -57,24 +57,27 @@ def act_on_vacant(client: Client, call: Call[Client], session_id: str, act: Vaca
 async def _vacated(
     client: Client, actor: SessionActor, refusal: Callable[[str], SessionExists]
 ) -> None:
-    """Wait until opening, or a look, has found no session.
+    """Wait until opening, or a look, has found no session, or until the session is closed.
 
     Raise SessionExists, Overloaded, StorageError.
     """
     session_id = actor.session_id
     try:
         opened = await actor.ready()
-        if opened.journal.is_shared:
+        if opened.journal.is_shared and not actor.has_ended:
             await look_again(actor)
     except SessionNotFound:
-        await actor.released.wait()
+        pass
     except StorageError:
         # Nothing is known: the store may have a session of this id, or none.
         raise
     except SessiondError as damaged:
         raise refusal(session_id) from damaged
     else:
-        raise out_of_sight(session_id) if actor.is_out_of_sight else refusal(session_id)
+        # The store knows of a session that was closed.
+        if not actor.has_ended:
+            raise out_of_sight(session_id) if actor.is_out_of_sight else refusal(session_id)
+    await actor.released.wait()
     if not client.service.registry.is_free(session_id):
         raise Overloaded(
             "another request has taken the session's turn: try again",

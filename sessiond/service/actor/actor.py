@@ -16,7 +16,8 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import SessiondError
+from sessiond.errors import Overloaded, SessiondError
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.exclusive import ExclusiveOperation
@@ -162,6 +163,11 @@ class SessionActor:
         return self.is_open and not self.opened.journal.blocking
 
     @property
+    def has_ended(self) -> bool:
+        """True once the session is served no longer; another actor may serve the session."""
+        return self._loop.has_ended
+
+    @property
     def is_gone(self) -> bool:
         """True if the actor has ended because another daemon deleted the session."""
         return self._loop.is_gone
@@ -253,6 +259,10 @@ class SessionActor:
 
     def submit(self, command: Command) -> Any:
         """Put a command into the inbox; return DEFERRED. Raises Overloaded."""
+        if self._loop.has_ended:
+            raise Overloaded(
+                "the session was closed meanwhile: try again", retry_after_ms=RETRY_AFTER_MS
+            )
         self.last_used = self.environment.monotonic()
         if not self.is_open and command.ticket.progress.token is not None:
             command.tell(self._opening.progress)

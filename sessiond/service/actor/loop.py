@@ -47,6 +47,8 @@ class Loop:
         self.reopening = False
         """True while the file that took the place of the open one is being read: questions wait."""
         self.stopping = False
+        self.has_ended = False
+        """True once `run` has ended, behind which no command is served."""
         self.is_gone = False
         """True once a look has found that another daemon deleted the session."""
         self.is_shut = False
@@ -94,6 +96,7 @@ class Loop:
         except Exception as bug:  # noqa: BLE001 - a bug here closes this session only
             error = self._closed_by(bug)
         finally:
+            self.has_ended = True
             self._monitor.end()
             self._opening.failed(error)
             self._refuse_all(error)
