@@ -246,6 +246,30 @@ async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Sit
         assert await hint(one) == (SESSION, "updated")
 
 
+async def test_a_list_shows_an_open_session_that_came_back_before_the_next_look(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
+    connection = Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        await create(one, persist="immediate")
+        await subscribe(one)
+        await site.watches(one=one)
+        await one.call("session/list")
+        await one.call("catalog/subscribe")
+        await call(three, "session/delete")
+        # The scan finds the deletion, and the look of the open session does not.
+        connection.before.add("heads")
+        await create(one, "session-b", persist="immediate")
+        assert await hint(one, "created") == (SESSION, "deleted")
+        await call(three, "session/restore")
+        connection.answer()
+        listed = (await one.call("session/list"))["sessions"]
+        assert {row["id"] for row in listed} == {SESSION, "session-b"}
+        while await hint(one) != (SESSION, "created"):
+            pass
+
+
 @pytest.mark.parametrize("method", ["session/restore", "session/purge"])
 async def test_a_request_outlives_the_end_of_the_session_that_it_looks_at(
     site: Site, monkeypatch: pytest.MonkeyPatch, method: str

@@ -215,6 +215,7 @@ class LiveCatalog:
         scanner = self._scanner
         if self._words or self.is_watched or scanner.is_behind or scanner.has_other_roots:
             await self._look_around()
+            await self._let_actors_look()
 
     async def let_go(self, actor: SessionActor) -> None:
         """Store the last state of an ended session while its file is still locked.
@@ -283,7 +284,14 @@ class LiveCatalog:
         """Bring open sessions up to what other daemons have stored: their rows are their actors'."""
         async with anyio.create_task_group() as tasks:
             for actor in self._behind():
-                tasks.start_soon(_let_look, actor)
+                tasks.start_soon(self._let_look, actor)
+
+    async def _let_look(self, actor: SessionActor) -> None:
+        # Who asks for the session itself is told what is wrong.
+        with suppress(SessiondError):
+            await look_again(actor)
+            # The session is there, and lists may not show it: the look need not find a change.
+            self.touch(actor)
 
     def _behind(self) -> list[SessionActor]:
         behind = self._scanner.behind()
@@ -401,12 +409,6 @@ class LiveCatalog:
             to_scan=to_scan,
             in_memory=self._catalog.file.stands_in,
         )
-
-
-async def _let_look(actor: SessionActor) -> None:
-    # Who asks for the session itself is told what is wrong.
-    with suppress(SessiondError):
-        await look_again(actor)
 
 
 async def _whole(work: Callable[[], T]) -> T:

@@ -234,7 +234,9 @@ class DatabaseScanner:
             elif self._has_open(head.session_id):
                 self._later[head.session_id] = head
                 log = logs.get(head.session_id)
-                if log is None or not log.is_at(head):
+                # A deletion that was undone before the actor looked has taken the session from lists.
+                is_listed = known is not None and known.listed
+                if log is None or not log.is_at(head) or not is_listed:
                     self._behind[head.session_id] = _Behind.of(head, log)
                 yield None
             elif known is not None and self._is_current(head, known):
