@@ -290,3 +290,36 @@ async def test_a_request_outlives_the_end_of_the_session_that_it_looks_at(
             await call(one, "session/close")
         with pytest.raises(Refusal, match="session_exists"):
             await one.answer(asked)
+
+
+async def test_a_question_that_comes_through_does_not_take_the_sign_from_an_old_list(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The folders of the machine ask for no scan.
+    monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+    connection, page = Losing(site), Catalog.page
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+
+        def late(catalog: Catalog, *args: Any) -> Any:
+            """Return a page, behind the question of another list whether a scan is due."""
+            connection.answer()
+            assert daemon.service.live_catalog._scanner.is_due()
+            return page(catalog, *args)
+
+        await create(three, persist="immediate")
+        await one.call("session/list")
+        await retitle(three, SESSION)
+        # A scan is due, and does not come through.
+        connection.first["changes"] = 1
+        connection.before.add("changes")
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(Catalog, "page", late)
+            missed = await one.call("session/list", limit=7)
+        assert [row["title"] for row in missed["sessions"]] == [None]
+        assert missed["_meta"]["stale_since"]
+        (row,) = (await one.call("session/list"))["sessions"]
+        assert row["title"] == "new"

@@ -43,7 +43,7 @@ class Census:
         self._database = database
         self._now = now
         self.stale_since: str | None = None
-        """Time of the first look in a row that the database did not answer."""
+        """Time of the first look that the database did not answer, until lists are current again."""
         self._upto = 0
         self._rows: dict[int, _Row] = {}
         self._totals = Totals(0, 0, 0)
@@ -79,7 +79,6 @@ class Census:
         except StorageError:
             self.stale_since = self.stale_since or self._now()
             raise
-        self.stale_since = None
         return Seen(changes, is_all, stored)
 
     def fits(self, later: Seen) -> bool:
@@ -116,6 +115,7 @@ class Census:
             if not head.is_deleted:
                 self._seqs[head.session_id] = head.seq
         self._upto = changes.upto
+        self.stale_since = None
         for session_id, seq in seen.stored.items():
             if self._stored.get(session_id) == seq:
                 self._stored.pop(session_id, None)

@@ -102,7 +102,7 @@ class DatabaseScanner:
 
     @property
     def stale_since(self) -> str | None:
-        """Time of the first look in a row that the database did not answer."""
+        """Time of the first look that the database did not answer, until lists are current again."""
         return self._census.stale_since
 
     @property
@@ -125,9 +125,14 @@ class DatabaseScanner:
             later = self._census.later()
         except StorageError:
             return False
-        if not self._census.fits(later):
-            return True
-        return any(self._seen.get(head.number) != _state_of(head) for head in later.changes.heads)
+        heads = later.changes.heads
+        is_current = self._census.fits(later) and all(map(self._is_seen, heads))
+        if is_current:
+            self._census.stale_since = None
+        return not is_current
+
+    def _is_seen(self, head: Head) -> bool:
+        return self._seen.get(head.number) == _state_of(head)
 
     def _look(self) -> tuple[Seen, list[str]]:
         """Return the rows with later changes, or all rows and the sessions that may be gone.
