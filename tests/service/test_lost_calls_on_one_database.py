@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -14,11 +15,12 @@ from anyio import fail_after, to_thread
 from sessiond.catalog.catalog import Catalog
 from sessiond.limits import CLAIM_SECONDS
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, create_to_compact
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -323,3 +325,40 @@ async def test_a_question_that_comes_through_does_not_take_the_sign_from_an_old_
         assert missed["_meta"]["stale_since"]
         (row,) = (await one.call("session/list"))["sessions"]
         assert row["title"] == "new"
+
+
+async def test_a_list_waits_for_an_actor_that_is_about_to_take_in_what_its_log_has(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_looked, is_asked = threading.Event(), threading.Event()
+    look = DatabaseLog.look
+
+    class Asked(Wrapped):
+        """A connection that notes the questions of lists behind the look of an open session."""
+
+        def changes(self, after: int) -> Any:
+            if has_looked.is_set():
+                is_asked.set()
+            return self.inner.changes(after)
+
+    def late(log: DatabaseLog) -> None:
+        look(log)
+        if log.head.version > 0:
+            has_looked.set()
+            assert is_asked.wait(HANG_SECONDS)
+            time.sleep(0.2)
+
+    monkeypatch.setattr(DatabaseLog, "look", late)
+    async with (
+        site.daemon("one", Asked(site.connect()), NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+        daemon.connect() as other,
+    ):
+        await create(one, persist="immediate")
+        await one.call("session/list")
+        await call(three, "session/archive")
+        asked = await other.request("session/get", session_id=SESSION)
+        await happened(has_looked)
+        assert (await one.call("session/list"))["sessions"] == []
+        assert (await other.answer(asked))["session"]["archived"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Self
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
@@ -11,7 +10,6 @@ from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.disk.failures import printable
 from sessiond.model.ids import is_session_id
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.scanning.census import Census, Seen
 from sessiond.service.database.scanning.rows import IN_DATABASE, is_at, is_in_database
 from sessiond.service.database.watching import DatabaseWatches
@@ -23,28 +21,6 @@ __all__ = ["DatabaseScanner"]
 ReadRow = Callable[[Head], Stored]
 _State = tuple[int, int, bytes]
 _NO_ID = "the row has no session id: correct session_id, or mark the row is_deleted"
-
-
-class _Behind(NamedTuple):
-    """A row that a scan has found, and the log of the open session as the log was then."""
-
-    row: Head | None
-    """None for a session that has no row any more."""
-    log: DatabaseLog | None
-    at: Head | None
-
-    @classmethod
-    def of(cls, row: Head | None, log: DatabaseLog | None) -> Self:
-        return cls(row, log, None if log is None else log.head)
-
-    def is_seen_by(self, log: DatabaseLog | None) -> bool:
-        """Return whether the open session's log has looked since, and has come to the row."""
-        if log is None or (log is self.log and log.head is self.at):
-            return False
-        row, mine = self.row, log.head
-        if row is None or mine.number != row.number:
-            return row is None or mine.number > row.number
-        return mine.seq >= row.seq and mine.version >= row.version
 
 
 class DatabaseScanner:
@@ -77,8 +53,8 @@ class DatabaseScanner:
         self._census = Census(database, now)
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
-        self._behind: dict[str, _Behind] = {}
-        """Open sessions whose actors had not seen the row of a scan."""
+        self._behind: dict[str, Head | None] = {}
+        """Open sessions that lists did not show as a scan found their rows; None without a row."""
         self._unreadable: dict[str, str] = {}
         self._purged: set[str] = set()
         """Purged sessions whose words this daemon may still have."""
@@ -88,7 +64,6 @@ class DatabaseScanner:
         self.take_roots = folders.take_roots
         self.prepare = folders.prepare
         self.watched = watches.wake
-        self._open_logs = watches.logs
 
     @property
     def is_behind(self) -> bool:
@@ -117,7 +92,7 @@ class DatabaseScanner:
 
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan."""
-        if self._folders.is_due() or self.is_behind or self.behind():
+        if self._folders.is_due() or self.is_behind or self._shows_old_rows():
             return True
         if any(not self._has_open(session_id) for session_id in self._later):
             return True
@@ -148,18 +123,18 @@ class DatabaseScanner:
         return self._census.all(), [*listed, *self._unreadable]
 
     def behind(self) -> list[str]:
-        """Return the open sessions that other daemons have changed since their actors looked."""
-        if self._behind:
-            logs = self._logs()
-            for session_id, one in list(self._behind.items()):
-                is_over = one.is_seen_by(logs.get(session_id)) or not self._has_open(session_id)
-                if is_over and self._behind.get(session_id) is one:
-                    self._behind.pop(session_id, None)
+        """Return the open sessions that lists do not show as their rows are."""
         return list(self._behind)
 
-    def _logs(self) -> dict[str, DatabaseLog]:
-        """Return the logs of the open sessions by id."""
-        return {log.head.session_id: log for log in self._open_logs().values()}
+    def _shows_old_rows(self) -> bool:
+        """Return whether lists still do not show an open session as a scan found its row."""
+        for session_id, head in list(self._behind.items()):
+            is_over = not self._has_open(session_id) or (
+                head is not None and self._is_current(head, self._catalog.known(session_id))
+            )
+            if is_over and self._behind.get(session_id) is head:
+                self._behind.pop(session_id, None)
+        return bool(self._behind)
 
     def meet(self, rows: Iterable[Stored]) -> None:
         """Take note of rows that were stored."""
@@ -210,10 +185,8 @@ class DatabaseScanner:
         gone: list[str] = []
         missing = set(listed) - {head.session_id for head in heads if not head.is_deleted}
         # Their actors find no row, and close the sessions.
-        logs = self._logs()
+        self._behind |= dict.fromkeys(filter(self._has_open, missing))
         for session_id in missing:
-            if self._has_open(session_id):
-                self._behind[session_id] = _Behind.of(None, logs.get(session_id))
             self._unreadable.pop(session_id, None)
             known = self._catalog.known(session_id)
             if known is not None and known.listed and is_in_database(known.path):
@@ -222,7 +195,6 @@ class DatabaseScanner:
 
     def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
-        logs = self._logs()
         alive = {head.session_id for head in heads if not head.is_deleted}
         for head in heads:
             known = self._catalog.known(head.session_id)
@@ -238,20 +210,22 @@ class DatabaseScanner:
                 yield None
             elif self._has_open(head.session_id):
                 self._later[head.session_id] = head
-                log = logs.get(head.session_id)
-                # A deletion that was undone before the actor looked has taken the session from lists.
-                is_listed = known is not None and known.listed
-                if log is None or not log.is_at(head) or not is_listed:
-                    self._behind[head.session_id] = _Behind.of(head, log)
+                # The row of an open session is its actor's, which may not have seen this one.
+                if self._is_current(head, known):
+                    self._behind.pop(head.session_id, None)
+                else:
+                    self._behind[head.session_id] = head
                 yield None
-            elif known is not None and self._is_current(head, known):
+            elif self._is_current(head, known):
                 yield None
             else:
                 yield self._row(head, None if known is None else known.mark, gone)
 
-    def _is_current(self, head: Head, known: Known) -> bool:
-        shown = self._catalog.shown(head.session_id) if known.listed else None
-        if shown is None or not is_at(known.mark, head):
+    def _is_current(self, head: Head, known: Known | None) -> bool:
+        if known is None or not known.listed or not is_at(known.mark, head):
+            return False
+        shown = self._catalog.shown(head.session_id)
+        if shown is None:
             return False
         return (shown.draft, shown.archived) == (head.place == "draft", head.place == "archived")
 
