@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NoReturn
 
 import pytest
@@ -362,3 +362,45 @@ async def test_a_list_waits_for_an_actor_that_is_about_to_take_in_what_its_log_h
         await happened(has_looked)
         assert (await one.call("session/list"))["sessions"] == []
         assert (await other.answer(asked))["session"]["archived"]
+
+
+class Slow(Wrapped):
+    """A connection that waits behind the finding that a session is not there."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.has_found_none, self.may_go = threading.Event(), threading.Event()
+
+    def find(self, session_id: str) -> Any:
+        found = self.inner.find(session_id)
+        if found is None and session_id == SESSION and not self.may_go.is_set():
+            self.has_found_none.set()
+            assert self.may_go.wait(HANG_SECONDS)
+        return found
+
+
+@pytest.mark.parametrize("was_open", [True, False])
+async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_answer_elsewhere(
+    site: Site, *, was_open: bool
+) -> None:
+    connection = Slow(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+        daemon.connect() as other,
+    ):
+        await create(three, persist="immediate")
+        if was_open:
+            await subscribe(one)
+        await call(three, "session/delete")
+        early = await other.request("session/get", session_id=SESSION)
+        await happened(connection.has_found_none)
+        await call(three, "session/restore")
+        late = await one.request("session/get", session_id=SESSION)
+        # The request is in line.
+        await one.call("server/ping")
+        connection.may_go.set()
+        assert (await one.answer(late))["session"]["id"] == SESSION
+        with suppress(Refusal):
+            await other.answer(early)

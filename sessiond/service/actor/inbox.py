@@ -159,7 +159,6 @@ class Inbox:
         """The commands that wait for the writer; only the inbox changes this queue."""
         self._bytes = 0
         self._count = 0
-        """Number of commands that ever came."""
         self._taken = self._settled = 0
         """The numbers of the last command that the writer has taken, and has settled."""
         self._last: dict[Any, int] = {}
@@ -167,6 +166,11 @@ class Inbox:
 
     def __len__(self) -> int:
         return len(self.line)
+
+    @property
+    def count(self) -> int:
+        """Number of commands that ever came."""
+        return self._count
 
     def holds(self, client: Any) -> bool:
         """Return whether the client has commands that are not settled yet."""

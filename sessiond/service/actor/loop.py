@@ -22,6 +22,7 @@ from sessiond.service.actor.live import Live, SessionDeps, live, new_hub
 from sessiond.service.actor.opening import Opening
 from sessiond.service.actor.writer import SessionWriter
 from sessiond.service.external.change_monitor import ChangeMonitor
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import changed as changed_file
 from sessiond.service.log.rewritten import is_rewritten
 from sessiond.service.pubsub.subscription import Subscription
@@ -114,7 +115,7 @@ class Loop:
         return self.live
 
     async def _open(self) -> None:
-        opened = await self._opening.run(self._refuse)
+        opened = await self._opening.run(self._refuse, self._inbox)
         self.live = live(opened, new_hub(opened), self._inbox, self._deps)
         self._on_open(self.live)
         self._on_change()
@@ -145,7 +146,7 @@ class Loop:
         before = self._served
         self.reopening = True
         try:
-            opened = await to_thread.run_sync(self._deps.reopen, before.opened)
+            opened = await self._reopened(before.opened)
         except BaseException as error:
             self.is_shut = True
             is_missing = isinstance(error, SessionNotFound)
@@ -160,6 +161,18 @@ class Loop:
         again.writer.foreign_lines.tell_standing({})
         self._monitor.turn_to(opened)
         self._on_change()
+
+    async def _reopened(self, before: OpenSession) -> OpenSession:
+        """Open the session that took the place of another; look again for commands that came meanwhile."""
+        while True:
+            early, came = self._inbox.commands, self._inbox.count
+            try:
+                return await to_thread.run_sync(self._deps.reopen, before)
+            except SessionNotFound as error:
+                if self._inbox.count == came:
+                    raise
+                # Another daemon may have restored the session before the later commands came.
+                self._refuse(early, error)
 
     # -- one thing after another -----------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The opening of a session: its file is read, or created if there is none.
 
 Law: order is kept. Requests for a missing session that came before the request to create it are
-refused. Requests that came afterwards use the created session.
+refused. Requests that came afterwards use the created session. No request is answered from a reading
+that began before the request came and found no session: another daemon may have stored one since.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from sessiond.errors import SessiondError, SessionNotFound
-from sessiond.service.actor.inbox import Command
+from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.service.progress import LatestProgress
@@ -29,6 +30,8 @@ class Opening:
         self._load = load
         self._instead: Callable[[], OpenSession] | None = None
         self._too_early: tuple[Command, ...] = ()
+        self._asked = 0
+        """Number of calls that wait for the outcome."""
         self._settled = anyio.Event()
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
@@ -44,15 +47,21 @@ class Opening:
         self._too_early = waiting
         return True
 
-    async def run(self, refuse: Callable[[Iterable[Command], SessiondError], None]) -> OpenSession:
+    async def run(
+        self, refuse: Callable[[Iterable[Command], SessiondError], None], inbox: Inbox
+    ) -> OpenSession:
         """Open the session in a worker thread. Raises the refusal of the file."""
-        try:
-            return await to_thread.run_sync(self._load)
-        except SessionNotFound as error:
-            if self._instead is None:
-                raise
-            refuse(self._too_early, error)
-            return await to_thread.run_sync(self._instead)
+        while True:
+            early, came = inbox.commands, inbox.count + self._asked
+            try:
+                return await to_thread.run_sync(self._load)
+            except SessionNotFound as error:
+                if self._instead is not None:
+                    refuse(self._too_early, error)
+                    return await to_thread.run_sync(self._instead)
+                if inbox.count + self._asked == came:
+                    raise
+                refuse(early, error)
 
     def done(self, opened: OpenSession) -> None:
         """Record that the session is open and serves requests."""
@@ -72,6 +81,7 @@ class Opening:
         """
         if progress is not None and not self._settled.is_set():
             self.progress.followers += (progress,)
+        self._asked += 1
         await self._settled.wait()
         if self._failure is not None:
             raise self._failure
