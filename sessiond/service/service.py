@@ -29,7 +29,7 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
-from sessiond.service.log.out_of_sight import stale_meta
+from sessiond.service.log.out_of_sight import out_of_sight, stale_meta
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Consulted, Progress, Ticket
 from sessiond.service.queues import Queues
@@ -227,6 +227,9 @@ class Service:
                 await look_again(actor)
             except SessionNotFound:
                 await actor.released.wait()
+            else:
+                if actor.is_out_of_sight:
+                    raise out_of_sight(session_id)
 
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.

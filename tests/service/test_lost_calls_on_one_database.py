@@ -404,3 +404,23 @@ async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_ans
         assert (await one.answer(late))["session"]["id"] == SESSION
         with suppress(Refusal):
             await other.answer(early)
+
+
+@pytest.mark.parametrize("method", ["session/create", "session/fork"])
+async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
+    site: Site, method: str
+) -> None:
+    connection = Losing(site)
+    async with two_clients(site, connection) as (one, three):
+        await create(one, persist="immediate")
+        await create(one, "session-b", persist="immediate")
+        await subscribe(one)
+        await call(three, "session/delete")
+        names = {"session_id": SESSION, "cwd": "/p"}
+        if method == "session/fork":
+            names = {"session_id": "session-b", "new_session_id": SESSION}
+        connection.before.add("heads")
+        refusal = await one.refusal(method, **names)
+        assert refusal.data["kind"] == "storage_error"
+        connection.answer()
+        assert (await one.call(method, **names))["session"]["id"] == SESSION
