@@ -107,6 +107,7 @@ ATTACKERS: Final = (
             "tests/service/test_leases_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",
             "tests/service/test_lost_answers_on_one_database.py",
+            "tests/service/test_lost_calls_on_one_database.py",
             "tests/service/test_promotions_on_one_database.py",
             "tests/service/test_queues_on_one_database.py",
             "tests/service/test_races_on_one_database.py",

@@ -11,6 +11,7 @@ from tests.service import test_compactions_on_one_database as compactions
 from tests.service import test_cut_connections_on_one_database as cut_connections
 from tests.service import test_daemons_on_one_database as daemons
 from tests.service import test_leases_on_one_database as leases
+from tests.service import test_lost_calls_on_one_database as lost_calls
 from tests.service import test_presence_on_one_database as presence
 from tests.service import test_queues_on_one_database as queues
 from tests.service import test_races_on_one_database as races
@@ -37,6 +38,7 @@ globals().update(
             cut_connections,
             daemons,
             leases,
+            lost_calls,
             presence,
             queues,
             races,
