@@ -372,7 +372,7 @@ async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_ope
         may_find.clear()
         read = await one.request("session/get", session_id=SESSION)
         await happened(looks_again)
-        monkeypatch.setattr("sessiond.service.database.store.row_in_database", row)
+        monkeypatch.setattr("sessiond.service.database.parts.listing.row_in_database", row)
         listed = await one.request("session/list")
         await happened(has_row)
         may_find.set()

@@ -17,7 +17,7 @@ for worker threads.
     silence.py   daemons that have ended without a word
     opening.py   a session from its row and its lines
     store.py     the port of the store
-    trash.py     deleted sessions, until they are purged
+    parts/       parts of the store: making, lists, checks, trash
     refusals.py  refusals of unknown ids, and of work that a database does not do
     promotion.py new rows, and sessions out of memory, or from a draft to their place
     moving.py    sessions between files and a database

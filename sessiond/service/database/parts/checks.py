@@ -1,0 +1,77 @@
+"""Checks and repairs of the sessions of a store: those of the database, and those of files. Blocking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from sessiond.service.database.checking import DatabaseChecks
+from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.service.database.doorbell import Doorbell
+from sessiond.service.database.log import DatabaseLog
+from sessiond.service.database.refusals import could_not, naming_what_is_there
+from sessiond.service.files.store import FileStore
+from sessiond.service.log.open_session import OpenSession
+from sessiond.service.ports import Progress
+from sessiond.service.store.checks import Repair, Verification
+
+__all__ = ["StoreChecks"]
+
+_TRIES: Final = 100
+
+
+class StoreChecks:
+    """Checks of the sessions of one database, and of a profile's files: the port `Checks`."""
+
+    def __init__(self, database: SessionDatabase, files: FileStore, doorbell: Doorbell) -> None:
+        profile = files.profile
+        self._database = database
+        self._files = files
+        self._doorbell = doorbell
+        self._new_epoch = profile.environment.new_epoch
+        self._checks = DatabaseChecks(database, profile.files, profile.layout.pending)
+
+    def verify(
+        self, session_id: str, opened: OpenSession | None, progress: Progress
+    ) -> Verification:
+        """Return the problems of a session's lines. Raises SessionNotFound, StorageError."""
+        head = self._head(session_id, opened)
+        if head is not None:
+            return self._checks.verify(head, progress)
+        with naming_what_is_there(self._database):
+            return self._files.verify(session_id, _of_files(opened), progress)
+
+    def plan_repair(
+        self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
+    ) -> Repair:
+        """Return what a repair would do."""
+        head = self._head(session_id, opened)
+        if head is not None:
+            return self._checks.plan(head, dry_run=dry_run, progress=progress)
+        with naming_what_is_there(self._database):
+            return self._files.plan_repair(
+                session_id, _of_files(opened), dry_run=dry_run, progress=progress
+            )
+
+    def _head(self, session_id: str, opened: OpenSession | None) -> Head | None:
+        """Return the row of a session as it is stored; None for no session of the database."""
+        is_elsewhere = opened is not None and not isinstance(opened.journal, DatabaseLog)
+        return None if is_elsewhere else self._database.find(session_id)
+
+    def repair(self, session_id: str) -> Repair:
+        """Store a session anew without its bad lines, under a new epoch."""
+        for _ in range(_TRIES):
+            head = self._database.find(session_id)
+            if head is None:
+                with naming_what_is_there(self._database):
+                    return self._files.repair(session_id)
+            done = self._checks.repair(head, self._new_epoch())
+            if done is not None:
+                self._doorbell.ring(head.number)
+                return done
+        raise could_not("repair", Path(session_id), "other daemons were faster each time", "EBUSY")
+
+
+def _of_files(opened: OpenSession | None) -> OpenSession | None:
+    """Return an open session unless the database has, or had, the session."""
+    return None if opened is None or isinstance(opened.journal, DatabaseLog) else opened
