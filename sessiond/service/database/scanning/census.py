@@ -8,6 +8,7 @@ state back, or removes rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import NamedTuple
 
 from sessiond.catalog.rows import Stored
@@ -34,6 +35,8 @@ class Seen(NamedTuple):
     """True if these are all rows."""
     stored: Mapping[str, int]
     """The sessions that `meet` was told before the look, since the last scan."""
+    look: int
+    """Number of the look; later looks have higher numbers."""
 
 
 class Census:
@@ -51,6 +54,9 @@ class Census:
         """The seq of each session that was there."""
         self._stored: dict[str, int] = {}
         """The seq of each session of which this daemon has stored a row for lists since the scan."""
+        self._looks = count(1)
+        self._failed_look = 0
+        """Number of the last look that the database did not answer."""
 
     def meet(self, rows: Iterable[Stored]) -> list[Stored]:
         """Take note of rows that lists show from now on; return those that the database does not have."""
@@ -73,13 +79,20 @@ class Census:
     def _look(self, after: int, *, is_all: bool) -> Seen:
         """Look at rows. Raises StorageError, from when on lists may be old."""
         # Before the question: of what is stored meanwhile the answer may know nothing.
-        stored = dict(self._stored)
+        stored, look = dict(self._stored), next(self._looks)
         try:
             changes = self._database.changes(after)
         except StorageError:
+            self._failed_look = max(self._failed_look, look)
             self.stale_since = self.stale_since or self._now()
             raise
-        return Seen(changes, is_all, stored)
+        return Seen(changes, is_all, stored, look)
+
+    def are_current(self, seen: Seen) -> None:
+        """Take note that lists show what a look has seen."""
+        # What a later look would have seen is not known, if that one failed.
+        if seen.look > self._failed_look:
+            self.stale_since = None
 
     def fits(self, later: Seen) -> bool:
         """Return whether no other row has changed since the scan, or is gone, and each has its id."""
@@ -115,7 +128,7 @@ class Census:
             if not head.is_deleted:
                 self._seqs[head.session_id] = head.seq
         self._upto = changes.upto
-        self.stale_since = None
+        self.are_current(seen)
         for session_id, seq in seen.stored.items():
             if self._stored.get(session_id) == seq:
                 self._stored.pop(session_id, None)

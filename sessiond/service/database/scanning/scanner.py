@@ -103,7 +103,7 @@ class DatabaseScanner:
         heads = later.changes.heads
         is_current = self._census.fits(later) and all(map(self._is_seen, heads))
         if is_current:
-            self._census.stale_since = None
+            self._census.are_current(later)
         return not is_current
 
     def _is_seen(self, head: Head) -> bool:
