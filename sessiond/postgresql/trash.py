@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Final, LiteralString
 
 from psycopg.errors import UniqueViolation
 
@@ -13,17 +13,20 @@ from sessiond.service.database.database import NO_LINES, Head, Trashed
 
 __all__ = ["TrashTable"]
 
+# A change that is carried out late finds another version, and undoes no answer.
+_OF_VERSION: Final = "number = %(number)s AND version = %(version)s"
+
 
 class TrashTable(Asking):
     """The deleted sessions of one schema. Safe in any thread; each method raises StorageError."""
 
-    def delete(self, number: int, at: Head | None = None) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
-        where = "number = %(number)s AND NOT is_deleted" if at is None else AT
+    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+        """Delete a session, which stays until `purge`; None for a deleted one, or another version or position."""
+        where = AT if unless_appended else f"{_OF_VERSION} AND NOT is_deleted"
         return self._changed(
             "delete a session",
             f"UPDATE sessions SET {DELETED} WHERE {where} RETURNING {HEAD}",
-            {"number": number} if at is None else position(at),
+            position(at),
         )
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
@@ -47,14 +50,14 @@ class TrashTable(Asking):
             ).fetchall()
         return [number for (number,) in rows]
 
-    def restore(self, number: int) -> Head | None:
-        """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
+    def restore(self, at: Head) -> Head | None:
+        """Bring a deleted session back; None if no session of this version is in the trash, or the id is taken."""
         with self._changing("restore a session") as connection:
             try:
                 row = connection.execute(
                     f"UPDATE sessions SET {CHANGED}, is_deleted = false"
-                    f" WHERE number = %s AND is_deleted AND NOT is_purged RETURNING {HEAD}",
-                    [number],
+                    f" WHERE {_OF_VERSION} AND is_deleted AND NOT is_purged RETURNING {HEAD}",
+                    position(at),
                 ).fetchone()
             except UniqueViolation:
                 return None

@@ -383,11 +383,13 @@ class MemoryConnection:
                 head = structs.replace(head, written_ns=self._place.now_ns())
             return self._change(head, place=place)
 
-    def delete(self, number: int, at: Head | None = None) -> Head | None:
-        """Delete a session, which stays until `purge`; None if the session is deleted, or elsewhere."""
-        with self._changing(number):
-            head = self._heads.get(number)
-            if head is None or head.is_deleted or (at is not None and self._place.at(at) is None):
+    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+        """Delete a session, which stays until `purge`; None for a deleted one, or another version or position."""
+        with self._changing(at.number):
+            head = self._heads.get(at.number)
+            if head is None or head.is_deleted or head.version != at.version:
+                return None
+            if unless_appended and self._place.at(at) is None:
                 return None
             return self._delete(head)
 
@@ -413,11 +415,13 @@ class MemoryConnection:
             ]
             return [self._delete(head).number for head in found]
 
-    def restore(self, number: int) -> Head | None:
-        """Bring a deleted session back to its place; None if it is not in the trash, or its id is taken."""
-        with self._changing(number):
-            head = self._heads.get(number)
-            if head is None or not (head.is_deleted and self._lines[number]):
+    def restore(self, at: Head) -> Head | None:
+        """Bring a deleted session back; None if no session of this version is in the trash, or the id is taken."""
+        with self._changing(at.number):
+            head = self._heads.get(at.number)
+            if head is None or not (head.is_deleted and self._lines[at.number]):
+                return None
+            if head.version != at.version:
                 return None
             if self._alive(head.session_id) is not None:
                 return None

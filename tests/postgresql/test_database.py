@@ -87,7 +87,7 @@ def test_of_many_writers_one_wins_each_position(connect: Callable[[], Postgresql
     "change",
     [
         lambda database, at: database.move(at, "archived"),
-        lambda database, at: database.delete(at.number),
+        lambda database, at: database.delete(at),
         lambda database, at: database.renew(at, "epoch-2", at.digest),
         lambda database, at: database.fence(at.number),
     ],
@@ -144,18 +144,19 @@ def test_a_session_comes_out_of_the_trash_once_and_without_leases(
     database = connect()
     leased = database.lease(made(database), b"[]")
     assert leased is not None
-    assert database.delete(leased.number) is not None
+    deleted = database.delete(leased)
+    assert deleted is not None
     with cluster.holding(f"SELECT FROM {schema}.sessions FOR UPDATE"), ThreadPoolExecutor(2) as two:
-        both = [two.submit(database.restore, leased.number) for _ in range(2)]
+        both = [two.submit(database.restore, deleted) for _ in range(2)]
         cluster.wait_for_waiters(2)
         cluster.let_go()
         restored = [one for each in both if (one := each.result()) is not None]
     assert [(one.is_deleted, one.leases) for one in restored] == [(False, b"")]
     assert database.purge("a-session") == 0
-    assert database.delete(leased.number) is not None
+    assert database.delete(restored[0]) is not None
     assert database.purge("a-session") == 1
     assert database.purge("a-session") == 0
-    assert database.restore(leased.number) is None
+    assert database.restore(database.heads([leased.number])[0]) is None
 
 
 def test_lines_come_back_byte_for_byte(database: PostgresqlDatabase) -> None:
@@ -417,7 +418,7 @@ def test_a_role_needs_no_more_rights_than_a_start_asks_for(cluster: Cluster, sch
         assert at is not None
         assert database.claim("work", "one", 60.0)
         database.beat("one", [at.number])
-        assert database.delete(at.number) is not None
+        assert database.delete(database.heads([at.number])[0]) is not None
         assert database.purge("a-session") == 1
     finally:
         database.close()

@@ -152,7 +152,7 @@ def test_the_senders_of_a_daemon_that_is_there_stay(
 
 def test_a_purge_removes_signals_and_senders(database: SessionDatabase, number: int) -> None:
     database.company.change(change(number, 1, 1, 1))
-    database.delete(number)
+    database.delete(database.heads([number])[0])
     database.purge("a-session")
     (head,) = database.heads([number])
     assert (head.senders, ordinals(database, number)) == ((), [])

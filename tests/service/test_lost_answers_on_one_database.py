@@ -234,7 +234,7 @@ async def test_an_archive_that_meets_another_epoch_archives_the_session_under_it
 
 
 async def test_an_archive_that_meets_a_delete_finds_no_session(site: Site) -> None:
-    connection = Meets(site, "move", lambda database, head: database.delete(head.number))
+    connection = Meets(site, "move", lambda database, head: database.delete(head))
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist="immediate")
         assert await refused(one, "session/archive") == "session_not_found"
@@ -290,7 +290,7 @@ async def test_a_copy_that_cannot_be_opened_is_refused_for_the_cause(site: Site)
                 raise OUT_OF_REACH
             return self.inner.pieces(*args, **options)
 
-        def delete(self, *_: Any) -> Any:
+        def delete(self, *_: Any, **_options: Any) -> Any:
             raise StorageError("still away", errno="EIO", path="", retryable=True)
 
     connection = Fails(site.connect())
@@ -316,3 +316,40 @@ async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) 
         (late,) = connection.late
         await to_thread.run_sync(late)
         assert not (await call(three, "session/get"))["session"]["archived"]
+
+
+async def test_a_delete_that_is_carried_out_late_undoes_no_restore(site: Site) -> None:
+    connection = LosesAnswers(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        connection.loses, connection.is_late = {"delete"}, True
+        assert await refused(one, "session/delete") == "storage_error"
+        await call(one, "session/delete")
+        await call(three, "session/restore")
+        (late,) = connection.late
+        await to_thread.run_sync(late)
+        for wire in (one, three):
+            assert (await call(wire, "session/get"))["session"]["id"] == SESSION
+
+
+async def test_a_restore_that_is_carried_out_late_undoes_no_delete(site: Site) -> None:
+    connection = LosesAnswers(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await call(one, "session/delete")
+        connection.loses, connection.is_late = {"restore"}, True
+        assert await refused(one, "session/restore") == "storage_error"
+        await call(one, "session/restore")
+        await call(three, "session/delete")
+        (late,) = connection.late
+        await to_thread.run_sync(late)
+        for wire in (one, three):
+            assert await refused(wire, "session/get") == "session_not_found"

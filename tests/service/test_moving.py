@@ -221,15 +221,15 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
     assert head is not None
 
     class Busy(MemoryConnection):
-        def delete(self, number: int, at: Head | None = None) -> Head | None:
+        def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
             assert head is not None
-            if number == head.number:
+            if at.number == head.number:
                 # Another daemon appends right before.
                 there = town.database.find(PLACED)
                 assert there is not None
                 line = [b'{"type":"x"}']
                 town.database.append(there, line, chained(there.digest, line), sync=True)
-            return super().delete(number, at)
+            return super().delete(at, unless_appended=unless_appended)
 
     busy = Busy(town.place)
     files = town.opened()
@@ -248,7 +248,7 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
 class EndingBefore(MemoryConnection):
     """A connection that ends right before a delete, as a killed process does."""
 
-    def delete(self, number: int, at: Head | None = None) -> Head | None:
+    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
         raise KeyboardInterrupt
 
 
@@ -294,7 +294,7 @@ def test_a_session_that_was_deleted_behind_an_interrupted_move_stays_deleted(tow
     interrupt(town, "create")
     head = town.database.find(PLACED)
     assert head is not None
-    assert town.database.delete(head.number) is not None
+    assert town.database.delete(head) is not None
     assert town.move() == {PLACED: None}
     assert town.database.find(PLACED) is None
     assert town.layout.find(Files(), PLACED) is None

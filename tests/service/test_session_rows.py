@@ -51,9 +51,9 @@ CHANGES: Final[dict[str, Change]] = {
     "move": lambda database, at: database.move(at, "archived"),
     "renew": lambda database, at: database.renew(at, "epoch-2", at.digest),
     "replace": lambda database, at: database.replace(at, "epoch-2", [[HEADER]]),
-    "delete": lambda database, at: database.delete(at.number),
-    "delete-there": lambda database, at: database.delete(at.number, at),
-    "restore": lambda database, at: database.restore(at.number),
+    "delete": lambda database, at: database.delete(at),
+    "delete-there": lambda database, at: database.delete(at, unless_appended=True),
+    "restore": lambda database, at: database.restore(at),
 }
 AT_A_POSITION: Final = ("append", "renew", "replace", "delete-there")
 """Changes that take effect only at the position, and under the version, that they name."""
@@ -77,7 +77,7 @@ def test_a_session_has_its_lines_and_its_row(database: SessionDatabase) -> None:
 def test_an_id_is_free_once_its_session_is_deleted(database: SessionDatabase) -> None:
     head = made(database)
     assert database.create(ID, "epoch-2", [[HEADER]], "draft") is None
-    assert database.delete(head.number) is not None
+    assert database.delete(head) is not None
     assert made(database, "epoch-2").number != head.number
 
 
@@ -97,12 +97,12 @@ def test_no_change_finds_a_number_that_no_session_has(database: SessionDatabase,
 def test_a_deleted_session_is_changed_by_a_restore_alone(
     database: SessionDatabase, name: str
 ) -> None:
-    deleted = database.delete(made(database).number)
+    deleted = database.delete(made(database))
     assert deleted is not None
     assert (deleted.is_deleted, deleted.leases) == (True, b"")
     assert CHANGES[name](database, deleted) is None
     assert row(database, deleted.number) == as_stored(deleted)
-    restored = database.restore(deleted.number)
+    restored = database.restore(deleted)
     assert restored is not None
     assert (restored.is_deleted, restored.place, restored.leases) == (False, "placed", b"")
 
@@ -130,12 +130,31 @@ def test_a_change_at_a_position_meets_no_other_change(
     assert CHANGES[name](database, there) is not None
 
 
-def test_a_move_under_another_version_changes_nothing(database: SessionDatabase) -> None:
+def test_a_change_under_another_version_changes_nothing(database: SessionDatabase) -> None:
     head = made(database)
     archived = database.move(head, "archived")
     assert archived is not None
     assert database.move(head, "placed") is None
+    assert database.delete(head) is None
     assert row(database, archived.number) == as_stored(archived)
+    deleted = database.delete(archived)
+    assert deleted is not None
+    restored = database.restore(deleted)
+    assert restored is not None
+    again = database.delete(restored)
+    assert again is not None
+    assert database.restore(deleted) is None
+    assert row(database, again.number) == as_stored(again)
+
+
+def test_a_delete_takes_what_was_appended_meanwhile(database: SessionDatabase) -> None:
+    head = made(database)
+    said = append(database, head)
+    assert said is not None
+    assert database.delete(head, unless_appended=True) is None
+    deleted = database.delete(head)
+    assert deleted is not None
+    assert deleted.seq == said.seq
 
 
 @pytest.mark.parametrize("name", ["lease", "move", "renew", "delete", "delete-there"])
@@ -188,18 +207,18 @@ def test_a_session_is_restored_from_the_trash_unless_its_id_is_taken(
     database: SessionDatabase,
 ) -> None:
     first = made(database)
-    assert database.restore(first.number) is None
+    assert database.restore(row(database, first.number)) is None
     second = database.replace(first, "epoch-2", [[HEADER]])
     assert second is not None
-    assert database.restore(first.number) is None
-    assert database.delete(second.number) is not None
+    assert database.restore(row(database, first.number)) is None
+    assert database.delete(second) is not None
     newest = database.newest_trashed(ID)
     assert newest is not None
     assert newest.number == second.number
     assert [one.head.number for one in database.trashed(1, None)] == [second.number]
     assert [one.head.number for one in database.trashed(9, second.number)] == [first.number]
-    assert database.restore(first.number) is not None
+    assert database.restore(row(database, first.number)) is not None
     assert database.purge(ID) == 1
-    assert database.restore(second.number) is None
+    assert database.restore(row(database, second.number)) is None
     assert database.newest_trashed(ID) is None
     assert database.purge(ID) == 0

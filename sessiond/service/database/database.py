@@ -255,10 +255,11 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def delete(self, number: int, at: Head | None = None) -> Head | None:
-        """Delete a session, which stays until `purge`, without its leases; None if the session is deleted.
+    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+        """Delete a session, which stays until `purge`, without its leases.
 
-        With `at` also None, as for `append`, if the session is elsewhere by now.
+        Returns None if the session is deleted, or has another version; with `unless_appended` also None, as
+        for `append`, if the session is elsewhere by now.
         """
         ...
 
@@ -270,10 +271,11 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def restore(self, number: int) -> Head | None:
+    def restore(self, at: Head) -> Head | None:
         """Bring a deleted session back to its place.
 
-        Returns None if the session is not deleted or is purged, or if another session has its id now.
+        Returns None if the session is not deleted, is purged or has another version, or if another session
+        has its id now.
         """
         ...
 

@@ -127,7 +127,7 @@ class SessionsOut:
         finally:
             self._files.settle(opened)
             opened.journal.close()
-        if self._database.delete(head.number, head) is None:
+        if self._database.delete(head, unless_appended=True) is None:
             self._files.discard(name, None)
             raise was_changed(name)
 

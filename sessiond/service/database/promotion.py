@@ -105,7 +105,9 @@ class Promotions:
 
         The try carried a line that no client was told of, and that the next try has anew.
         """
-        return tried.has_made(made) and self._database.delete(made.number, made) is not None
+        return (
+            tried.has_made(made) and self._database.delete(made, unless_appended=True) is not None
+        )
 
 
 def _completed(database: SessionDatabase, head: Head, wanted: NewRow) -> Head | None:

@@ -74,7 +74,7 @@ class DatabaseMaking:
             # Another daemon may have gone on with the session, which stays then.
             if head.seq + 1 == sum(counts):
                 with suppress(StorageError):
-                    self._database.delete(head.number, head)
+                    self._database.delete(head, unless_appended=True)
             raise
         opened.created = True
         if not is_draft:

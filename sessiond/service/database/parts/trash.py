@@ -67,7 +67,7 @@ class DatabaseTrash:
             # The row is the session, and goes last.
             self._discard_left_over(session_id)
             # Another daemon may delete the session meanwhile, or repair it, which gives it another number.
-            if self._database.delete(head.number) is not None:
+            if self._database.delete(head) is not None:
                 self._copies.forget(str(head.number))
                 self._doorbell.ring(head.number)
                 return
@@ -133,7 +133,7 @@ class DatabaseTrash:
                     self._files.restore(session_id)
                 return
             # Another daemon may restore or purge the session meanwhile.
-            if self._database.restore(head.number) is not None:
+            if self._database.restore(head) is not None:
                 self._doorbell.ring(head.number)
                 return
         raise could_not("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
