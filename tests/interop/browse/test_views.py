@@ -143,6 +143,8 @@ async def test_the_first_screen_of_100_000_entries_takes_a_few_calls(
     with line_proxy(place, server.socket_path, requests=count):
         async with browsing(place) as screen:
             await screen.shows("number 99999", "100,000 lines", "live")
+            # Until then the screen says "not live".
+            await screen.until(lambda: "session/subscribe" in asked)
             # The list below the tree is read again when the catalog says so.
             session = [one for one in asked if one.startswith("session/")]
             assert sorted(one for one in session if one != "session/list") == [

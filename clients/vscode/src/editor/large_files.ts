@@ -6,6 +6,8 @@ import { show } from "./show.js";
 
 /** VS Code hands no larger file to extensions. */
 const FILE_BYTES_MAX = 50 * 1024 * 1024;
+/** VS Code refuses an editor if another one is opened meanwhile, as by the second of two clicks. */
+const TRIES = 3;
 
 /** Show the session of a file. */
 export async function showFile(services: Services, path: string): Promise<void> {
@@ -28,12 +30,15 @@ export function showLargeFiles(services: Services): Disposable {
 async function replace(services: Services, tab: Tab, uri: Uri): Promise<void> {
   if (!workspace.getConfiguration("sessiond").get<boolean>("largeFiles")) return;
   if ((await workspace.fs.stat(uri)).size <= FILE_BYTES_MAX) return;
-  try {
-    await showFile(services, uri.fsPath);
-  } catch (error) {
-    // The file need not be a session: then it stays as VS Code shows it.
-    if (error instanceof RpcError) return;
-    throw error;
+  for (let tried = 1, shown = false; !shown; tried++) {
+    try {
+      await showFile(services, uri.fsPath);
+      shown = true;
+    } catch (error) {
+      // The file need not be a session: then it stays as VS Code shows it.
+      if (error instanceof RpcError) return;
+      if (tried === TRIES) throw error;
+    }
   }
   await window.tabGroups.close(tab);
 }
