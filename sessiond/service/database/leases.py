@@ -19,7 +19,7 @@ from msgspec import Struct
 from sessiond.errors import StorageError
 from sessiond.journal.store import Replaced
 from sessiond.service.database.database import Head, Unsent
-from sessiond.service.database.refusals import could_not
+from sessiond.service.database.refusals import outpaced
 from sessiond.service.store.lease_table import LeaseChange, Leased, Leasing
 
 __all__ = ["DatabaseLeases", "LeasedLog", "leases_in"]
@@ -142,9 +142,7 @@ class DatabaseLeases:
             if is_stored:
                 self._in_doubt.clear()
                 return outcomes
-        raise could_not(
-            "lease a head of", self._log.name, "other daemons were faster each time", "EBUSY"
-        )
+        raise outpaced("lease a head of", self._log.name)
 
     def end_own(self) -> None:
         """End the leases of this daemon's connections; after a failure they end with their time."""

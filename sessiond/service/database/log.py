@@ -35,7 +35,7 @@ from sessiond.service.database.database import (
 from sessiond.service.database.following.looking import LATE_TRIES
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases
-from sessiond.service.database.refusals import could_not
+from sessiond.service.database.refusals import outpaced
 
 __all__ = ["DatabaseLog"]
 
@@ -160,7 +160,7 @@ class DatabaseLog(Appending):
             if there is not None:
                 return there
             at = self.there()
-        raise could_not("move", self.name, "other daemons were faster each time", "EBUSY")
+        raise outpaced("move", self.name)
 
     def lease(self, at: Head, leases: bytes) -> bool:
         """Replace the leases of the session; return False if the row has changed. Raises StorageError."""

@@ -20,7 +20,7 @@ from sessiond.service.database.database import NO_LINES, Head, Place, SessionDat
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.refusals import could_not, lines_are_missing
+from sessiond.service.database.refusals import lines_are_missing, outpaced
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
@@ -127,9 +127,7 @@ class DatabaseOpener:
             if there is None:
                 raise SessionNotFound("no session of this id", session_id=head.session_id)
             head = there
-        raise could_not(
-            "open", Path(head.session_id), "other daemons were faster each time", "EBUSY"
-        )
+        raise outpaced("open", Path(head.session_id))
 
     def _opened(self, head: Head, folder: Path | None) -> OpenSession | None:
         """Return the session of a row; None if its lines are not those of the row, which has changed."""

@@ -16,6 +16,7 @@ __all__ = [
     "could_not",
     "lines_are_missing",
     "naming_what_is_there",
+    "outpaced",
 ]
 
 
@@ -51,6 +52,11 @@ def could_not(doing: str, name: Path, why: str, errno: str) -> StorageError:
     """Return the refusal of work on a session that its database does not do."""
     text = f"could not {doing} {name}: {why}"
     return StorageError(text, errno=errno, path=str(name), retryable=errno == "EBUSY")
+
+
+def outpaced(doing: str, name: Path) -> StorageError:
+    """Return the refusal of work on a session that met a change by another daemon each time."""
+    return could_not(doing, name, "other daemons were faster each time", "EBUSY")
 
 
 def lines_are_missing(head: Head, there: int) -> SessionCorrupt:

@@ -9,7 +9,7 @@ from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.refusals import could_not, naming_what_is_there
+from sessiond.service.database.refusals import naming_what_is_there, outpaced
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
@@ -69,7 +69,7 @@ class StoreChecks:
             if done is not None:
                 self._doorbell.ring(head.number)
                 return done
-        raise could_not("repair", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise outpaced("repair", Path(session_id))
 
 
 def _of_files(opened: OpenSession | None) -> OpenSession | None:

@@ -15,7 +15,7 @@ from sessiond.limits import DRAFT_SECONDS
 from sessiond.model.entries import Header
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.service.database.refusals import could_not, naming_what_is_there
+from sessiond.service.database.refusals import naming_what_is_there, outpaced
 from sessiond.service.database.scanning.rows import is_in_database
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
@@ -71,7 +71,7 @@ class DatabaseTrash:
                 self._copies.forget(str(head.number))
                 self._doorbell.ring(head.number)
                 return
-        raise could_not("delete", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise outpaced("delete", Path(session_id))
 
     def _discard_left_over(self, session_id: str) -> None:
         """Move the file to the trash that an interrupted move of the profile has left beside a row."""
@@ -136,7 +136,7 @@ class DatabaseTrash:
             if self._database.restore(head) is not None:
                 self._doorbell.ring(head.number)
                 return
-        raise could_not("restore", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise outpaced("restore", Path(session_id))
 
     def page(self, limit: int, cursor: str | None) -> TrashResult:
         """Return a page of the trash: what the database has, then files. Raises InvalidParams."""
@@ -189,7 +189,7 @@ class DatabaseTrash:
                 with suppress(SessionNotFound):
                     return self._files.purge(session_id)
                 return self._catalog.known(session_id)
-        raise could_not("purge", Path(session_id), "other daemons were faster each time", "EBUSY")
+        raise outpaced("purge", Path(session_id))
 
     def erase_words(self, session_id: str) -> None:
         """Erase what this daemon's files have of a session that another daemon purged.
