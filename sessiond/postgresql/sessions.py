@@ -15,6 +15,7 @@ from sessiond.postgresql.statements.rows import (
     AT,
     CHANGED,
     HEAD,
+    OF_VERSION,
     SEEN,
     head_of,
     id_of,
@@ -123,8 +124,8 @@ class SessionTable(LineTable):
         return self._changed(
             "lease a head",
             f"UPDATE sessions SET {CHANGED}, leases = %(leases)s"
-            f" WHERE number = %(number)s AND version = %(version)s AND NOT is_deleted RETURNING {HEAD}",
-            {"number": at.number, "version": at.version, "leases": leases},
+            f" WHERE {OF_VERSION} AND NOT is_deleted RETURNING {HEAD}",
+            position(at) | {"leases": leases},
         )
 
     def move(self, at: Head, place: Place) -> Head | None:
@@ -133,9 +134,9 @@ class SessionTable(LineTable):
             "move a session",
             f"UPDATE sessions SET {CHANGED}, place = %(place)s, written_at ="
             " CASE WHEN place = 'archived' AND %(place)s <> 'archived' THEN clock_timestamp()"
-            " ELSE written_at END WHERE number = %(number)s AND epoch = %(epoch)s"
-            f" AND version = %(version)s AND NOT is_deleted RETURNING {HEAD}",
-            {"number": at.number, "epoch": at.epoch, "version": at.version, "place": place},
+            f" ELSE written_at END WHERE {OF_VERSION} AND epoch = %(epoch)s"
+            f" AND NOT is_deleted RETURNING {HEAD}",
+            position(at) | {"place": place},
         )
 
     def renew(self, at: Head, epoch: str, digest: bytes) -> Head | None:

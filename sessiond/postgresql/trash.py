@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import LiteralString
 
 from psycopg.errors import UniqueViolation
 
 from sessiond.limits import OPEN_NOTE_COUNTS_SECONDS
 from sessiond.postgresql.asking import Asking
-from sessiond.postgresql.statements.rows import AT, CHANGED, DELETED, HEAD, head_of, position
+from sessiond.postgresql.statements.rows import (
+    AT,
+    CHANGED,
+    DELETED,
+    HEAD,
+    OF_VERSION,
+    head_of,
+    position,
+)
 from sessiond.service.database.database import NO_LINES, Head, Trashed
 
 __all__ = ["TrashTable"]
-
-# A change that is carried out late finds another version, and undoes no answer.
-_OF_VERSION: Final = "number = %(number)s AND version = %(version)s"
 
 
 class TrashTable(Asking):
@@ -22,7 +27,7 @@ class TrashTable(Asking):
 
     def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
         """Delete a session, which stays until `purge`; None for a deleted one, or another version or position."""
-        where = AT if unless_appended else f"{_OF_VERSION} AND NOT is_deleted"
+        where = AT if unless_appended else f"{OF_VERSION} AND NOT is_deleted"
         return self._changed(
             "delete a session",
             f"UPDATE sessions SET {DELETED} WHERE {where} RETURNING {HEAD}",
@@ -56,7 +61,7 @@ class TrashTable(Asking):
             try:
                 row = connection.execute(
                     f"UPDATE sessions SET {CHANGED}, is_deleted = false"
-                    f" WHERE {_OF_VERSION} AND is_deleted AND NOT is_purged RETURNING {HEAD}",
+                    f" WHERE {OF_VERSION} AND is_deleted AND NOT is_purged RETURNING {HEAD}",
                     position(at),
                 ).fetchone()
             except UniqueViolation:

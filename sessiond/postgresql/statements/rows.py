@@ -12,7 +12,18 @@ from sessiond.service.database.database import Head
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-__all__ = ["AT", "CHANGED", "DELETED", "HEAD", "SEEN", "head_of", "heads_in", "id_of", "position"]
+__all__ = [
+    "AT",
+    "CHANGED",
+    "DELETED",
+    "HEAD",
+    "OF_VERSION",
+    "SEEN",
+    "head_of",
+    "heads_in",
+    "id_of",
+    "position",
+]
 
 # A person may have put a time there that is infinite, or that no number of nanoseconds can say.
 _WRITTEN: Final = (
@@ -37,6 +48,9 @@ CHANGED: Final = "changed = pg_current_xact_id(), version = version + 1"
 DELETED: Final = f"{CHANGED}, is_deleted = true, leases = ''"
 """A delete, which ends the leases: a restore does not bring them back."""
 
+OF_VERSION: Final = "number = %(number)s AND version = %(version)s"
+"""Condition of a change that is not tied to a position: carried out late, the change finds another version."""
+
 AT: Final = (
     "number = %(number)s AND epoch = %(epoch)s AND seq = %(seq)s AND digest = %(digest)s"
     " AND version = %(version)s AND NOT is_deleted"
@@ -45,7 +59,7 @@ AT: Final = (
 
 
 def position(at: Head) -> dict[str, Any]:
-    """Return the values of AT."""
+    """Return the values of AT, and of OF_VERSION."""
     return {
         "number": at.number,
         "epoch": at.epoch,
