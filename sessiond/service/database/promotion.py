@@ -70,12 +70,12 @@ class Promotions:
         """Store a session that is in memory, with more lines. Raises SessionExists, StorageError."""
         # First the copy: once the database has the session, nothing may fail.
         log = self._opener.log_with(wanted.session_id, wanted.epoch, wanted.lines)
-        tried = self._tried.setdefault(opened.journal, _Tried(set(), set()))
-        tried.add(wanted)
         try:
-            head = self._stored(wanted, tried)
-        except BaseException:
+            head = self._stored(wanted, self._tried.get(opened.journal))
+        except BaseException as error:
             log.close()
+            if isinstance(error, StorageError):
+                self._tried.setdefault(opened.journal, _Tried(set(), set())).add(wanted)
             raise
         self._opener.begin(opened, log, head)
         opened.journal.close()
@@ -83,7 +83,7 @@ class Promotions:
         opened.place = Path(opened.session_id) if wanted.place == "draft" else None
         log.ring(head.number)
 
-    def _stored(self, wanted: NewRow, tried: _Tried) -> Head:
+    def _stored(self, wanted: NewRow, tried: _Tried | None) -> Head:
         """Store a session, and return its row. Raises SessionExists, StorageError."""
         database = self._database
 
@@ -94,7 +94,7 @@ class Promotions:
 
         made = created(database, wanted.session_id, wanted.epoch, create)
         head = None if made is None else _completed(database, made, wanted)
-        if head is None and made is not None and self._taken_back(made, tried):
+        if head is None and made and tried and self._taken_back(made, tried):
             head = created(database, wanted.session_id, wanted.epoch, create)
         if head is None:
             raise id_is_taken(wanted.session_id)
