@@ -24,7 +24,7 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Mute, Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
@@ -357,11 +357,7 @@ async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_ope
             has_row.set()
 
     connection = Late(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection, poll_seconds=NEVER) as (one, three):
         may_find.set()
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")

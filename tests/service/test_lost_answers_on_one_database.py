@@ -20,7 +20,7 @@ from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import until
 
@@ -64,11 +64,7 @@ class LosesAnswers(Wrapped):
 
 async def test_a_lease_whose_grant_was_lost_ends_without_another_request(site: Site) -> None:
     connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await create(one, persist="immediate")
         connection.loses = {"lease"}
         assert await refused(one, "session/acquire", ttl_ms=HOUR_MS) == "storage_error"
@@ -77,11 +73,7 @@ async def test_a_lease_whose_grant_was_lost_ends_without_another_request(site: S
 
 async def test_a_grant_that_was_refused_takes_no_effect_later(site: Site) -> None:
     connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await create(one, persist="immediate")
         connection.loses, connection.is_late = {"lease"}, True
         assert await refused(one, "session/acquire", ttl_ms=HOUR_MS) == "storage_error"
@@ -120,11 +112,7 @@ async def test_no_append_passes_what_another_daemon_changed_during_an_outage(
     site: Site, method: str, more: dict[str, Any], kind: str
 ) -> None:
     connection = Severed(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await create(one, persist="immediate")
         await append_fails(one, connection)
         await call(three, method, **more)
@@ -136,11 +124,7 @@ async def test_a_draft_that_came_to_its_place_during_an_outage_takes_its_first_a
     site: Site,
 ) -> None:
     connection = Severed(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await create(one)
         await append_fails(one, connection)
         await call(three, "session/update", persist="immediate")
@@ -216,11 +200,7 @@ async def test_an_archive_that_meets_another_epoch_archives_the_session_under_it
     site: Site, change: Callable[[SessionDatabase, Head], Any]
 ) -> None:
     connection = Meets(site, "move", change)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         epoch = (await create(one, persist="immediate"))["session"]["epoch"]
         await subscribe(one)
         await call(one, "session/archive")
@@ -303,11 +283,7 @@ async def test_a_copy_that_cannot_be_opened_is_refused_for_the_cause(site: Site)
 
 async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) -> None:
     connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection, poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         connection.loses, connection.is_late = {"move"}, True
         assert await refused(one, "session/archive") == "storage_error"
@@ -320,11 +296,7 @@ async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) 
 
 async def test_a_delete_that_is_carried_out_late_undoes_no_restore(site: Site) -> None:
     connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection, poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         connection.loses, connection.is_late = {"delete"}, True
         assert await refused(one, "session/delete") == "storage_error"
@@ -338,11 +310,7 @@ async def test_a_delete_that_is_carried_out_late_undoes_no_restore(site: Site) -
 
 async def test_a_restore_that_is_carried_out_late_undoes_no_delete(site: Site) -> None:
     connection = LosesAnswers(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection, poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         await call(one, "session/delete")
         connection.loses, connection.is_late = {"restore"}, True

@@ -18,7 +18,7 @@ from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import Asked, until
 from tests.service.test_whole_sessions_on_one_database import Together
 
@@ -41,11 +41,7 @@ async def ids(wire: Wire) -> list[str]:
 
 async def test_a_session_that_leaves_the_memory_is_not_read_back(site: Site) -> None:
     connection = Asked(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         await promote(one, title="A title")
         assert connection.calls["lines"] == 0
@@ -97,11 +93,7 @@ class Lost(Wrapped):
 
 async def test_a_promotion_whose_answer_was_lost_is_found_again(site: Site) -> None:
     connection = Lost(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         assert (await promote(one))["session"]["persisted"]
         await append(one, "e-2")
@@ -113,11 +105,7 @@ async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_sessi
     site: Site, is_used: bool
 ) -> None:
     connection = Lost(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         await acquire(one, head="side")
         connection.answers_again = False
@@ -143,11 +131,7 @@ async def test_a_promotion_of_unknown_outcome_that_carries_a_line_is_repeated(
     site: Site, carried: str
 ) -> None:
     connection = Lost(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         if carried == "a line and leases":
             await acquire(one, head="side")
@@ -170,11 +154,7 @@ async def test_a_promotion_of_unknown_outcome_takes_nothing_from_another_daemon(
     site: Site, change: str
 ) -> None:
     connection = Lost(site.connect())
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         connection.answers_again = False
         asked = {"persist": "immediate", "title": "A title"}
@@ -210,11 +190,7 @@ class HeldBehind(Wrapped):
 
 async def test_a_lease_comes_with_the_session_that_leaves_the_memory(site: Site) -> None:
     connection = HeldBehind(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three") as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection) as (one, three):
         await in_memory(one)
         lease = await acquire(one)
         async with create_task_group() as tasks:

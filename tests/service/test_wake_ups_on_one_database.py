@@ -23,7 +23,7 @@ from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import acquire, told
 from tests.service.one_database.connections import Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import until
 
@@ -114,11 +114,7 @@ async def test_a_lease_ends_whose_connection_ends_while_another_end_is_written(
 
 async def test_a_lease_ends_that_is_granted_to_a_cancelled_request(site: Site) -> None:
     connection = Slow(site)
-    async with (
-        site.daemon("one", connection, NEVER) as daemon,
-        clients_of(site, "three", poll_seconds=NEVER) as (three,),
-        daemon.connect() as one,
-    ):
+    async with beside(site, connection, poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         connection.holds = True
         asked = await one.request("session/acquire", session_id=SESSION, ttl_ms=LONG_MS)

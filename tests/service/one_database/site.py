@@ -207,6 +207,19 @@ async def clients_of(
 
 
 @asynccontextmanager
+async def beside(
+    site: Site, connection: Wrapped, poll_seconds: float = POLL_SECONDS
+) -> AsyncGenerator[tuple[Wire, Wire]]:
+    """Yield a client of a daemon with this connection, which never polls, and one of another daemon."""
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=poll_seconds) as (three,),
+        daemon.connect() as one,
+    ):
+        yield one, three
+
+
+@asynccontextmanager
 async def no_threads_for_readers() -> AsyncGenerator[None]:
     """Take all threads that reads may take; fail a test that waits for one."""
     threads = to_thread.current_default_thread_limiter()
