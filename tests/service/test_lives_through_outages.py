@@ -44,7 +44,7 @@ class Everywhere(Unreliable):
 
 
 class Hints:
-    """What a connection was told of lists last, by session."""
+    """The last hint about each session that a connection was told."""
 
     def __init__(self) -> None:
         self.last: dict[str, str] = {}

@@ -39,7 +39,7 @@ class Losing(Wrapped):
         self.before: set[str] = set()
         self.behind: set[str] = set()
         self.first: Counter[str] = Counter()
-        """How many calls of a name come through before the others fail."""
+        """Number of calls of a name that come through before later calls fail."""
         self.lost: Counter[str] = Counter()
         """The calls that have failed, by name."""
 
