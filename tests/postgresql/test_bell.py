@@ -66,8 +66,7 @@ async def test_no_ring_of_another_role_ends_a_daemon(
         await subscribe(three)
         await append(one, "e-1")
         assert await told(three, 1) == [(1, "e-1")]
-        while site.listeners < 2:
-            pass
+        await site.is_heard_by(2)
         for payload in (*UNREADABLE, *READABLE):
             cluster.sql(f"SELECT pg_notify('{schema}', {payload})")
         await append(one, "e-2")

@@ -1,13 +1,14 @@
-"""Checks of the project itself: the lock, the core's dependencies, the guard on the loop."""
+"""Checks of the project itself: the lock, the core's dependencies, the guards on the event loop."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,55 @@ async def test_code_of_ours_may_block_in_a_worker_thread(tmp_path: Path) -> None
     work = of_ours("def work(fd): os.fsync(fd)")
     with (tmp_path / "file").open("wb") as file:
         await anyio.to_thread.run_sync(work, file.fileno())
+
+
+def parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs when a function runs: its parts without the functions that the function defines."""
+    for part in ast.iter_child_nodes(node):
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield part
+            yield from parts(part)
+
+
+def loops_that_hold_the_event_loop(source: str) -> list[int]:
+    """Return the lines of the loops of coroutines that wait without `await`."""
+    if "while " not in source or "async def " not in source:  # reading all tests takes seconds
+        return []
+    return [
+        loop.lineno
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.AsyncFunctionDef)
+        for loop in parts(function)
+        if isinstance(loop, ast.While)
+        and not any(
+            isinstance(part, ast.Await | ast.AsyncFor | ast.AsyncWith) for part in parts(loop)
+        )
+    ]
+
+
+def test_no_coroutine_waits_in_a_loop_that_holds_the_event_loop() -> None:
+    """Find loops that wait for what the event loop itself would have to do, and so wait for good."""
+    found = {
+        str(path.relative_to(REPOSITORY)): lines
+        for path in sorted((REPOSITORY / "tests").rglob("*.py"))
+        if (lines := loops_that_hold_the_event_loop(path.read_text("utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("while site.listeners < 2: pass", [1]),
+        ("while not await is_heard(): pass", []),
+        ("while True:\n  async with one: break", []),
+        ("def blocks():\n  while True: pass", []),
+        ("while True:\n  async def waits(): await one", [1]),
+    ],
+)
+def test_a_loop_that_holds_the_event_loop_is_found(body: str, lines: list[int]) -> None:
+    source = "async def waits():\n" + "\n".join(f" {line}" for line in body.splitlines())
+    assert loops_that_hold_the_event_loop(source) == [line + 1 for line in lines]
 
 
 def test_no_test_sees_a_real_home(machine_environment: Mapping[str, str]) -> None:
