@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -54,6 +55,8 @@ class BrowseApp(App[None]):
         self.bug: Exception | None = None
         self.link = Link(socket, start, lost=self._lost, found=self._found)
         self._session_id = session_id
+        self._losses: set[str] = set()
+        """Messages about a daemon that is not there, until one is."""
 
     def on_mount(self) -> None:
         """Connect, and show the sessions or the session that was named."""
@@ -64,10 +67,8 @@ class BrowseApp(App[None]):
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Show a message in the view that is shown now, below a dialog if one is open."""
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, View):
-                screen.say(text, is_error=is_error)
-                return
+        for view in self._views()[-1:]:
+            view.say(text, is_error=is_error)
 
     def start(self, work: Work) -> None:
         """Run work as a task of the application, which no end of a view ends."""
@@ -119,7 +120,18 @@ class BrowseApp(App[None]):
             self.exit()
 
     def _lost(self, text: str) -> None:
+        self._losses.add(text)
         self.say(text, is_error=True)
 
     def _found(self) -> None:
-        self.say("the daemon is back; nothing was missed")
+        # The client may have been faster, and a message may tell the outcome of a command already.
+        for view in (views := self._views()):
+            for text in self._losses:
+                view.unsay(text)
+        self._losses.clear()
+        if views and not views[-1].message_bar.text:
+            self.say("the daemon is back; nothing was missed")
+
+    def _views(self) -> Sequence[View]:
+        """Return the views, the one that is shown now last."""
+        return [screen for screen in self.screen_stack if isinstance(screen, View)]

@@ -70,6 +70,11 @@ class MessageBar(Widget):
         if self.is_attached and text and not is_error:
             self.set_timer(_SHOWN_SECONDS, partial(self._end, self._turn))
 
+    def unsay(self, text: str) -> None:
+        """End a message if no later one has replaced the message."""
+        if text and self.text == spelled(text):
+            self.say("")
+
     def _end(self, turn: int) -> None:
         """End a message that no later one has replaced."""
         if turn == self._turn:

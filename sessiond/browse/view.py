@@ -108,6 +108,10 @@ class View(Screen[None]):
         """Show a message; an empty text ends the last one."""
         self.message_bar.say(text, is_error=is_error)
 
+    def unsay(self, text: str) -> None:
+        """End a message if no later one has replaced the message."""
+        self.message_bar.unsay(text)
+
     def title_is(self, left: str, right: str = "") -> None:
         """Show the title."""
         self.title_bar.show(left, right)
@@ -130,8 +134,7 @@ class View(Screen[None]):
         except SessiondClientError as error:
             self.browser.say(advice(error), is_error=True)
         else:
-            if doing and self.message_bar.text == doing:
-                self.say("")
+            self.unsay(doing)
 
     def session_of_view(self) -> tuple[str, str | None] | None:
         """Return the id and the project of the session that is shown; None if none is."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from anyio import to_thread
 
-from sessiond_client import Client
+from sessiond_client import Client, connect_blocking
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
+from tests.kit.patience import HANG_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -109,6 +111,7 @@ class Starts:
 
     def __init__(self, server: Daemon) -> None:
         self.count = 0
+        self._server = server
         self._place = [f"--socket={server.socket_path}", f"--home={server.home}"]
 
     def __call__(self) -> None:
@@ -138,6 +141,8 @@ async def test_a_key_starts_a_daemon_that_ended(server: Daemon, client: Client) 
         await say(client, "after the start")
         await screen.press("escape")
         await screen.shows("▶ user: after the start")
+        # The view in which the end was told does not tell an end that is over.
+        await screen.shows_no("the daemon ended")
     await to_thread.run_sync(start.stop)
 
 
@@ -155,6 +160,36 @@ async def test_an_answer_starts_a_daemon_that_ended_below_the_dialog(
         await screen.type("found")
         await screen.shows("[found]", "labelled")
         assert start.count == 1
+    await to_thread.run_sync(start.stop)
+
+
+class EndsBehindALabel(Starts):
+    """The start of the server, whose end waits until the client of the application has set a label."""
+
+    def __call__(self) -> None:
+        """Start a daemon."""
+        super().__call__()
+        with connect_blocking(self._server.socket_path) as other:
+            end = time.monotonic() + HANG_SECONDS
+            while not other.entries(SESSION, types=["label"]).entries:
+                assert time.monotonic() < end
+                time.sleep(0.01)
+
+
+async def test_the_outcome_of_a_command_stays_when_the_daemon_is_noticed_behind_it(
+    server: Daemon, client: Client
+) -> None:
+    await conversation(client)
+    start = EndsBehindALabel(server)
+    async with browsing(server.socket_path, start=start) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        server.end(signal.SIGKILL)
+        await screen.shows("the daemon ended")
+        await screen.press("L")
+        await screen.type("found")
+        await screen.shows("[found]", "labelled")
+        await screen.until(lambda: screen.app.link.is_there)
+        await screen.shows("[found]", "labelled")
     await to_thread.run_sync(start.stop)
 
 
