@@ -45,6 +45,15 @@ class Terminal:
 
     def screen(self, *options: str) -> str:
         """Return the screen without blanks at the ends of lines; `options` are those of tmux."""
+        # A capture may fall into the middle of a drawing: two in a row show a whole one.
+        end = time.monotonic() + HANG_SECONDS
+        before, captured = "", self._captured(*options)
+        while captured != before:
+            assert time.monotonic() < end, "the screen changes all the time"
+            before, captured = captured, self._captured(*options)
+        return captured
+
+    def _captured(self, *options: str) -> str:
         captured = self.ask("capture-pane", "-p", *options)
         return "\n".join(line.rstrip() for line in captured.split("\n"))
 
