@@ -18,13 +18,13 @@ from anyio import sleep
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
-from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
 from tests.kit.opencode import (
     FOOTER,
@@ -151,7 +151,7 @@ def watcher(request: pytest.FixtureRequest, real_house: House) -> Watcher:
     polling = PollingWatcher(Paths(real_house.files), 0.01)
     if request.param == "polled":
         return polling
-    return InotifyWatcher(polling, pytest.fail, watched_path)
+    return inotify_watcher(polling, pytest.fail, watched_path)
 
 
 @pytest.fixture

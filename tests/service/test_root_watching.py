@@ -19,6 +19,7 @@ from sessiond.service.external.watcher import PollingWatcher
 from sessiond.system import SYSTEM
 from sessiond.testing.wire import Wire
 from tests.kit.house import House
+from tests.kit.inotify import inotify_folders, inotify_watcher
 from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids, pi_file, pi_line, put
 from tests.service.test_roots import Counting
@@ -34,7 +35,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watching(house: House) -> InotifyWatcher:
-    return InotifyWatcher(PollingWatcher(house.files), lambda _text: None)
+    return inotify_watcher(PollingWatcher(house.files))
 
 
 async def hint(wire: Wire) -> tuple[str, str]:
@@ -126,7 +127,7 @@ async def test_a_list_shows_what_was_written_right_before(
 
 @pytest.fixture
 def notices() -> Iterator[InotifyFolders]:
-    made = InotifyFolders(lambda _text: None)
+    made = inotify_folders()
     yield made
     made.close()
 
@@ -134,8 +135,7 @@ def notices() -> Iterator[InotifyFolders]:
 def test_notices_name_what_changed_and_lose_nothing(
     tmp_path: Path, notices: InotifyFolders
 ) -> None:
-    assert not notices.watch(tmp_path)
-    notices.begin()
+    assert not InotifyFolders(lambda _text: None).watch(tmp_path), "it has no descriptor yet"
     below = tmp_path / "below"
     below.mkdir()
     assert notices.watch(tmp_path)
@@ -160,7 +160,6 @@ def test_notices_name_what_changed_and_lose_nothing(
 def test_folders_count_as_changed_when_notices_are_lost(
     tmp_path: Path, notices: InotifyFolders
 ) -> None:
-    notices.begin()
     assert notices.watch(tmp_path)
     overflow: Callable[[bytes], None] = notices._take_in
     overflow((-1).to_bytes(4, "little", signed=True) + (0x4000).to_bytes(4, "little") + bytes(8))

@@ -12,6 +12,7 @@ import pytest
 
 from sessiond.journal.disk.files import Files
 from sessiond.service.external import inotify
+from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.inotify_events import OVERFLOW
 from sessiond.service.external.watcher import PollingWatcher, Watcher
@@ -20,6 +21,7 @@ from sessiond.system.macos import MACOS
 from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
@@ -29,7 +31,7 @@ OUTBOX_BYTES = 100_000
 
 
 def told(_files: Files) -> Watcher:
-    return InotifyWatcher(PollingWatcher(_files), lambda _text: None)
+    return inotify_watcher(PollingWatcher(_files))
 
 
 def looked(files: Files) -> Watcher:
@@ -416,7 +418,7 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
     real_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[str] = []
-    watching = InotifyWatcher(PollingWatcher(real_house.files, 0.02), reported.append)
+    watching = inotify_watcher(PollingWatcher(real_house.files, 0.02), reported.append)
     path = begun(real_house, "native")
 
     def refuse(_result: int) -> int:
@@ -436,7 +438,7 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
 async def test_where_some_changes_were_not_told_of_all_may_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watching = InotifyWatcher(PollingWatcher(Files()), lambda _text: None)
+    watching = inotify_watcher(PollingWatcher(Files()))
     calls: list[tuple[str, bool]] = []
     for name in ("a", "b"):
         path = tmp_path / name
@@ -449,6 +451,8 @@ async def test_where_some_changes_were_not_told_of_all_may_have_changed(
     assert calls == [("a", True), ("b", True)]
     monkeypatch.undo()
     os.close(watching._fd)
+    assert isinstance(watching.folders, InotifyFolders)
+    watching.folders.close()
 
 
 def test_without_inotify_files_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
