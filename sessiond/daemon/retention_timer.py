@@ -22,6 +22,13 @@ __all__ = ["keep_retaining"]
 _log = logging.getLogger("sessiond")
 
 
+class _Timer:
+    """Asker of the lists that no client waits for."""
+
+    progress = NO_PROGRESS
+    result_meta: bytes | None = None
+
+
 async def keep_retaining(service: Service, tuning: Tuning) -> None:
     """Run retention now, every hour and at every change of the configuration, until cancelled."""
     while True:
@@ -40,7 +47,7 @@ async def _retain(service: Service, hours: float) -> None:
     try:
         if claim is not None and not await to_thread.run_sync(claim.take):
             return
-        done = await retain(service, hours, dry_run=False, progress=NO_PROGRESS)
+        done = await retain(service, hours, dry_run=False, asker=_Timer())
     except SessiondError as error:
         _log.warning("retention failed", extra={"reason": str(error)})
         if claim is not None:

@@ -17,6 +17,7 @@ from sessiond.model.events import Figures
 from sessiond.model.requests import Purpose, Reply
 
 __all__ = [
+    "Asker",
     "Consulted",
     "Listener",
     "NoSummary",
@@ -132,11 +133,20 @@ class Progress(Protocol):
         ...
 
 
-class Ticket(Protocol):
-    """Request that waits for its answer. Settled once, by `answer` or `fail`."""
+class Asker(Protocol):
+    """Asker of the lists: is told how far the look is, and if the answer may be old."""
 
     result_meta: bytes | None
     """Member `_meta` of the result, as JSON."""
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the work for the asker; never None."""
+        ...
+
+
+class Ticket(Asker, Protocol):
+    """Request that waits for its answer. Settled once, by `answer` or `fail`."""
 
     @property
     def client(self) -> Any:
@@ -146,11 +156,6 @@ class Ticket(Protocol):
     @property
     def origin_id(self) -> Raw | UnsetType:
         """Id of the request for events, as it was sent."""
-        ...
-
-    @property
-    def progress(self) -> Progress:
-        """Progress of the work on the request; never None."""
         ...
 
     def answer(self, result: Any) -> None:

@@ -19,7 +19,7 @@ from sessiond.catalog.query import Position
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
 from sessiond.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.ports import Progress
+from sessiond.service.ports import Asker
 from sessiond.service.service import Service
 from sessiond.service.store.session_store import SessionStore
 
@@ -54,7 +54,7 @@ def _id_in(info: bytes) -> str:
 
 
 async def retain(
-    service: Service, max_age_hours: float, *, dry_run: bool, progress: Progress
+    service: Service, max_age_hours: float, *, dry_run: bool, asker: Asker
 ) -> Retention:
     """Move older sessions to the trash, or only list them. Raise Draining, StorageError."""
     done = Retention([], [], dry_run)
@@ -62,9 +62,9 @@ async def retain(
     if before <= 0:
         return done
     before_ns = int(before * _SECOND_NS)
-    old = await _older(service, before_ns, progress)
+    old = await _older(service, before_ns, asker)
     for count, info in enumerate(old):
-        progress.report(count, len(old), "sessions")
+        asker.progress.report(count, len(old), "sessions")
         session_id = _id_in(info)
         try:
             if dry_run or await _discard(service, session_id, before_ns):
@@ -77,13 +77,13 @@ async def retain(
     return done
 
 
-async def _older(service: Service, before_ns: int, progress: Progress) -> list[Raw]:
+async def _older(service: Service, before_ns: int, asker: Asker) -> list[Raw]:
     """Return the list rows of the sessions that are due, the oldest first."""
     query = service.store.older(before_ns)
     found: list[tuple[int, bytes]] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
-        page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, progress)
+        page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, asker)
         unused = [info for info in page.sessions if _unused(service, _id_in(info))]
         found += await to_thread.run_sync(_due, service.store, unused, before_ns)
         after = page.last

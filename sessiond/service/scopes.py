@@ -28,7 +28,7 @@ from sessiond.model.scopes import Scope, scope_bytes
 from sessiond.service.actor.internal_commands import SystemClient, submit_and_wait
 from sessiond.service.client import Client
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.ports import Progress
+from sessiond.service.ports import Asker
 from sessiond.service.service import Service
 from sessiond.session.draft import Draft
 
@@ -110,7 +110,7 @@ async def resolve(client: Client, key: Scope, agent: str | None) -> Resolved:
 
 
 async def switch(
-    client: Client, key: Scope, agent: str | None, left: str | None, progress: Progress
+    client: Client, key: Scope, agent: str | None, left: str | None, asker: Asker
 ) -> Switched:
     """Save and release the sessions of the project that is `left`; load those of the key's project.
 
@@ -124,7 +124,7 @@ async def switch(
     for session_id in old:
         await _save(service, session_id)
     now = await _open(service, key, agent)
-    loaded, failed = await _load(service, key, progress)
+    loaded, failed = await _load(service, key, asker)
     for session_id in old:
         actor = service.find(session_id)
         if actor is not None:
@@ -181,7 +181,7 @@ def _nothing_more(draft: Draft) -> int:
 
 
 async def _load(
-    service: Service, key: Scope, progress: Progress
+    service: Service, key: Scope, asker: Asker
 ) -> tuple[list[SessionInfo], list[Unloadable]]:
     """Open the other scoped sessions of the key's project, the latest first."""
     loaded: list[SessionInfo] = []
@@ -191,7 +191,7 @@ async def _load(
         return loaded, failed
     found = await service.live_catalog.ask(
         lambda catalog: catalog.ask(lambda each: scoped_in(each, project, SCOPED_SESSIONS_MAX)),
-        progress,
+        asker,
     )
     for session_id in found:
         if session_id == key.session_id:

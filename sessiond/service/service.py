@@ -29,9 +29,8 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
-from sessiond.service.log.out_of_sight import out_of_sight, stale_meta
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.ports import Consulted, Progress, Ticket
+from sessiond.service.ports import Asker, Consulted, Progress, Ticket
 from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
@@ -187,13 +186,7 @@ class Service:
     def work(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> None:
         """Answer a request from a task that ends with the asker's connection."""
 
-        async def signed() -> Any:
-            result = await job()
-            since = self.live_catalog.stale_since
-            ticket.result_meta = None if since is None else stale_meta(since)
-            return result
-
-        run_in_background(ticket, signed, self.environment)
+        run_in_background(ticket, job, self.environment)
 
     async def info(self, session_id: str, progress: Progress | None = None) -> SessionInfo:
         """Return the description of a session, once it is open and summed up.
@@ -227,9 +220,6 @@ class Service:
                 await look_again(actor)
             except SessionNotFound:
                 await actor.released.wait()
-            else:
-                if actor.is_out_of_sight:
-                    raise out_of_sight(session_id)
 
     async def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> SessionInfo:
         """Make a new session of these lines, durable as a whole. Raise SessionExists, StorageError.
@@ -264,14 +254,14 @@ class Service:
         }
         return await to_thread.run_sync(self.store.identify, path, held)
 
-    async def find_entry(self, entry_id: str, progress: Progress) -> str | None:
+    async def find_entry(self, entry_id: str, asker: Asker) -> str | None:
         """Return a session that has the entry: an open one, else the first file that has it.
 
         Raises StorageError.
         """
         if (found := self._open_with(entry_id)) is not None:
             return found
-        listed = await self.live_catalog.ask(lambda catalog: catalog.ask(listed_files), progress)
+        listed = await self.live_catalog.ask(lambda catalog: catalog.ask(listed_files), asker)
         if (found := self._open_with(entry_id)) is not None:
             return found
         # The file of an open session may hold lines that are not durable yet: its index decides.

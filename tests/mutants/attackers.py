@@ -105,6 +105,7 @@ ATTACKERS: Final = (
             "tests/service/test_far_behind_on_one_database.py",
             "tests/service/test_faults_on_one_database.py",
             "tests/service/test_leases_on_one_database.py",
+            "tests/service/test_lists_meanwhile_on_one_database.py",
             "tests/service/test_lists_on_one_database.py",
             "tests/service/test_lost_answers_on_one_database.py",
             "tests/service/test_lost_calls_on_one_database.py",

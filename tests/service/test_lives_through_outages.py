@@ -162,8 +162,18 @@ class Life:
     async def repair(self) -> None:
         await self.ask("session/repair", dry_run=False)
 
+    async def check_list(self) -> None:
+        """Check that a daemon lists the session as it was answered, or says that the list may be old."""
+        answer: dict[str, Any] = {"_meta": "not answered"}
+        with suppress(Refusal):
+            answer = await self._dice.choice(self._wires).call("session/list", limit=1000)
+        if "_meta" not in answer:
+            is_listed = self.name in {row["id"] for row in answer["sessions"]}
+            assert is_listed == (self.state == "there" and not self.archived), self.log[-12:]
+
     async def check(self) -> None:
         """Check that a daemon says what was answered."""
+        await self.check_list()
         expected = "" if self.state == "there" else "session_not_found"
         found = await self.kind("session/get")
         assert found == expected, self.log[-12:]

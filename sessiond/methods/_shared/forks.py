@@ -14,7 +14,7 @@ async def fork_count(client: Client, call: Call[Client], session_id: str) -> int
     try:
         return await client.service.live_catalog.ask(
             lambda catalog: catalog.ask(lambda connection: count_forks(connection, session_id)),
-            call.progress,
+            call,
         )
     except StorageError:
         # A session can be read although the lists cannot.

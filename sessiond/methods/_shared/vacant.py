@@ -19,7 +19,6 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.internal_commands import look_again
-from sessiond.service.log.out_of_sight import out_of_sight
 
 __all__ = ["VacantAct", "act_on_vacant"]
 
@@ -76,7 +75,7 @@ async def _vacated(
     else:
         # The store knows of a session that was closed.
         if not actor.has_ended:
-            raise out_of_sight(session_id) if actor.is_out_of_sight else refusal(session_id)
+            raise refusal(session_id)
     await actor.released.wait()
     if not client.service.registry.is_free(session_id):
         raise Overloaded(

@@ -111,7 +111,7 @@ async def _forest(client: Client, params: ForestParams, call: Call[Client]) -> A
             )
         return _answer(_of_scope(params, found), params)
 
-    return await client.service.live_catalog.ask(look, call.progress)
+    return await client.service.live_catalog.ask(look, call)
 
 
 def _of_scope(params: ForestParams, found: list[Relative]) -> Sequence[Relative]:

@@ -35,9 +35,7 @@ def handle(client: Client, params: RetentionParams, call: Call[Client]) -> Any:
         require_access(client, "write")
     client.service.work(
         call,
-        lambda: retain(
-            client.service, params.max_age_hours, dry_run=params.dry_run, progress=call.progress
-        ),
+        lambda: retain(client.service, params.max_age_hours, dry_run=params.dry_run, asker=call),
     )
     return DEFERRED
 

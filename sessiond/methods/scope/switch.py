@@ -55,7 +55,7 @@ async def _switch(client: Client, params: SwitchParams, call: Call[Client]) -> S
         left = client.project
         if params.from_project is not None:
             left = await folder_of(params.from_project)
-        return await switch(client, key, params.agent, left, call.progress)
+        return await switch(client, key, params.agent, left, call)
 
 
 METHOD = Method(

@@ -21,6 +21,7 @@ from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, new_header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import SessionId
+from sessiond.service.log.out_of_sight import require_current_lists
 
 __all__ = ["METHOD"]
 
@@ -57,14 +58,14 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
     place = None if cwd is None else without_slash(cwd)
     # Many sessions of other agents, with which no client can go on, may be newer.
     query = Query(cwd=place, has_assistant=True, agents=False)
-    page = await service.live_catalog.select(query, RECENT_LOOKED_AT, None, call.progress)
+    page = await service.live_catalog.select(query, RECENT_LOOKED_AT, None, call)
     for shown in page.sessions:
         found = msgspec.json.decode(shown, type=_Found)
         # A damaged session can be repaired and continued; a file that is only read cannot.
         if found.read_only_reason in {None, "bad_line"}:
             return CreateResult(await service.info(found.id, call.progress), created=False)
     # Another daemon may have the session that is wanted.
-    service.live_catalog.require_answer()
+    require_current_lists(call)
     if cwd is None:
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()

@@ -15,6 +15,7 @@ from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
+from sessiond.service.log.out_of_sight import require_current_lists
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.service import Service
 from sessiond.service.sources.agents.opencode.store import Chosen, choose, found_store
@@ -99,7 +100,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
         found = await _twins(service, would, call)
         if not (params.dry_run or found):
             # Another daemon may have a twin.
-            service.live_catalog.require_answer()
+            require_current_lists(call)
         if params.dry_run or found:
             return ImportResult(would, report, found, imported=False)
     made = await makes(dry_run=False)
@@ -130,7 +131,7 @@ async def _copied_parent(service: Service, chosen: Chosen, call: Call[Client]) -
             lambda catalog: catalog.ask(
                 lambda connection: copy_of(connection, "opencode", parent_id)
             ),
-            call.progress,
+            call,
         )
     except StorageError:
         # The copy then names its parent by the id at the source.
@@ -148,7 +149,7 @@ async def _twins(service: Service, made: SessionInfo, call: Call[Client]) -> lis
                 connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
             )
         ),
-        call.progress,
+        call,
     )
 
 

@@ -103,7 +103,7 @@ async def _list_below(
 async def _list(
     client: Client, query: Query, limit: int, after: Position | None, call: Call[Client]
 ) -> Raw:
-    page = await client.service.live_catalog.select(query, limit, after, call.progress)
+    page = await client.service.live_catalog.select(query, limit, after, call)
     more = None if page.last is None else cursor_of(query, page.last)
     return raw(_spliced(page.sessions, more, page.revision, page.unreadable))
 

@@ -86,7 +86,7 @@ async def _find_and_open(client: Client, params: OpenParams, call: Call[Client])
         session_id = await service.identify(Path(params.path))
     else:
         assert params.entry_id is not None
-        found = await service.find_entry(params.entry_id, call.progress)
+        found = await service.find_entry(params.entry_id, call)
         if found is None:
             raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found

@@ -59,7 +59,7 @@ async def _finish(
         await service.queues.forget(session_id, purge.revision)
         raise
 
-    await service.live_catalog.ask(lambda _: store.erase(session_id, purged), call.progress)
+    await service.live_catalog.ask(lambda _: store.erase(session_id, purged), call)
     await service.queues.forget(session_id, purge.revision)
     store.purged(session_id)
     return Empty()

@@ -34,7 +34,7 @@ async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
         lambda catalog: catalog.ask(
             lambda connection: find_by_ref(connection, ref, MATCHES_SHOWN_MAX + 1)
         ),
-        call.progress,
+        call,
     )
     if not found and is_session_id(ref) and await client.service.is_known(ref):
         # A file outside the profile that was only read is in no list; its id still finds it.

@@ -56,7 +56,7 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
 async def _search(
     client: Client, match: str, query: Query, limit: int, call: Call[Client]
 ) -> SearchResult:
-    return SearchResult(await client.service.search.find(match, query, limit, call.progress))
+    return SearchResult(await client.service.search.find(match, query, limit, call))
 
 
 METHOD = Method(

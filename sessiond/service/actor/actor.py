@@ -237,7 +237,8 @@ class SessionActor:
         opened = self.opened
         if opened.journal.is_shared:
             since = self.stale_since
-            ticket.result_meta = None if since is None else stale_meta(since)
+            if since is not None:
+                ticket.result_meta = stale_meta(since)
         try:
             return question()
         except SessiondError as refusal:

@@ -18,6 +18,7 @@ from sessiond.model.events import Figures
 from sessiond.model.requests import Reply
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
+from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
@@ -123,6 +124,8 @@ async def look_again(actor: SessionActor) -> None:
     if actor.ask(ticket, _nothing) is DEFERRED:
         await ticket.settled.wait()
         _outcome(ticket)
+    if ticket.result_meta is not None:
+        raise out_of_sight(actor.session_id)
 
 
 def _outcome(ticket: _Awaited) -> Any:

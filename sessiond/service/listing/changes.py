@@ -18,6 +18,7 @@ class Changes:
 
     def __init__(self, words: dict[str, CatalogChange]) -> None:
         self.any = False
+        """True if lists show something else since this was last set to False."""
         self.told: list[tuple[str, CatalogChange]] = []
         self._words = words
 

@@ -13,9 +13,8 @@ and every connection that watches the catalog is told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Set
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from typing import Final, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -23,7 +22,8 @@ from msgspec import Struct, structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
-from sessiond.errors import SessiondError, exhausted
+from sessiond.catalog.rows import Shown, Stored
+from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
@@ -40,15 +40,18 @@ from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
 from sessiond.service.listing.pages import Pages, Selection
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.log.out_of_sight import lists_out_of_sight
-from sessiond.service.ports import Listener, Progress
-from sessiond.service.store.listed import Snapshot, snapshot
+from sessiond.service.log.out_of_sight import stale_meta
+from sessiond.service.ports import Asker, Listener, Progress
+from sessiond.service.store.listed import Behind, Snapshot, snapshot
 from sessiond.service.store.roots import ShownAt
 from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["LiveCatalog", "RosterStatistics"]
 
 T = TypeVar("T")
+
+_LOOKS_MAX: Final = 5
+_PAUSE_SECONDS: Final = 0.005
 
 
 class RosterStatistics(Struct, frozen=True):
@@ -96,22 +99,12 @@ class LiveCatalog:
         self._scanning = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
+        self._lost_looks = 0
+        """Number of looks at open sessions that the store did not answer."""
         self._pages = Pages()
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
-
-    @property
-    def stale_since(self) -> str | None:
-        """Time from which on the store has not answered; what lists show may be older then."""
-        # The store may have answered the scan, and not the look of an open session.
-        away = [self._scanner.stale_since, *(actor.stale_since for actor in self._behind())]
-        return min(filter(None, away), default=None)
-
-    def require_answer(self) -> None:
-        """Raise StorageError if the lists may be old, for what rests on a session that they lack."""
-        if self.stale_since is not None:
-            raise lists_out_of_sight()
 
     # -- what changed ------------------------------------------------------------------
 
@@ -240,7 +233,7 @@ class LiveCatalog:
     # -- questions ---------------------------------------------------------------------
 
     async def select(
-        self, query: Query, limit: int, after: Position | None, progress: Progress
+        self, query: Query, limit: int, after: Position | None, asker: Asker
     ) -> Selection:
         """Return a page of a list."""
 
@@ -253,48 +246,85 @@ class LiveCatalog:
                 unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
             )
 
-        return await self.ask(page, progress)
+        return await self.ask(page, asker)
 
-    async def ask(self, question: Callable[[Catalog], T], progress: Progress) -> T:
-        """Ask the catalog in a worker thread, once it is current. Raises StorageError."""
-        looked = False
+    async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
+        """Ask the catalog in a worker thread, once it is current. Raises StorageError.
 
-        def answer() -> tuple[T] | None:
+        The asker is told that the answer may be old if a look for this question was not answered.
+        """
+        began, unanswered, looks = self._environment.now(), self._unanswered, 0
+        looked: Behind = {}
+
+        def answer() -> tuple[T, bool] | None:
             self._store.require_there()
-            if not looked and self._scanner.is_due():
+            self._scanner.caught_up(looked)
+            # One look is enough, unless sessions were opened or closed meanwhile.
+            is_old = self._scanner.shows_old_rows() if looks else self._scanner.is_due()
+            if is_old and looks < _LOOKS_MAX and self._unanswered == unanswered:
                 return None
             found = question(self._catalog)
             # If the catalog was deleted meanwhile, the answer is that of an empty one.
-            return None if self._scanner.is_behind else (found,)
+            return None if self._scanner.is_behind else (found, is_old)
 
         while True:
             answered = await self._in_turn(answer)
             if answered is not None:
-                return answered[0]
-            self._waiting.append(progress)
+                break
+            # Sessions that are being opened or closed come to their rows in a moment.
+            await anyio.sleep(_PAUSE_SECONDS * min(looks, _LOOKS_MAX) ** 2)
+            self._waiting.append(asker.progress)
             self.scan_now()
             try:
                 await self._look_around()
             finally:
-                self._waiting.remove(progress)
-            await self._let_actors_look()
-            looked = True
+                self._waiting.remove(asker.progress)
+            looked = await self._let_actors_look()
+            looks += 1
+        found, is_old = answered
+        if is_old or self._unanswered != unanswered:
+            asker.result_meta = stale_meta(self._stale_since or began)
+        return found
 
-    async def _let_actors_look(self) -> None:
-        """Bring open sessions up to what other daemons have stored: their rows are their actors'."""
+    @property
+    def _unanswered(self) -> int:
+        """Number of looks that the store did not answer, at all sessions or at an open one."""
+        return self._scanner.unanswered + self._lost_looks
+
+    @property
+    def _stale_since(self) -> str | None:
+        """Time behind which lists may lack what was stored."""
+        actors = self._those(self._scanner.behind())
+        known = [self._scanner.shown_at, *(actor.stale_since for actor in actors)]
+        return min(filter(None, known), default=None)
+
+    async def _let_actors_look(self) -> Behind:
+        """Bring open sessions up to what other daemons have stored: their rows are their actors'.
+
+        Returns the sessions that the next transaction brings into the lists.
+        """
+        behind, looked = self._scanner.behind(), dict[str, object]()
         async with anyio.create_task_group() as tasks:
-            for actor in self._behind():
-                tasks.start_soon(self._let_look, actor)
+            for actor in self._those(behind):
+                tasks.start_soon(self._let_look, actor, behind, looked)
+        return looked
 
-    async def _let_look(self, actor: SessionActor) -> None:
+    async def _let_look(
+        self, actor: SessionActor, behind: Behind, looked: dict[str, object]
+    ) -> None:
         # Who asks for the session itself is told what is wrong.
-        with suppress(SessiondError):
+        try:
             await look_again(actor)
+        except StorageError:
+            self._lost_looks += 1
+        except SessiondError:
+            return
+        else:
             # The session is there, and lists may not show it: the look need not find a change.
             self.touch(actor)
+            looked[actor.session_id] = behind[actor.session_id]
 
-    def _behind(self) -> list[SessionActor]:
-        behind = self._scanner.behind()
+    def _those(self, behind: Behind) -> list[SessionActor]:
         return [actor for actor in self._actors() if actor.session_id in behind] if behind else []
 
     # -- the work ----------------------------------------------------------------------
@@ -327,7 +357,7 @@ class LiveCatalog:
             rows = [row for one in seen if (row := self._store.row(one)) is not None]
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
-                self._scanner.meet(rows)
+                self._scanner.meet(rows, gone)
                 self._raise_revision(changes)
             return then()
 
@@ -351,14 +381,13 @@ class LiveCatalog:
                 if rebuilt:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
-                try:
-                    self._scanner.run(
-                        lambda before, rows, gone: changes.add(before, rows, gone, known),
-                        self._report,
-                    )
-                finally:
-                    # What a scan has stored before it failed is no news for the next one.
+
+                def tell(before: Mapping[str, Shown], rows: list[Stored], gone: list[str]) -> None:
+                    changes.add(before, rows, gone, known)
+                    # At once: before the scanner takes what it has found for shown, pages are new.
                     self._raise_revision(changes)
+
+                self._scanner.run(tell, self._report)
 
             try:
                 await _whole(work)
@@ -392,6 +421,7 @@ class LiveCatalog:
     def _raise_revision(self, changes: Changes) -> None:
         if changes.any:
             self.revision = self._catalog.raise_revision(self.revision + 1)
+            changes.any = False
 
     def _report(self, done: int, total: int) -> None:
         self._scan = (done, total)

@@ -27,7 +27,7 @@ from sessiond.catalog.rows import NOTHING, Known
 from sessiond.errors import StorageError
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.root_rooms import RootRooms
-from sessiond.service.ports import Progress
+from sessiond.service.ports import Asker
 from sessiond.service.store.listed import TextsChanged
 from sessiond.service.store.session_store import SessionStore
 
@@ -50,7 +50,7 @@ class Search:
         self._index = store.texts
         self._turn = anyio.Lock()
 
-    async def find(self, match: str, query: Query, limit: int, progress: Progress) -> list[Found]:
+    async def find(self, match: str, query: Query, limit: int, asker: Asker) -> list[Found]:
         """Return the best hits in the sessions of `query`. Raises StorageError."""
 
         def stock(catalog: Catalog) -> _Stock:
@@ -58,11 +58,11 @@ class Search:
             return _Stock(known, [found for found in catalog.ids(query) if found in known])
 
         async with self._turn:
-            there = await self._live_catalog.ask(stock, progress)
+            there = await self._live_catalog.ask(stock, asker)
             work = self._catch_up(there)
             # One session per step, so that a cancelled search stops.
             while (step := await to_thread.run_sync(next, work, None)) is not None:
-                progress.report(*step, "sessions")
+                asker.progress.report(*step, "sessions")
             return await to_thread.run_sync(self._index.find, match, there.wanted, limit)
 
     def _catch_up(self, there: _Stock) -> Iterator[tuple[int, int]]:

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 
 from sessiond.errors import StorageError
+from sessiond.service.ports import Asker
 
-__all__ = ["lists_out_of_sight", "out_of_sight", "stale_meta"]
+__all__ = ["out_of_sight", "require_current_lists", "stale_meta"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -27,13 +28,14 @@ def out_of_sight(session_id: str) -> StorageError:
     )
 
 
-def lists_out_of_sight() -> StorageError:
-    """Return the refusal of what rests on a session that the lists lack, while they may be old."""
-    return StorageError(
-        "the store of the sessions does not answer, and the lists of this daemon may be old: try again",
-        errno="EAGAIN",
-        path="lists",
-    )
+def require_current_lists(asker: Asker) -> None:
+    """Raise StorageError if the lists were old as they were asked, for what rests on a session that they lack."""
+    if asker.result_meta is not None:
+        raise StorageError(
+            "the store of the sessions does not answer, and the lists of this daemon may be old: try again",
+            errno="EAGAIN",
+            path="lists",
+        )
 
 
 def stale_meta(since: str) -> bytes:

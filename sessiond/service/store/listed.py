@@ -6,7 +6,7 @@ both up to what the store has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
 __all__ = [
+    "Behind",
     "Listed",
     "Report",
     "Scanner",
@@ -32,6 +33,8 @@ __all__ = [
 
 Report = Callable[[int, int], None]
 """Called with how many sessions are read, of how many."""
+Behind = Mapping[str, object]
+"""Sessions by id, each with what a scan found."""
 Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
 """Called for each transaction: the rows before, the new rows, the ids of sessions that are gone."""
 
@@ -86,8 +89,13 @@ class Scanner(Protocol):
         ...
 
     @property
-    def stale_since(self) -> str | None:
-        """Time from which on the store has not answered; what lists show may be older then."""
+    def unanswered(self) -> int:
+        """Number of looks that the store did not answer: what lists show behind such a look may be old."""
+        ...
+
+    @property
+    def shown_at(self) -> str:
+        """Time of the last look whose findings lists show; empty before the first one."""
         ...
 
     def watched(self) -> None:
@@ -102,8 +110,8 @@ class Scanner(Protocol):
         """Record a change of a session as a whole: the next scan looks at the session too."""
         ...
 
-    def meet(self, rows: Iterable[Stored]) -> None:
-        """Take note of rows that were stored."""
+    def meet(self, rows: Iterable[Stored], gone: Collection[str]) -> None:
+        """Take note of rows that were stored, and of sessions that left the lists."""
         ...
 
     def forget(self, session_id: str) -> None:
@@ -114,8 +122,16 @@ class Scanner(Protocol):
         """Let the next scan list the roots that there are now. Called on the loop."""
         ...
 
-    def behind(self) -> Collection[str]:
-        """Return the open sessions that have not been brought to the position that a scan found."""
+    def behind(self) -> Behind:
+        """Return the open sessions that lists do not show at the position that a scan found."""
+        ...
+
+    def caught_up(self, sessions: Behind) -> None:
+        """Take note that lists show sessions that were behind. Waits for nothing."""
+        ...
+
+    def shows_old_rows(self) -> bool:
+        """Return whether lists still do not show a session as a scan found its row. Blocking."""
         ...
 
     def prepare(self) -> None:

@@ -17,7 +17,7 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.catalog_records import row_of
 from sessiond.service.store.listed import Snapshot
 
-__all__ = ["IN_DATABASE", "is_at", "is_in_database", "row_in_database"]
+__all__ = ["IN_DATABASE", "digest_in", "is_at", "is_in_database", "row_in_database"]
 
 IN_DATABASE: Final = "database:"
 """Folder of the paths, for queries of the catalog."""
@@ -30,8 +30,16 @@ def is_in_database(path: str) -> bool:
 
 def is_at(mark: Mark, head: Head) -> bool:
     """Return whether a mark was made at the position of a row."""
-    digest = mark.seen_digest.rpartition(" ")[2]
-    return (mark.epoch, mark.seen_seq, digest) == (head.epoch, head.seq, head.digest.hex())
+    return (mark.epoch, mark.seen_seq, digest_in(mark)) == (
+        head.epoch,
+        head.seq,
+        head.digest.hex(),
+    )
+
+
+def digest_in(mark: Mark) -> str:
+    """Return the digest of all lines that a mark was made at, in hexadecimal digits."""
+    return mark.seen_digest.rpartition(" ")[2]
 
 
 def row_in_database(seen: Snapshot, log: DatabaseLog) -> Stored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
@@ -14,7 +14,7 @@ from sessiond.service.database.scanning.census import Census, Seen
 from sessiond.service.database.scanning.rows import IN_DATABASE, is_at, is_in_database
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
-from sessiond.service.store.listed import Report, Scanner, Tell, Unreadable
+from sessiond.service.store.listed import Behind, Report, Scanner, Tell, Unreadable
 
 __all__ = ["DatabaseScanner"]
 
@@ -76,9 +76,14 @@ class DatabaseScanner:
         return self._catalog.file.generation != self._generation
 
     @property
-    def stale_since(self) -> str | None:
-        """Time of the first look that the database did not answer, until lists are current again."""
-        return self._census.stale_since
+    def unanswered(self) -> int:
+        """Number of looks that the database did not answer."""
+        return self._census.unanswered
+
+    @property
+    def shown_at(self) -> str:
+        """Time of the last look whose findings lists show; empty before the first one."""
+        return self._census.shown_at
 
     @property
     def has_other_roots(self) -> bool:
@@ -92,7 +97,7 @@ class DatabaseScanner:
 
     def is_due(self) -> bool:
         """Return whether a list has to wait for a scan."""
-        if self._folders.is_due() or self.is_behind or self._shows_old_rows():
+        if self._folders.is_due() or self.is_behind:
             return True
         if any(not self._has_open(session_id) for session_id in self._later):
             return True
@@ -100,11 +105,13 @@ class DatabaseScanner:
             later = self._census.later()
         except StorageError:
             return False
-        heads = later.changes.heads
-        is_current = self._census.fits(later) and all(map(self._is_seen, heads))
-        if is_current:
-            self._census.are_current(later)
-        return not is_current
+        if not (self._census.fits(later) and all(map(self._is_seen, later.changes.heads))):
+            return True
+        # Behind the look: a scan meanwhile may have found rows that lists do not show yet.
+        if self.shows_old_rows():
+            return True
+        self._census.are_current(later)
+        return False
 
     def _is_seen(self, head: Head) -> bool:
         return self._seen.get(head.number) == _state_of(head)
@@ -122,23 +129,31 @@ class DatabaseScanner:
         listed = [known.session_id for known in self._catalog.below(IN_DATABASE)]
         return self._census.all(), [*listed, *self._unreadable]
 
-    def behind(self) -> list[str]:
+    def behind(self) -> Behind:
         """Return the open sessions that lists do not show as their rows are."""
-        return list(self._behind)
+        return dict(self._behind)
 
-    def _shows_old_rows(self) -> bool:
-        """Return whether lists still do not show an open session as a scan found its row."""
+    def caught_up(self, sessions: Behind) -> None:
+        """Take note that lists show sessions that were behind."""
+        for session_id, head in sessions.items():
+            # A later scan may have found the session behind once more.
+            if self._behind.get(session_id) is head:
+                self._behind.pop(session_id, None)
+
+    def shows_old_rows(self) -> bool:
+        """Return whether lists still do not show a session as a scan found its row."""
         for session_id, head in list(self._behind.items()):
-            is_over = not self._has_open(session_id) or (
-                head is not None and self._is_current(head, self._catalog.known(session_id))
-            )
+            if head is None:
+                is_over = not self._has_open(session_id)
+            else:
+                is_over = self._is_current(head, self._catalog.known(session_id))
             if is_over and self._behind.get(session_id) is head:
                 self._behind.pop(session_id, None)
-        return bool(self._behind)
+        return bool(self._behind) or self._census.shows_old_rows()
 
-    def meet(self, rows: Iterable[Stored]) -> None:
-        """Take note of rows that were stored."""
-        self._folders.meet(self._census.meet(rows))
+    def meet(self, rows: Iterable[Stored], gone: Collection[str]) -> None:
+        """Take note of rows that were stored, and of sessions that left the lists."""
+        self._folders.meet(self._census.meet(rows, gone), gone)
 
     def unreadable(self, *, drafts: bool, archived: bool | None) -> list[Unreadable]:
         """Return what is no session, of the places that a list shows."""
@@ -161,12 +176,12 @@ class DatabaseScanner:
         waiting, self._later = self._later, {}
         changes, before = seen.changes, () if seen.is_all else waiting.values()
         heads = {head.number: head for head in (*before, *changes.heads)}
-        gone = self._gone(listed, changes.heads)
+        gone = self._gone(listed, changes.heads) if seen.is_all else []
         try:
             store_in_batches(
                 self._readings(heads.values(), gone),
                 gone,
-                lambda rows, left: self._put(rows, left, tell),
+                lambda rows, left: self._put(rows, left, tell, heads.values()),
                 for_many(report, len(heads)),
             )
         except BaseException:
@@ -183,9 +198,9 @@ class DatabaseScanner:
         Their rows were removed or renamed, or are younger than the state that was brought back.
         """
         gone: list[str] = []
-        missing = set(listed) - {head.session_id for head in heads if not head.is_deleted}
+        missing = {*listed, *self._behind} - {one.session_id for one in heads if not one.is_deleted}
         # Their actors find no row, and close the sessions.
-        self._behind |= dict.fromkeys(filter(self._has_open, missing))
+        self._behind |= dict.fromkeys(missing)
         for session_id in missing:
             self._unreadable.pop(session_id, None)
             known = self._catalog.known(session_id)
@@ -198,6 +213,8 @@ class DatabaseScanner:
         alive = {head.session_id for head in heads if not head.is_deleted}
         for head in heads:
             known = self._catalog.known(head.session_id)
+            if self._is_settled_by(head):
+                self._behind.pop(head.session_id, None)
             if head.is_deleted:
                 if known is not None and known.listed and head.session_id not in alive:
                     gone.append(head.session_id)
@@ -220,6 +237,15 @@ class DatabaseScanner:
                 yield None
             else:
                 yield self._row(head, None if known is None else known.mark, gone)
+
+    def _is_settled_by(self, head: Head) -> bool:
+        """Return whether the scan itself brings a session that was behind into the lists, or out of them."""
+        behind = self._behind.get(head.session_id)
+        if head.is_deleted and behind is not None:
+            # A later session may have the id of one that is deleted.
+            return head.number == behind.number
+        # The session was closed before its actor came to the row.
+        return not self._has_open(head.session_id)
 
     def _is_current(self, head: Head, known: Known | None) -> bool:
         if known is None or not known.listed or not is_at(known.mark, head):
@@ -254,9 +280,14 @@ class DatabaseScanner:
                     continue
             self._purged.discard(session_id)
 
-    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
-        # The actor of a session that was opened meanwhile reports its changes.
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell, heads: Iterable[Head]) -> None:
+        # The row of a session that was opened meanwhile is its actor's, which may not have seen this one.
         closed = [one for one in rows if not self._has_open(one[0].session_id)]
+        opened = {row.session_id for row, _ in rows} - {row.session_id for row, _ in closed}
+        if opened:
+            seen = {head.session_id: head for head in heads if not head.is_deleted}
+            self._later |= {session_id: seen[session_id] for session_id in opened}
+            self._behind |= {session_id: seen[session_id] for session_id in opened}
         if closed or gone:
             before, stored = self._catalog.put_read(closed, gone)
             tell(before, stored, gone)

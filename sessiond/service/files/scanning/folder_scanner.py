@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
@@ -41,7 +41,7 @@ from sessiond.service.files.scanning.batches import Read, for_many, store_in_bat
 from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
-from sessiond.service.store.listed import Report, Tell, Unreadable
+from sessiond.service.store.listed import Behind, Report, Tell, Unreadable
 
 __all__ = ["FolderScanner"]
 
@@ -60,7 +60,8 @@ class _IsRecorded(Exception):
 class FolderScanner:
     """The state of the folders when they were looked at last."""
 
-    stale_since = None
+    unanswered = 0
+    shown_at = ""
 
     def __init__(
         self,
@@ -135,9 +136,16 @@ class FolderScanner:
     def watched(self) -> None:
         """Do nothing: the folders tell their changes, or are polled."""
 
-    def behind(self) -> tuple[()]:
+    def behind(self) -> Behind:
         """Return no session: the daemon is at the position of every file that is open."""
-        return ()
+        return {}
+
+    def caught_up(self, sessions: Behind) -> None:
+        """Do nothing: no session is behind."""
+
+    def shows_old_rows(self) -> bool:
+        """Return False: the rows of open sessions are those of the only daemon that has them."""
+        return False
 
     def expect(self, session_id: str) -> None:
         """Record a change of this session's file: the next scan looks at it too."""
@@ -169,7 +177,7 @@ class FolderScanner:
             if folders.get(Path(path).parent, True)
         ]
 
-    def meet(self, rows: Iterable[Stored]) -> None:
+    def meet(self, rows: Iterable[Stored], gone: Collection[str]) -> None:  # noqa: ARG002 - folders tell
         """Take note of rows that were stored: their files may lie outside all folders."""
         for row in rows:
             if row.path is not None and self._is_elsewhere(row.path):

@@ -1,0 +1,190 @@
+"""Lists of a daemon that opens sessions, scans and stores while another daemon changes what lists show."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after, sleep
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.query import Query
+from sessiond.service.files.scanning.folder_scanner import FolderScanner
+from sessiond.service.listing.live_catalog import LiveCatalog
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, call, create
+from tests.kit.limits import set_limits
+from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.sessions import SESSION
+from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.site import NEVER, Site, clients_of
+
+pytestmark = pytest.mark.one_loop
+
+TIME_TO_ANSWER = 0.2
+"""Seconds for a list that does not wait for what the list has to wait for."""
+
+
+@pytest.fixture(autouse=True)
+def lists_alone_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let changes of lists be stored by lists, and the folders of the machine ask for no scan."""
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=NEVER)
+    monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+
+
+class Gate:
+    """A point that one call of a thread passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.is_reached, self._may_pass = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        """Let the next call wait."""
+        self.is_closed = True
+
+    def open(self) -> None:
+        """Let the call that waits go on."""
+        self._may_pass.set()
+
+    def __call__(self) -> None:
+        if self.is_closed:
+            self.is_closed = False
+            self.is_reached.set()
+            assert self._may_pass.wait(HANG_SECONDS)
+
+
+class Slow(Wrapped):
+    """A connection of which one call of a kind waits behind its work."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.gates = {name: Gate() for name in ("pieces", "heads", "changes")}
+        self.is_there = True
+
+    def _behind(self, name: str, found: Any) -> Any:
+        self.gates[name]()
+        return found
+
+    def pieces(self, *args: Any, **options: Any) -> Generator[bytes]:
+        yield from self._behind("pieces", [*self.inner.pieces(*args, **options)])
+
+    def heads(self, *args: Any) -> Any:
+        return self._behind("heads", self.inner.heads(*args))
+
+    def changes(self, *args: Any) -> Any:
+        if not self.is_there:
+            raise OUT_OF_REACH
+        return self._behind("changes", self.inner.changes(*args))
+
+
+@asynccontextmanager
+async def two_daemons(
+    site: Site, connection: Wrapped
+) -> AsyncGenerator[tuple[LiveCatalog, Wire, Wire]]:
+    """Yield the lists of a daemon with this connection, a client of the daemon, and one of another daemon."""
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        with fail_after(HANG_SECONDS):
+            yield daemon.service.live_catalog, one, three
+
+
+async def listed(wire: Wire) -> list[str]:
+    answer = await wire.call("session/list")
+    assert "_meta" not in answer
+    return [row["id"] for row in answer["sessions"]]
+
+
+async def test_an_opening_that_has_read_before_a_change_brings_back_no_old_row(site: Site) -> None:
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (_, one, three):
+        await create(three, persist="immediate")
+        await append(three, "e-1")
+        assert await listed(one) == [SESSION]
+        reading, looking = connection.gates["pieces"], connection.gates["heads"]
+        reading.close()
+        looking.close()
+        read = await one.request("session/get", session_id=SESSION)
+        await happened(reading.is_reached)
+        await call(three, "session/archive")
+        assert await listed(one) == []
+        reading.open()
+        await happened(looking.is_reached)
+        asked = await one.request("session/list")
+        await sleep(TIME_TO_ANSWER)
+        looking.open()
+        assert (await one.answer(asked))["sessions"] == []
+        assert (await one.answer(read))["session"]["archived"]
+
+
+async def test_a_list_waits_for_the_session_that_another_look_has_found_behind(site: Site) -> None:
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (lists, one, three):
+        await create(three, persist="immediate")
+        await call(one, "session/get")
+        assert await listed(one) == [SESSION]
+        await call(three, "session/archive")
+        asking = connection.gates["changes"]
+        asking.close()
+        asked = await one.request("session/list")
+        await happened(asking.is_reached)
+        # A look as one of many behind changes; the session's own look comes later.
+        await lists._look_around()
+        asking.open()
+        assert (await one.answer(asked))["sessions"] == []
+
+
+async def test_a_page_is_none_from_before_a_scan_that_has_stored_its_rows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising, raise_revision = Gate(), Catalog.raise_revision
+
+    def late(catalog: Catalog, revision: int) -> int:
+        raising()
+        return raise_revision(catalog, revision)
+
+    monkeypatch.setattr(Catalog, "raise_revision", late)
+    async with two_daemons(site, Slow(site)) as (lists, one, three):
+        await create(three, persist="immediate")
+        assert await listed(one) == [SESSION]
+        await call(three, "session/archive")
+        raising.close()
+        async with create_task_group() as tasks:
+            tasks.start_soon(lists._look_around)
+            await happened(raising.is_reached)
+            asked = await one.request("session/list")
+            await sleep(TIME_TO_ANSWER)
+            raising.open()
+        assert (await one.answer(asked))["sessions"] == []
+
+
+async def test_a_list_whose_look_was_not_answered_says_so_whatever_a_later_look_says(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection, reading, page = Slow(site), Gate(), Catalog.page
+
+    def late(catalog: Catalog, query: Query, *args: Any) -> Any:
+        found = page(catalog, query, *args)
+        reading()
+        return found
+
+    monkeypatch.setattr(Catalog, "page", late)
+    async with two_daemons(site, connection) as (lists, one, three):
+        await create(three, persist="immediate")
+        await three.call("session/list")
+        reading.close()
+        connection.is_there = False
+        asked = await one.request("session/list")
+        await happened(reading.is_reached)
+        connection.is_there = True
+        await lists._look_around()
+        reading.open()
+        answer = await one.answer(asked)
+        assert (answer["sessions"], "_meta" in answer) == ([], True)
+        assert await listed(one) == [SESSION]
