@@ -52,7 +52,8 @@ _NOT_SHOWN: Final = 0
 """Hash of a session that lists do not show."""
 
 
-def _state_of(head: Head) -> _State:
+def _to_be_shown(head: Head) -> _State:
+    """Return the state that lists should show of a row of the database."""
     if head.is_deleted:
         # What this daemon has stored of the session is older.
         return _State(sys.maxsize, _NOT_SHOWN, head.number)
@@ -61,8 +62,8 @@ def _state_of(head: Head) -> _State:
     return _State(head.seq, shown, head.number)
 
 
-def _state_in(row: Stored) -> _State:
-    """Return the state of which a row of the lists was made."""
+def _shown_by(row: Stored) -> _State:
+    """Return the state that a row of the lists shows."""
     mark, facts = row.mark, row.facts
     return _State(mark.seen_seq, hash((mark.epoch, digest_in(mark), facts.draft, facts.archived)))
 
@@ -90,7 +91,7 @@ class Census:
         others: list[Stored] = []
         for row in rows:
             if row.path is not None and is_in_database(row.path):
-                self._stored[row.session_id] = _state_in(row)
+                self._stored[row.session_id] = _shown_by(row)
             else:
                 others.append(row)
         for session_id in gone:
@@ -170,7 +171,7 @@ class Census:
             before = self._states.get(head.session_id)
             # A later session may have the id of one that is deleted.
             if before is None or before.number == head.number or not head.is_deleted:
-                self._states[head.session_id] = _state_of(head)
+                self._states[head.session_id] = _to_be_shown(head)
         self._upto = changes.upto
         self.are_current(seen)
         for session_id, state in seen.stored.items():
