@@ -19,7 +19,7 @@ from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.connections import Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
 pytestmark = pytest.mark.one_loop
@@ -63,7 +63,6 @@ class Slow(Wrapped):
     def __init__(self, site: Site) -> None:
         super().__init__(site.connect())
         self.gates = {name: Gate() for name in ("pieces", "heads", "changes")}
-        self.is_there = True
 
     def _behind(self, name: str, found: Any) -> Any:
         self.gates[name]()
@@ -76,8 +75,6 @@ class Slow(Wrapped):
         return self._behind("heads", self.inner.heads(*args))
 
     def changes(self, *args: Any) -> Any:
-        if not self.is_there:
-            raise OUT_OF_REACH
         return self._behind("changes", self.inner.changes(*args))
 
 
@@ -167,7 +164,7 @@ async def test_a_page_is_none_from_before_a_scan_that_has_stored_its_rows(
 async def test_a_list_whose_look_was_not_answered_says_so_whatever_a_later_look_says(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection, reading, page = Slow(site), Gate(), Catalog.page
+    connection, reading, page = Severed(site.connect()), Gate(), Catalog.page
 
     def late(catalog: Catalog, query: Query, *args: Any) -> Any:
         found = page(catalog, query, *args)

@@ -8,36 +8,23 @@ import pytest
 from anyio import to_thread
 
 from sessiond.errors import StorageError
-from sessiond.service.database.database import ChangedHeads
 from sessiond.service.database.scanning.census import Census
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.connections import Severed
 from tests.service.one_database.site import Site
 
 pytestmark = pytest.mark.one_loop
 
 
-class Answers(Wrapped):
-    """A connection that answers looks, or not, as a test says."""
-
-    fails = False
-
-    def changes(self, after: int) -> ChangedHeads:
-        if self.fails:
-            raise OUT_OF_REACH
-        found: ChangedHeads = self.inner.changes(after)
-        return found
-
-
 async def test_the_sign_has_the_time_of_the_last_look_that_lists_show(site: Site) -> None:
-    answers, times = Answers(site.connect()), map(str, count(1))
-    census = Census(answers, times.__next__)
+    connection, times = Severed(site.connect()), map(str, count(1))
+    census = Census(connection, times.__next__)
     assert census.shown_at == ""
     first = await to_thread.run_sync(census.later)
     second = await to_thread.run_sync(census.later)
     census.take(second)
     census.are_current(first)
     assert census.shown_at == "2"
-    answers.fails = True
+    connection.is_there = False
     with pytest.raises(StorageError):
         await to_thread.run_sync(census.later)
     assert (census.shown_at, census.unanswered) == ("2", 1)
