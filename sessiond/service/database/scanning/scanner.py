@@ -285,9 +285,13 @@ class DatabaseScanner:
         closed = [one for one in rows if not self._has_open(one[0].session_id)]
         opened = {row.session_id for row, _ in rows} - {row.session_id for row, _ in closed}
         if opened:
-            seen = {head.session_id: head for head in heads if not head.is_deleted}
-            self._later |= {session_id: seen[session_id] for session_id in opened}
-            self._behind |= {session_id: seen[session_id] for session_id in opened}
+            behind = {
+                head.session_id: head
+                for head in heads
+                if head.session_id in opened and not head.is_deleted
+            }
+            self._later |= behind
+            self._behind |= behind
         if closed or gone:
             before, stored = self._catalog.put_read(closed, gone)
             tell(before, stored, gone)
