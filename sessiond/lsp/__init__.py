@@ -3,7 +3,8 @@
 Law: the daemon tells what an entry is, the editor's text tells its place. This package reads no
 sessions and does not know the service; it asks through `sessiond_client`. Only `server`,
 `protocol`, `answers`, `window`, `shapes` and the features know the types of the language server
-protocol. No step of the event loop grows with a document: long work is done in threads.
+protocol. No step of the event loop grows with a document: threads do long work, and free what is
+large.
 
     server.py    pygls between an editor and `Editor`
     protocol.py  pygls' protocol, with an error for each broken request
@@ -14,10 +15,7 @@ protocol. No step of the event loop grows with a document: long work is done in 
     outline.py   the outline, by turns
     hovering.py  the text of a hover
     findings.py  problems at their places in the text
-    lines.py     ids and roles of lines
-    indexing.py  the index of an open document
-    text.py      lines, edits, and positions as editors count
-    runs.py      long sequences that are edited in the middle
+    text/        the text of a document, and the index of its lines
     incoming.py  long texts, decoded before pygls parses a message
     answers.py   answers, encoded before pygls sends a message
     outgoing.py  what the editor has not read yet

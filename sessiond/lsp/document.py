@@ -15,11 +15,12 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.limits import OUTLINE_NODES_MAX
-from sessiond.lsp.indexing import LiveIndex
-from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places, find_places, line_shift
 from sessiond.lsp.progress import Progress
-from sessiond.lsp.text import Position, Text
+from sessiond.lsp.text.disposal import free_in_thread
+from sessiond.lsp.text.indexing import LiveIndex
+from sessiond.lsp.text.lines import Index
+from sessiond.lsp.text.text import Position, Text
 from sessiond_client import Client
 from sessiond_client.connect_options import OnProgress
 from sessiond_client.results import Head
@@ -66,6 +67,18 @@ class Placed(Struct, frozen=True):
     places: Places
 
 
+class _Kept(Struct, frozen=True):
+    """Places that are kept: of a snapshot, and of an index with its moves so far."""
+
+    snapshot: Snapshot
+    moves: int
+    placed: Placed
+
+    def is_of(self, snapshot: Snapshot, moves: int) -> bool:
+        """Return whether the places are still right."""
+        return self.snapshot is snapshot and self.moves == moves
+
+
 class Document:
     """An open document."""
 
@@ -93,8 +106,7 @@ class Document:
         self._changes = 0
         self._snapshot: Snapshot | None = None
         self._index = LiveIndex(text)
-        self._placed: tuple[Snapshot, int, Placed] | None = None
-        """Places, and the moves of the index before them."""
+        self._kept: _Kept | None = None
         self._reading = anyio.Lock()
 
     @property
@@ -151,17 +163,32 @@ class Document:
         """
         for _ in range(_TRIES_MAX):
             copies, moves = await self.copies(), self._index.moves
-            if self._placed is not None and self._placed[0] is snapshot:
-                _, placed_at, kept = self._placed
-                if placed_at == moves:
-                    return Placed(copies.text, kept.index, kept.places)
+            if self._kept is not None and self._kept.is_of(snapshot, moves):
+                kept = self._kept.placed
+                return Placed(copies.text, kept.index, kept.places)
+            self._free_kept()
             text, index, shift = copies.text, copies.index, line_shift(snapshot.info)
             find = partial(find_places, snapshot.nodes, index, text, self.path, shift)
             found = Placed(text, index, await to_thread.run_sync(find))
             if self.text.version == text.version:
-                self._placed = snapshot, moves, found
+                self._kept = _Kept(snapshot, moves, found)
                 return found
         return None
+
+    def close(self) -> None:
+        """End the watching, and free the text and what was made of the text."""
+        self.scope.cancel()
+        outdated: list[Any] = [self.text, self._index, self._snapshot, self._kept]
+        self.text = Text((), self.text.encoding)
+        self._index = LiveIndex(self.text)
+        self._snapshot = self._kept = None
+        free_in_thread(outdated)
+
+    def _free_kept(self) -> None:
+        if self._kept is not None:
+            outdated: list[Any] = [self._kept]
+            self._kept = None
+            free_in_thread(outdated)
 
     async def snapshot(
         self, client: Client, progress: Progress, *, nodes: int = OUTLINE_NODES_MAX
@@ -208,7 +235,7 @@ async def _read(client: Client, path: Path, report: OnProgress) -> Snapshot:
     info = answer["session"]
     heads = await client.heads(info["id"])
     page = await client.tree(info["id"], limit=_PAGE_ROWS)
-    return _snapshot(info, heads, page.nodes, page.next_cursor)
+    return await to_thread.run_sync(_snapshot, info, heads, page.nodes, page.next_cursor)
 
 
 async def _read_on(client: Client, found: Snapshot, wanted: int, report: OnProgress) -> Snapshot:
@@ -219,7 +246,7 @@ async def _read_on(client: Client, found: Snapshot, wanted: int, report: OnProgr
         page = await client.tree(found.info["id"], limit=_PAGE_ROWS, cursor=cursor)
         nodes += page.nodes
         cursor = page.next_cursor
-    return _snapshot(found.info, found.heads, nodes, cursor)
+    return await to_thread.run_sync(_snapshot, found.info, found.heads, nodes, cursor)
 
 
 def _snapshot(

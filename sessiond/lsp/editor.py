@@ -19,12 +19,12 @@ from anyio.abc import TaskGroup
 from sessiond.limits import DOCUMENTS_MAX, OUTLINE_NODES_MAX, OUTLINE_SYMBOLS_MAX
 from sessiond.lsp.document import Document, Placed, Snapshot
 from sessiond.lsp.hovering import Entry, describe, describe_header
-from sessiond.lsp.lines import Reference, own_id, references
 from sessiond.lsp.link import Join, Link
 from sessiond.lsp.outline import Symbol, outline
 from sessiond.lsp.places import Places
 from sessiond.lsp.progress import Cancelled, Progress
-from sessiond.lsp.text import Position, Text
+from sessiond.lsp.text.lines import Reference, own_id, references
+from sessiond.lsp.text.text import Position, Text
 from sessiond.lsp.watching.checking import Publish
 from sessiond.lsp.watching.watcher import watch
 from sessiond_client import Client, SessiondClientError
@@ -116,7 +116,7 @@ class Editor:
     def closed(self, uri: str) -> None:
         """Remove a document and withdraw its published problems."""
         if (document := self._documents.pop(uri, None)) is not None:
-            document.scope.cancel()
+            document.close()
             self._publish(document, [])
 
     # -- what the editor asks -----------------------------------------------

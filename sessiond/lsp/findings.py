@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from sessiond.lsp.lines import references
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.lines import references
+from sessiond.lsp.text.text import Text
 from sessiond.visible import counted
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from sessiond.lsp.text import Splitter, split
+from sessiond.lsp.text.text import Splitter, split
 
 __all__ = ["CutMessage", "Incoming", "Sizes", "cut_texts"]
 

@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
-from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places
+from sessiond.lsp.text.lines import Index
 from sessiond.visible import counted
 from sessiond_client.tree_results import TreeNode
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sessiond.lsp.lines import Index
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.lines import Index
+from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
 
 __all__ = ["Places", "Row", "find_places", "line_shift"]

@@ -51,7 +51,7 @@ from sessiond.lsp.shapes import (
     location,
     tree_symbols,
 )
-from sessiond.lsp.text import Position, Text
+from sessiond.lsp.text.text import Position, Text
 from sessiond.lsp.window import Window
 
 __all__ = ["serve"]

@@ -10,7 +10,7 @@ from lsprotocol import types
 from sessiond.lsp.editor import Hovered, Span
 from sessiond.lsp.findings import Finding, Severity
 from sessiond.lsp.outline import Symbol, SymbolType
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text.text import Encoding, Text
 
 __all__ = ["ENCODINGS", "diagnostics", "flat_symbols", "hover", "location", "tree_symbols"]
 

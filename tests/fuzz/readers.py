@@ -20,9 +20,9 @@ from sessiond.lsp.features.lenses import lenses
 from sessiond.lsp.features.references import references_to
 from sessiond.lsp.features.tokens import encoded
 from sessiond.lsp.hovering import describe_header
-from sessiond.lsp.lines import own_id, references
 from sessiond.lsp.outline import outline
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text.lines import own_id, references
+from sessiond.lsp.text.text import Encoding, Text
 from sessiond_client import BlockingClient, RpcError, SessiondClientError, Synced, connect
 from tests.kit.progress import unseen
 

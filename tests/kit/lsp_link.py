@@ -26,6 +26,7 @@ class LspLink:
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin, self._stdout = process.stdin, process.stdout
+        self.process = process
         self._asked = 0
         self.published: list[Any] = []
         """Diagnostics that came so far."""

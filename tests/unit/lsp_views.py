@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from sessiond.lsp.document import Snapshot
 from sessiond.lsp.features.desk import View
-from sessiond.lsp.lines import Index
 from sessiond.lsp.places import Places, Row, find_places
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text.lines import Index
+from sessiond.lsp.text.text import Encoding, Text
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode
 

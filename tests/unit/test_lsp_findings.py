@@ -9,7 +9,7 @@ import pytest
 
 from sessiond.lsp.findings import Finding, Severity, Verdict, findings, refusal
 from sessiond.lsp.hovering import Entry, describe
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text.text import Encoding, Text
 from sessiond_client.results import Head
 from sessiond_client.tree_results import TreeNode
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.lsp.incoming import Incoming, Sizes, cut_texts
-from sessiond.lsp.text import split
+from sessiond.lsp.text.text import split
 
 # Pieces of the least size that holds an escape, so that every boundary is met.
 SMALL = Sizes(kept_bytes=10, first_bytes=7, piece_bytes=9)

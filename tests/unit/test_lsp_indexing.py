@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from sessiond.lsp import document as documents
-from sessiond.lsp import indexing, lines
 from sessiond.lsp.document import Document
-from sessiond.lsp.lines import Index
-from sessiond.lsp.text import Encoding, Position, Text
+from sessiond.lsp.text import indexing, lines
+from sessiond.lsp.text.lines import Index
+from sessiond.lsp.text.text import Encoding, Position, Text
 
 UTF16 = Encoding("utf-16-le", 2)
 COUNT = 20_000

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sessiond.limits import OUTLINE_SYMBOLS_MAX
-from sessiond.lsp.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.outline import Symbol, SymbolType, outline
 from sessiond.lsp.places import find_places
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.lines import PIECE_CHARS, Index, Reference, own_id, references
+from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
 from tests.unit.lsp_views import UTF16
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sessiond.lsp.lines import Index
 from sessiond.lsp.places import find_places, line_shift
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.lines import Index
+from sessiond.lsp.text.text import Text
 from tests.unit.lsp_views import UTF16, node
 
 HEADER = '{"type":"session"}\n'

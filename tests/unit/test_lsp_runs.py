@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.lsp.runs import Run, Runs
+from sessiond.lsp.text.runs import Run, Runs
 
 SPLICES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 40), st.lists(st.integers(), max_size=12)),

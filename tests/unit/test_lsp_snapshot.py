@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sessiond.lsp.document import Document, Placed
-from sessiond.lsp.text import Encoding, Position, Text
+from sessiond.lsp.text.text import Encoding, Position, Text
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
 from tests.kit.progress import unseen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.lsp.text import Encoding, Position, Splitter, Text
+from sessiond.lsp.text.text import Encoding, Position, Splitter, Text
 
 UTF8 = Encoding("utf-8", 1)
 UTF16 = Encoding("utf-16-le", 2)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from sessiond.lsp.document import Snapshot
 from sessiond.lsp.editor import Editor
 from sessiond.lsp.places import Places
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.text import Text
 from sessiond.lsp.window import Window
 from sessiond_client import Client
 

@@ -16,7 +16,7 @@ from sessiond.lsp.editor import Span, meant
 from sessiond.lsp.features.desk import Desk, View
 from sessiond.lsp.features.words import NamedId, named_ids
 from sessiond.lsp.shapes import location
-from sessiond.lsp.text import Position
+from sessiond.lsp.text.text import Position
 
 __all__ = ["answer", "references_to"]
 

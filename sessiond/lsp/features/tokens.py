@@ -19,7 +19,7 @@ from lsprotocol import types
 from sessiond.limits import LINE_TOKENS_CHARS_MAX, TOKENS_CHARS_MAX
 from sessiond.lsp.features.desk import Desk
 from sessiond.lsp.features.words import WordKind, words
-from sessiond.lsp.text import Encoding, Text
+from sessiond.lsp.text.text import Encoding, Text
 
 __all__ = ["LEGEND", "answer_delta", "answer_full", "answer_range", "change", "encoded"]
 

@@ -24,7 +24,7 @@ from sessiond.lsp.findings import (
     open_calls,
     refusal,
 )
-from sessiond.lsp.text import Text
+from sessiond.lsp.text.text import Text
 from sessiond_client import Client, RpcError, SessiondClientError
 
 __all__ = ["REST_PER_CHECK", "Check", "Publish", "show_refusal"]

@@ -37,7 +37,7 @@ def opened(bench: Bench, entries: int) -> Sample:
     path = linked(native_file(bench.cache, entries), home)
     steps = home / "steps"
     with daemon(bench.folder, bench.cores.server, home) as ours:
-        command = [sys.executable, "-m", "tests.kit.steps", str(steps), "lsp"]
+        command = [sys.executable, "-m", "tests.kit.steps", str(steps), "time", "lsp"]
         place = ["--socket", str(ours.socket_path), "--home", str(home), "--no-start"]
         with on_core(bench.cores.server), language_server([*command, *place]) as link:
             begun = time.perf_counter()

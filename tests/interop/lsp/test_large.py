@@ -1,4 +1,7 @@
-"""A file of 50 MB in an editor: no step of the server's event loop is long."""
+"""A file of 50 MB in an editor: no step of the server's event loop grows with the file.
+
+Row 20 of the benchmark has the times.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,13 @@ from typing import Any
 import pytest
 
 from tests.kit.lsp_link import LspLink, language_server
-from tests.kit.steps import longest
+from tests.kit.steps import FORGET, longest
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SIZE = 50_000_000
-STEP_MS_MAX = 50
 HEADER = (
     '{"type":"session_header","version":1,"id":"large-session",'
     '"timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
@@ -25,9 +27,9 @@ HEADER = (
 WORDS = 'Words of an answer, "quoted", with an é, a \\u2028 and a \U0001f600. '
 
 
-def lines() -> Iterator[str]:
+def lines(size_wanted: int) -> Iterator[str]:
     number, size = 1, 0
-    while size < SIZE:
+    while size < size_wanted:
         role = "user" if number % 4 == 1 else "assistant"
         parent = f'"e{number - 1}"' if number > 1 else "null"
         said = WORDS.replace('"', '\\"') * (1 + number % 25)
@@ -40,30 +42,43 @@ def lines() -> Iterator[str]:
         number, size = number + 1, size + len(line)
 
 
-def test_no_step_is_long_in_a_file_of_50_mb(server: Daemon, home: Path, tmp_path: Path) -> None:
-    path, steps = home / "large.jsonl", tmp_path / "steps"
-    text = "".join([HEADER, *lines()])
-    path.write_text(text, "utf-8")
-    count = text.count("\n")
-    command = [sys.executable, "-m", "tests.kit.steps", str(steps), "lsp"]
+def test_no_step_grows_with_the_file(server: Daemon, home: Path, tmp_path: Path) -> None:
+    steps = tmp_path / "steps"
+    small, large = home / "small.jsonl", home / "large.jsonl"
+    text = HEADER + "".join(lines(SIZE))
+    small.write_text(HEADER.replace("large", "small") + "".join(lines(SIZE // 100)), "utf-8")
+    large.write_text(text, "utf-8")
+    command = [sys.executable, "-m", "tests.kit.steps", str(steps), "lines", "lsp"]
     environment = {**server.environment, "PYTHONPATH": str(REPOSITORY)}
     server_at = ("--socket", str(server.socket_path))
     with language_server([*command, *server_at], environment) as link:
-        document = link.open(path)
-        assert len(link.ask("textDocument/documentSymbol", document)) > 1000
-        assert link.wait_for_problems() == []
-        for line in (1, count // 2, count - 1):
-            link.change(path, {"range": span(line), "text": " "})
-            assert f"id: e{line}\n" in hover(link, document, line)
-        link.change(path, {"text": text})
-        assert "id: e7\n" in hover(link, document, 7)
-        link.tell("textDocument/didSave", document)
-        assert link.wait_for_problems() == []
-        assert link.ask("textDocument/documentSymbol", document)
+        # What a server does once, for its first messages of a kind, is done behind the small file.
+        work_in(link, small)
+        link.process.send_signal(FORGET)
+        work_in(link, large)
     found = longest(steps)
     assert found.steps > 50
-    # Time on the loop's thread: what other processes of a busy machine take does not count.
-    assert found.cpu_ms < STEP_MS_MAX, found
+    # A step that looks at each line, or at each entry, has at least so many.
+    assert found.lines < text.count("\n") // 3, found
+
+
+def work_in(link: LspLink, path: Path) -> None:
+    """Open a file, ask, edit, replace the text and save it."""
+    text = path.read_text("utf-8")
+    count = text.count("\n")
+    document = link.open(path)
+    assert len(link.ask("textDocument/documentSymbol", document)) > 100
+    assert link.wait_for_problems() == []
+    for line in (1, count // 2, count - 1):
+        link.change(path, {"range": span(line), "text": " "})
+        assert f"id: e{line}\n" in hover(link, document, line)
+    link.change(path, {"text": text})
+    assert "id: e7\n" in hover(link, document, 7)
+    link.tell("textDocument/didSave", document)
+    assert link.wait_for_problems() == []
+    assert link.ask("textDocument/documentSymbol", document)
+    link.tell("textDocument/didClose", document)
+    assert link.wait_for_problems() == []
 
 
 def span(line: int) -> Any:

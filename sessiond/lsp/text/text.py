@@ -14,11 +14,14 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from sessiond.lsp.runs import Runs
+from sessiond.lsp.text.disposal import free_in_thread
+from sessiond.lsp.text.runs import Runs
 
 __all__ = ["Edit", "Encoding", "Position", "Splitter", "Text", "joined", "split"]
 
 _LINE_ENDS: Final = ("\r", "\n")
+# Lines that an edit removes; more of them are freed by a thread.
+_FREED_AT_ONCE_MAX: Final = 1_000
 
 
 class Position(NamedTuple):
@@ -135,7 +138,9 @@ class Text:
         return max(0, place.line), self.index(place)
 
     def _splice(self, first: int, last: int, lines: Sequence[str]) -> Edit:
-        self._lines.splice(first, last, lines)
+        gone = self._lines.splice(first, last, lines).gone
+        if last - first > _FREED_AT_ONCE_MAX:
+            free_in_thread(gone)
         self.version += 1
         return Edit(first, last, lines)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from sessiond.lsp.runs import Run, Runs
+from sessiond.lsp.text.runs import Run, Runs
 
 __all__ = [
     "PIECE_CHARS",

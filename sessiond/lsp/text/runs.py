@@ -33,8 +33,8 @@ class Run(Generic[T]):
 class Exchange(NamedTuple, Generic[T]):
     """The runs that an edit removed, and those it put in their place."""
 
-    gone: Sequence[Run[T]]
-    fresh: Sequence[Run[T]]
+    gone: list[Run[T]]
+    fresh: list[Run[T]]
 
 
 class Runs(Generic[T]):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
 
-from sessiond.lsp.lines import Index, LineFacts, facts_of
-from sessiond.lsp.text import Edit, Text
+from sessiond.lsp.text.disposal import free_in_thread
+from sessiond.lsp.text.lines import Index, LineFacts, facts_of
+from sessiond.lsp.text.text import Edit, Text
 
 __all__ = ["WAITING_MAX", "LiveIndex"]
 
@@ -37,8 +38,6 @@ class LiveIndex:
         """Number of changes so far after which an entry may be in another line."""
         self._text = text
         self._index: Index | None = None
-        self._dropped: Index | None = None
-        """An index that its thread lets go: that takes as long as a step may."""
         self._waiting: deque[Edit] = deque()
         self._makings = 0
         self._working = anyio.Lock()
@@ -66,7 +65,7 @@ class LiveIndex:
                 if self._index is None:
                     self._waiting.clear()
                     lines = self._text.copy()
-                    made = await to_thread.run_sync(self._make, lines)
+                    made = await to_thread.run_sync(Index, lines)
                     self.lines_parsed += len(lines)
                     if self._makings == makings:
                         self._index = made
@@ -77,10 +76,6 @@ class LiveIndex:
                         self._apply(self._index, edit, facts)
             return self._index
 
-    def _make(self, lines: Text) -> Index:
-        self._dropped = None
-        return Index(lines)
-
     def _apply(self, index: Index, edit: Edit, facts: Sequence[LineFacts]) -> None:
         has_all_ids = all(found.entry_id is not None for found in facts)
         self.moves += not has_all_ids or index.facts(edit.first, edit.last) != facts
@@ -90,7 +85,9 @@ class LiveIndex:
 
     def _forget(self) -> None:
         """Have the next question make the index anew."""
-        self._dropped, self._index = self._index or self._dropped, None
+        outdated: list[Any] = [self._index]
+        self._index = None
+        free_in_thread(outdated)
         self._waiting.clear()
         self._makings += 1
         self.moves += 1
