@@ -29,13 +29,14 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
+from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Asker, Consulted, Progress, Ticket
 from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
 from sessiond.service.states.states import States, StateStatistics
-from sessiond.service.store.refusals import id_is_taken
+from sessiond.service.store.refusals import id_is_taken, was_deleted
 from sessiond.service.store.session_store import DatabaseStatus, SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
@@ -227,7 +228,15 @@ class Service:
         Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
         await self.let_go_if_gone(session_id)
-        first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks))
+        unused = [chunks]
+
+        def store() -> OpenSession:
+            if not unused:
+                # Another daemon has deleted the session that has the lines, or had the id.
+                raise was_deleted(session_id)
+            return self.store.make(session_id, unused.pop())
+
+        first = self.registry.begin(session_id, store)
         actor = self.actor(session_id)
         # A stop of the daemon waits for the answer: the session exists, and the asker must know.
         release = actor.retain()

@@ -111,6 +111,7 @@ ATTACKERS: Final = (
             "tests/service/test_lost_calls_on_one_database.py",
             "tests/service/test_promotions_on_one_database.py",
             "tests/service/test_queues_on_one_database.py",
+            "tests/service/test_purges_meanwhile_on_one_database.py",
             "tests/service/test_races_on_one_database.py",
             "tests/service/test_reads_while_away.py",
             "tests/service/test_repairs_on_one_database.py",

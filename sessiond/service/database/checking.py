@@ -15,7 +15,7 @@ from sessiond.journal.splitter import split_whole
 from sessiond.journal.spool import Spool
 from sessiond.limits import DATABASE_PIECE_BYTES
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.refusals import lines_are_missing
+from sessiond.service.database.refusals import missing_lines
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,
@@ -39,18 +39,21 @@ class DatabaseChecks:
         self._files = files
         self._folder = folder
 
-    def verify(self, head: Head, progress: Progress) -> Verification:
-        """Return the problems of a session's lines. Raises StorageError."""
+    def verify(self, head: Head, progress: Progress) -> Verification | None:
+        """Return the problems of a session's lines; None if the row has changed. Raises StorageError."""
         with self._copied(head) as spool:
             try:
-                return verification_of(self._survey(head, spool, progress))
+                found = self._survey(head, spool, progress)
             except SessionCorrupt as corrupt:
                 return no_session(corrupt, spool.reader.ends[-1])
+            return None if found is None else verification_of(found)
 
-    def plan(self, head: Head, *, dry_run: bool, progress: Progress | None) -> Repair:
-        """Return what a repair would do. Raises SessionCorrupt, StorageError."""
+    def plan(self, head: Head, *, dry_run: bool, progress: Progress | None) -> Repair | None:
+        """Return what a repair would do; None if the row has changed. Raises SessionCorrupt, StorageError."""
         with self._copied(head) as spool:
             found = self._survey(head, spool, progress)
+            if found is None:
+                return None
             return plan_of(found, Path(head.session_id), dry_run=dry_run)
 
     def repair(self, head: Head, epoch: str) -> Repair | None:
@@ -60,6 +63,8 @@ class DatabaseChecks:
         """
         with self._copied(head) as spool:
             found = self._survey(head, spool, None)
+            if found is None:
+                return None
             plan = plan_of(found, Path(head.session_id), dry_run=False)
             if plan.reason is not None:
                 return plan
@@ -81,11 +86,14 @@ class DatabaseChecks:
                 spool.add_piece(piece)
             yield spool
 
-    def _survey(self, head: Head, spool: Spool, progress: Progress | None) -> FileSurvey:
-        """Return the survey of a copy. Raises SessionCorrupt."""
+    def _survey(self, head: Head, spool: Spool, progress: Progress | None) -> FileSurvey | None:
+        """Return the survey of a copy; None if the row has changed. Raises SessionCorrupt."""
         there = spool.reader.line_count
         if there != head.seq + 1:
-            raise lines_are_missing(head, there)
+            missing = missing_lines(self._database, head, there)
+            if missing is not None:
+                raise missing
+            return None
         scope = VerifyScope(spool.reader.ends[-1], head.session_id, progress)
         return survey(spool.files, Path(head.session_id), spool.reader.fd, scope)
 

@@ -20,7 +20,7 @@ from sessiond.service.database.database import NO_LINES, Head, Place, SessionDat
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.refusals import lines_are_missing, outpaced
+from sessiond.service.database.refusals import missing_lines, outpaced
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
@@ -203,11 +203,10 @@ class DatabaseOpener:
             if renewed is not None:
                 self._ring(renewed.number)
             return renewed
-        # None is left of a row that was removed.
-        there = [(one.version, one.seq) for one in self._database.heads([counted.number])]
-        if there != [(counted.version, counted.seq)]:
-            return None
-        raise lines_are_missing(counted, found.seq + 1)
+        missing = missing_lines(self._database, counted, found.seq + 1)
+        if missing is not None:
+            raise missing
+        return None
 
 
 def _take_place(opened: OpenSession, place: Place) -> None:

@@ -14,7 +14,7 @@ from sessiond.visible import counted
 __all__ = [
     "asking_for_session_id",
     "could_not",
-    "lines_are_missing",
+    "missing_lines",
     "naming_what_is_there",
     "outpaced",
 ]
@@ -59,8 +59,15 @@ def outpaced(doing: str, name: Path) -> StorageError:
     return could_not(doing, name, "other daemons were faster each time", "EBUSY")
 
 
-def lines_are_missing(head: Head, there: int) -> SessionCorrupt:
-    """Return the refusal of a session of which the database has another number of lines."""
+def missing_lines(database: SessionDatabase, head: Head, there: int) -> SessionCorrupt | None:
+    """Return the refusal of a session of which the database has another number of lines.
+
+    None if the row has changed since, as a purge leaves no lines. Raises StorageError.
+    """
+    # None is left of a row that was removed.
+    now = [(one.version, one.seq) for one in database.heads([head.number])]
+    if now != [(head.version, head.seq)]:
+        return None
     expected = head.seq + 1
     if there < expected:
         text = f"the database has {there} of {counted(expected, 'line')}: bring the other lines back from a backup"

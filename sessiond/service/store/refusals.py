@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sessiond.errors import InvalidParams, SessionExists, TooLarge
+from sessiond.errors import InvalidParams, SessionExists, StorageError, TooLarge
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.service.log.session_info import Persist
 
@@ -16,6 +16,7 @@ __all__ = [
     "require_forward",
     "short_enough",
     "still_there",
+    "was_deleted",
 ]
 
 _ORDER: Final = ("never", "on_assistant", "immediate")
@@ -62,3 +63,9 @@ def still_there(session_id: str) -> SessionExists:
         "only a session in the trash can be purged; call session/delete first",
         session_id=session_id,
     )
+
+
+def was_deleted(session_id: str) -> StorageError:
+    """Return the refusal of a copy whose session was gone again before the copy was answered."""
+    text = f"another program has deleted {session_id} while it was made: make it again"
+    return StorageError(text, errno="EBUSY", path=session_id, retryable=True)

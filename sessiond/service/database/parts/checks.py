@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sessiond.service.database.checking import DatabaseChecks
 from sessiond.service.database.database import Head, SessionDatabase
@@ -18,6 +19,8 @@ from sessiond.service.store.checks import Repair, Verification
 __all__ = ["StoreChecks"]
 
 _TRIES: Final = 100
+
+Found = TypeVar("Found")
 
 
 class StoreChecks:
@@ -35,9 +38,9 @@ class StoreChecks:
         self, session_id: str, opened: OpenSession | None, progress: Progress
     ) -> Verification:
         """Return the problems of a session's lines. Raises SessionNotFound, StorageError."""
-        head = self._head(session_id, opened)
-        if head is not None:
-            return self._checks.verify(head, progress)
+        found = self._examined(session_id, opened, lambda head: self._checks.verify(head, progress))
+        if found is not None:
+            return found
         with naming_what_is_there(self._database):
             return self._files.verify(session_id, _of_files(opened), progress)
 
@@ -45,18 +48,33 @@ class StoreChecks:
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
     ) -> Repair:
         """Return what a repair would do."""
-        head = self._head(session_id, opened)
-        if head is not None:
-            return self._checks.plan(head, dry_run=dry_run, progress=progress)
+        found = self._examined(
+            session_id,
+            opened,
+            lambda head: self._checks.plan(head, dry_run=dry_run, progress=progress),
+        )
+        if found is not None:
+            return found
         with naming_what_is_there(self._database):
             return self._files.plan_repair(
                 session_id, _of_files(opened), dry_run=dry_run, progress=progress
             )
 
-    def _head(self, session_id: str, opened: OpenSession | None) -> Head | None:
-        """Return the row of a session as it is stored; None for no session of the database."""
-        is_elsewhere = opened is not None and not isinstance(opened.journal, DatabaseLog)
-        return None if is_elsewhere else self._database.find(session_id)
+    def _examined(
+        self, session_id: str, opened: OpenSession | None, look: Callable[[Head], Found | None]
+    ) -> Found | None:
+        """Return what a look at a session's row finds; None for no session of the database.
+
+        The look finds None where another daemon has changed the row meanwhile.
+        """
+        if opened is not None and not isinstance(opened.journal, DatabaseLog):
+            return None
+        for _ in range(_TRIES):
+            head = self._database.find(session_id)
+            found = None if head is None else look(head)
+            if head is None or found is not None:
+                return found
+        raise outpaced("check", Path(session_id))
 
     def repair(self, session_id: str) -> Repair:
         """Store a session anew without its bad lines, under a new epoch."""
