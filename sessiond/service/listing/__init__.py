@@ -1,6 +1,8 @@
 """Lists, searches, and the connections that watch the catalog: all sessions at once.
 
 live_catalog.py    what lists show, kept current
+questions.py       questions to the catalog, answered once it is current
+looks.py           looks at open sessions that another daemon has changed
 root_rooms.py      room of the roots in the search index
 pages.py           pages of lists
 searching.py       full-text search

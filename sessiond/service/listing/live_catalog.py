@@ -14,44 +14,38 @@ and every connection that watches the catalog is told.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.query import Position, Query
 from sessiond.catalog.rows import Shown, Stored
-from sessiond.errors import SessiondError, StorageError, exhausted
+from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
     RETRY_AFTER_MS,
     ROOT_POLL_SECONDS,
-    UNREADABLE_SHOWN_MAX,
 )
 from sessiond.model.events import CatalogChange
 from sessiond.model.times import unix_ms
 from sessiond.service.actor.actor import SessionActor
-from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.environment import Environment
 from sessiond.service.listing.changes import Changes
 from sessiond.service.listing.feed import Feed
-from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.listing.looks import ActorLooks
+from sessiond.service.listing.questions import Questions
 from sessiond.service.log.open_session import OpenSession
-from sessiond.service.log.out_of_sight import stale_meta
-from sessiond.service.ports import Asker, Listener, Progress
-from sessiond.service.store.listed import Behind, Snapshot, snapshot
+from sessiond.service.ports import Listener, Progress
+from sessiond.service.store.listed import Snapshot, snapshot
 from sessiond.service.store.roots import ShownAt
 from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["LiveCatalog", "RosterStatistics"]
 
 T = TypeVar("T")
-
-_LOOKS_MAX: Final = 5
-_PAUSE_SECONDS: Final = 0.005
 
 
 class RosterStatistics(Struct, frozen=True):
@@ -90,6 +84,7 @@ class LiveCatalog:
         self._environment = environment
         self._actors = actors
         self._scanner = store.scanner(has_open)
+        self._looks = ActorLooks(self._scanner, actors, self.touch)
         self._dirty: set[SessionActor] = set()
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
@@ -99,12 +94,19 @@ class LiveCatalog:
         self._scanning = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
-        self._lost_looks = 0
-        """Number of looks at open sessions that the store did not answer."""
-        self._pages = Pages()
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
+        questions = Questions(
+            store,
+            self._scanner,
+            self._looks,
+            now=environment.now,
+            revision=lambda: self.revision,
+            in_turn=self._in_turn,
+            look_around=self._look_for,
+        )
+        self.ask, self.select = questions.ask, questions.select
 
     # -- what changed ------------------------------------------------------------------
 
@@ -208,7 +210,7 @@ class LiveCatalog:
         scanner = self._scanner
         if self._words or self.is_watched or scanner.is_behind or scanner.has_other_roots:
             await self._look_around()
-            await self._let_actors_look()
+            await self._looks.catch_up()
 
     async def let_go(self, actor: SessionActor) -> None:
         """Store the last state of an ended session while its file is still locked.
@@ -229,103 +231,6 @@ class LiveCatalog:
             forgotten = [session_id]
             self._scanner.forget(session_id)
             await self._put([], forgotten, lambda: self._catalog.forget(forgotten))
-
-    # -- questions ---------------------------------------------------------------------
-
-    async def select(
-        self, query: Query, limit: int, after: Position | None, asker: Asker
-    ) -> Selection:
-        """Return a page of a list."""
-
-        def page(catalog: Catalog) -> Selection:
-            found = self._pages.page(catalog, self.revision, query, limit, after)
-            unreadable = self._scanner.unreadable(drafts=query.drafts, archived=query.archived)
-            return structs.replace(
-                found,
-                sessions=self._store.with_activity(found.sessions),
-                unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
-            )
-
-        return await self.ask(page, asker)
-
-    async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
-        """Ask the catalog in a worker thread, once it is current. Raises StorageError.
-
-        The asker is told that the answer may be old if a look for this question was not answered.
-        """
-        began, unanswered, looks = self._environment.now(), self._unanswered, 0
-        looked: Behind = {}
-
-        def answer() -> tuple[T, bool] | None:
-            self._store.require_there()
-            self._scanner.caught_up(looked)
-            # One look is enough, unless sessions were opened or closed meanwhile.
-            is_old = self._scanner.shows_old_rows() if looks else self._scanner.is_due()
-            if is_old and looks < _LOOKS_MAX and self._unanswered == unanswered:
-                return None
-            found = question(self._catalog)
-            # If the catalog was deleted meanwhile, the answer is that of an empty one.
-            return None if self._scanner.is_behind else (found, is_old)
-
-        while True:
-            answered = await self._in_turn(answer)
-            if answered is not None:
-                break
-            # Sessions that are being opened or closed come to their rows in a moment.
-            await anyio.sleep(_PAUSE_SECONDS * min(looks, _LOOKS_MAX) ** 2)
-            self._waiting.append(asker.progress)
-            self.scan_now()
-            try:
-                await self._look_around()
-            finally:
-                self._waiting.remove(asker.progress)
-            looked = await self._let_actors_look()
-            looks += 1
-        found, is_old = answered
-        if is_old or self._unanswered != unanswered:
-            asker.result_meta = stale_meta(self._stale_since or began)
-        return found
-
-    @property
-    def _unanswered(self) -> int:
-        """Number of looks that the store did not answer, at all sessions or at an open one."""
-        return self._scanner.unanswered + self._lost_looks
-
-    @property
-    def _stale_since(self) -> str | None:
-        """Time behind which lists may lack what was stored."""
-        actors = self._those(self._scanner.behind())
-        known = [self._scanner.shown_at, *(actor.stale_since for actor in actors)]
-        return min(filter(None, known), default=None)
-
-    async def _let_actors_look(self) -> Behind:
-        """Bring open sessions up to what other daemons have stored: their rows are their actors'.
-
-        Returns the sessions that the next transaction brings into the lists.
-        """
-        behind, looked = self._scanner.behind(), dict[str, object]()
-        async with anyio.create_task_group() as tasks:
-            for actor in self._those(behind):
-                tasks.start_soon(self._let_look, actor, behind, looked)
-        return looked
-
-    async def _let_look(
-        self, actor: SessionActor, behind: Behind, looked: dict[str, object]
-    ) -> None:
-        # Who asks for the session itself is told what is wrong.
-        try:
-            await look_again(actor)
-        except StorageError:
-            self._lost_looks += 1
-        except SessiondError:
-            return
-        else:
-            # The session is there, and lists may not show it: the look need not find a change.
-            self.touch(actor)
-            looked[actor.session_id] = behind[actor.session_id]
-
-    def _those(self, behind: Behind) -> list[SessionActor]:
-        return [actor for actor in self._actors() if actor.session_id in behind] if behind else []
 
     # -- the work ----------------------------------------------------------------------
 
@@ -366,6 +271,15 @@ class LiveCatalog:
         finally:
             # What is stored is no news for the next transaction, whatever became of `then`.
             self.feed.tell(self.revision, changes.told)
+
+    async def _look_for(self, progress: Progress) -> None:
+        """Run one scan for a question, and report how far it is."""
+        self._waiting.append(progress)
+        self.scan_now()
+        try:
+            await self._look_around()
+        finally:
+            self._waiting.remove(progress)
 
     async def _look_around(self) -> None:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""

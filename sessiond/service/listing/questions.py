@@ -1,0 +1,112 @@
+"""Questions to the catalog, each answered once the catalog is current.
+
+Law: an answer shows what was answered at any daemon before the question began, or its asker is told
+that the answer may be old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
+
+import anyio
+from msgspec import structs
+
+from sessiond.catalog.catalog import Catalog
+from sessiond.catalog.query import Position, Query
+from sessiond.limits import UNREADABLE_SHOWN_MAX
+from sessiond.service.listing.looks import ActorLooks
+from sessiond.service.listing.pages import Pages, Selection
+from sessiond.service.log.out_of_sight import stale_meta
+from sessiond.service.ports import Asker, Progress
+from sessiond.service.store.listed import Behind, Scanner
+from sessiond.service.store.session_store import SessionStore
+
+__all__ = ["Questions"]
+
+T = TypeVar("T")
+
+_LOOKS_MAX: Final = 5
+_PAUSE_SECONDS: Final = 0.005
+
+
+class InTurn(Protocol):
+    """A way to store the changes and then run a function, in one call of a worker thread."""
+
+    async def __call__(self, then: Callable[[], T]) -> T:
+        """Return what `then` returns. Raises what `then` raises."""
+        ...
+
+
+class Questions:
+    """Questions to the catalog of one store."""
+
+    def __init__(  # noqa: PLR0913 - what is asked, and the three ways of becoming current
+        self,
+        store: SessionStore,
+        scanner: Scanner,
+        looks: ActorLooks,
+        *,
+        now: Callable[[], str],
+        revision: Callable[[], int],
+        in_turn: InTurn,
+        look_around: Callable[[Progress], Awaitable[None]],
+    ) -> None:
+        """Take `look_around`, which runs one scan and reports how far the scan is."""
+        self._store = store
+        self._scanner = scanner
+        self._looks = looks
+        self._now = now
+        self._revision = revision
+        self._in_turn = in_turn
+        self._look_around = look_around
+        self._pages = Pages()
+
+    async def select(
+        self, query: Query, limit: int, after: Position | None, asker: Asker
+    ) -> Selection:
+        """Return a page of a list."""
+
+        def page(catalog: Catalog) -> Selection:
+            found = self._pages.page(catalog, self._revision(), query, limit, after)
+            unreadable = self._scanner.unreadable(drafts=query.drafts, archived=query.archived)
+            return structs.replace(
+                found,
+                sessions=self._store.with_activity(found.sessions),
+                unreadable=unreadable[:UNREADABLE_SHOWN_MAX],
+            )
+
+        return await self.ask(page, asker)
+
+    async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
+        """Ask the catalog in a worker thread, once it is current. Raises StorageError.
+
+        The asker is told that the answer may be old if a look for this question was not answered.
+        """
+        began, unanswered, looks = self._now(), self._looks.unanswered, 0
+        looked: Behind = {}
+
+        def answer() -> tuple[T, bool] | None:
+            self._store.require_there()
+            self._scanner.caught_up(looked)
+            # One look is enough, unless sessions were opened or closed meanwhile.
+            is_old = self._scanner.shows_old_rows() if looks else self._scanner.is_due()
+            if is_old and looks < _LOOKS_MAX and self._looks.unanswered == unanswered:
+                return None
+            found = question(self._store.catalog)
+            # If the catalog was deleted meanwhile, the answer is that of an empty one.
+            return None if self._scanner.is_behind else (found, is_old)
+
+        while True:
+            answered = await self._in_turn(answer)
+            if answered is not None:
+                break
+            # Sessions that are being opened or closed come to their rows in a moment.
+            await anyio.sleep(_PAUSE_SECONDS * min(looks, _LOOKS_MAX) ** 2)
+            await self._look_around(asker.progress)
+            looked = await self._looks.catch_up()
+            looks += 1
+        found, is_old = answered
+        if is_old or self._looks.unanswered != unanswered:
+            asker.result_meta = stale_meta(self._looks.stale_since or began)
+        return found
