@@ -14,6 +14,8 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
+from sessiond.catalog.catalog import Catalog
+from sessiond.errors import StorageError
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
@@ -292,6 +294,25 @@ async def test_watchers_hear_of_changes_without_asking(
         await shown(other)
         await wire.call("server/ping")
         assert wire.notifications == []
+
+
+async def test_watchers_hear_of_a_change_whose_first_storing_failed(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
+    refusal = StorageError("no space left", errno="ENOSPC", path="", retryable=True)
+    put, failures = Catalog.put, iter([refusal, MemoryError()])
+
+    def fail_at_first(*arguments: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return put(*arguments)
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("catalog/subscribe")
+        monkeypatch.setattr(Catalog, "put", fail_at_first)
+        await create(other, "session-a", persist="immediate")
+        assert await hints(wire, 1) == [("session-a", "created")]
 
 
 async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:

@@ -2,6 +2,7 @@
 
 Rule 1: an append costs the live catalog one entry in a set. About a second after the first change,
 one worker thread stores all changes in one transaction; nothing wakes up while nothing changes.
+A round that failed is repeated, after longer and longer pauses.
 
 Rule 2: a question first stores the changes and looks at the folders, then asks the catalog. Its
 answer is thus right also directly after an append, during the first scan, and after the catalog
@@ -14,7 +15,7 @@ and every connection that watches the catalog is told.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -46,6 +47,9 @@ from sessiond.service.store.session_store import SessionStore
 __all__ = ["LiveCatalog", "RosterStatistics"]
 
 T = TypeVar("T")
+
+# Times that the pause behind a failed round is doubled: to about a minute.
+_DOUBLINGS_MAX: Final = 6
 
 
 class RosterStatistics(Struct, frozen=True):
@@ -135,14 +139,16 @@ class LiveCatalog:
         """
         with anyio.move_on_after(FIRST_SCAN_SECONDS):
             await self._first_is_due.wait()
-        await self._reporting_bugs(self._look_around)
+        failures = 0 if await self._reporting_bugs(self._look_around) else 1
         self.complete.set()
         while True:
-            await self._changed_or_polled()
-            await anyio.sleep(CATALOG_FLUSH_SECONDS)
+            # What a failed round has left is no change that anything else tells of.
+            if not failures:
+                await self._changed_or_polled()
+            await anyio.sleep(CATALOG_FLUSH_SECONDS * 2 ** min(failures, _DOUBLINGS_MAX))
             self._wake = anyio.Event()
             self._is_woken = False
-            await self._reporting_bugs(self._flush)
+            failures = 0 if await self._reporting_bugs(self._flush) else failures + 1
 
     async def _changed_or_polled(self) -> None:
         """Wait for a change; in folders of roots whose changes no system tells, for a while only."""
@@ -192,7 +198,8 @@ class LiveCatalog:
         """Start the first scan without delay."""
         self._first_is_due.set()
 
-    async def _reporting_bugs(self, job: Callable[[], Awaitable[None]]) -> None:
+    async def _reporting_bugs(self, job: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether a job was done; report why not."""
         try:
             await job()
         except SessiondError as error:
@@ -204,6 +211,9 @@ class LiveCatalog:
                 self._environment.report_bug("live catalog", bug)
             else:
                 self._environment.report_trouble(f"what lists show is not current: {short}")
+        else:
+            return True
+        return False
 
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)
