@@ -16,6 +16,7 @@ import signal
 import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +37,7 @@ PACKAGES = ["sessiond", "sessiond_client"]
 OUR_FOLDERS = tuple(package.__path__[0] + os.sep for package in (sessiond, sessiond_client))
 MACHINE_ENVIRONMENT = dict(os.environ)
 IN_CI = os.environ.get("CI") == "true"
+_DESCRIPTORS = Path("/proc/self/fd")
 
 # Blocking calls that blockbuster's own list leaves out; the journal makes every one of them.
 BLOCKING_TOO: tuple[tuple[ModuleType, str], ...] = (
@@ -209,6 +211,29 @@ def _is_open(connection: sqlite3.Connection) -> bool:
     except sqlite3.ProgrammingError:
         return False
     return True
+
+
+@pytest.fixture(autouse=True)
+def _no_open_watcher() -> Iterator[None]:
+    """Fail a test that leaves descriptors of inotify open.
+
+    Linux gives a user 128 of them. Behind some tens of such tests, a test of notices gets none.
+    """
+    before = _inotify_descriptors()
+    yield
+    assert _inotify_descriptors() <= before, "the test leaves a watcher open"
+
+
+def _inotify_descriptors() -> int:
+    """Return how many descriptors of inotify this process has."""
+    if not _DESCRIPTORS.is_dir():
+        return 0
+    found = 0
+    for descriptor in _DESCRIPTORS.iterdir():
+        # A descriptor of another thread may be closed by now.
+        with suppress(OSError):
+            found += "inotify" in str(descriptor.readlink())
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -79,6 +79,10 @@ class FolderNotices(Protocol):
         """Call `wake` on the loop after changes, until cancelled."""
         ...
 
+    def close(self) -> None:
+        """Give back what the system gave. Safe to repeat."""
+        ...
+
 
 class _None:
     def begin(self) -> None:
@@ -101,6 +105,9 @@ class _None:
 
     async def run(self, wake: Callable[[], None]) -> None:
         """Return at once."""
+
+    def close(self) -> None:
+        """Do nothing: the system gave nothing."""
 
 
 NO_NOTICES: Final[FolderNotices] = _None()

@@ -131,7 +131,7 @@ class InotifyWatcher:
             self._libc.inotify_rm_watch(self._fd, number)
 
     async def run(self) -> None:
-        """Report changes as `Watcher` says. Closes the descriptor in the end."""
+        """Report changes as `Watcher` says."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._looking.run)
@@ -141,8 +141,15 @@ class InotifyWatcher:
                     # A pause, so that our own appends cost few wake-ups.
                     await anyio.sleep(WATCH_SECONDS)
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the descriptors. Safe to repeat."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
             with suppress(OSError):
-                os.close(self._fd)
+                os.close(fd)
+        self.folders.close()
 
     async def _next_changes(self) -> list[tuple[Changed, bool]]:
         """Wait for changes. While inotify fails every file counts as changed."""

@@ -73,7 +73,11 @@ class Watcher(Protocol):
         ...
 
     async def run(self) -> None:
-        """Deliver notices until cancelled."""
+        """Deliver notices until cancelled, then close."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the system gave, also without a run. Safe to repeat."""
         ...
 
 
@@ -133,6 +137,9 @@ class PollingWatcher:
                 await anyio.sleep(self._seconds)
             self._wanted = anyio.Event()
 
+    def close(self) -> None:
+        """Do nothing: the system gave nothing."""
+
     def _look(self, paths: Sequence[Path | None]) -> list[_Seen]:
         return [self._look_at(path) for path in paths]
 
@@ -168,3 +175,6 @@ class Unwatched:
 
     async def run(self) -> None:
         """Return at once."""
+
+    def close(self) -> None:
+        """Do nothing: the system gave nothing."""

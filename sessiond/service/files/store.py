@@ -152,5 +152,6 @@ class FileStore:
         return Query(written_before_ns=before_ns, root=folder, sort="written", descending=False)
 
     def close(self) -> None:
-        """Close the catalog and the search index."""
+        """Close the catalog, the search index and the watcher."""
         self.profile.close()
+        self._watcher.close()
