@@ -17,8 +17,10 @@ from sessiond.errors import SessiondError, SessionExists
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.database.database import SessionDatabase
-from sessiond.service.database.moving import SessionsIn, SessionsOut, Way
-from sessiond.service.database.moving_documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.sessions_in import SessionsIn
+from sessiond.service.database.moving.sessions_out import SessionsOut
+from sessiond.service.database.moving.way import Way
 from sessiond.service.files.store import FileStore
 from sessiond.service.ports import Progress
 from sessiond.state.codec import SECRETS, STATE

@@ -15,8 +15,9 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, chained
-from sessiond.service.database.moving import SessionsIn, SessionsOut
-from sessiond.service.database.moving_documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.sessions_in import SessionsIn
+from sessiond.service.database.moving.sessions_out import SessionsOut
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.files.store import FileStore
 from sessiond.state.codec import SECRETS, STATE

@@ -20,8 +20,7 @@ for worker threads.
     parts/       parts of the store: making, lists, checks, trash
     refusals.py  refusals of unknown ids, and of work that a database does not do
     promotion.py new rows, and sessions out of memory, or from a draft to their place
-    moving.py    sessions between files and a database
-    moving_documents.py states and secrets between files and a database
+    moving/      a whole profile between files and a database
     documents.py the state store and the secrets, each namespace a row
     doorbell.py  rings that tell other daemons of changes
     watching.py  notices of other writers

@@ -17,7 +17,7 @@ from sessiond.model.digests import key_digest
 from sessiond.model.ids import is_open_namespace
 from sessiond.service.database.database import NO_TOKEN, SessionDatabase, StoredDocument
 from sessiond.service.database.documents import REVISIONS, new_token
-from sessiond.service.database.moving import was_changed
+from sessiond.service.database.moving.way import was_changed
 from sessiond.service.files.store import FileStore
 from sessiond.state.codec import STATE, Damaged, NewerVersion, decode_as, encode
 from sessiond.state.document import Document, Record

@@ -1,0 +1,48 @@
+"""The port of a way on which things move, digests of lines, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Protocol
+
+from sessiond.errors import SessionExists, StorageError
+from sessiond.journal.store import SessionLog
+from sessiond.service.copying.source import portions
+from sessiond.service.database.database import NO_LINES, chained
+
+__all__ = ["Way", "digest_of", "is_another", "pieces_of", "was_changed"]
+
+
+class Way(Protocol):
+    """A way on which things move, each by its name."""
+
+    def names(self) -> list[str]:
+        """Return the names of what is to be moved. Raises StorageError."""
+        ...
+
+    def move(self, name: str) -> None:
+        """Move one. Raises SessiondError; then it is where it was."""
+        ...
+
+
+def pieces_of(log: SessionLog) -> Iterator[list[bytes]]:
+    """Yield all lines of a log, some at a time."""
+    return map(log.read_many, portions(log, range(log.line_count)))
+
+
+def digest_of(pieces: Iterable[Sequence[bytes]]) -> bytes:
+    """Return the digest of all lines."""
+    return chained(NO_LINES, chain.from_iterable(pieces))
+
+
+def is_another(session_id: str, where: str) -> SessionExists:
+    """Return the refusal to replace another session of an equal id."""
+    text = f"{where} has another session of this id, which stays as it is"
+    return SessionExists(text, session_id=session_id)
+
+
+def was_changed(name: str) -> StorageError:
+    """Return the refusal to move what another daemon has changed during the move."""
+    text = f"another daemon has changed {name} meanwhile: move again"
+    return StorageError(text, errno="EBUSY", path=name, retryable=True)
