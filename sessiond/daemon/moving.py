@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources, load
@@ -25,7 +25,7 @@ from sessiond.service.files.store import FileStore
 from sessiond.service.ports import Progress
 from sessiond.state.codec import SECRETS, STATE
 
-__all__ = ["Moved", "NotMoved", "Side", "move_profile"]
+__all__ = ["Moved", "NotMoved", "Noted", "Side", "move_profile"]
 
 Side = Literal["database", "files"]
 
@@ -42,6 +42,14 @@ class NotMoved(Struct, frozen=True):
     """True if something else has the name in the other place, so that moving again does not help."""
 
 
+class Noted(Struct, frozen=True):
+    """A thing that has left its place otherwise than an operator expects, and how."""
+
+    what: str
+    name: str
+    message: str
+
+
 class Moved(Struct, frozen=True):
     """Numbers of what was moved; in a dry run, of what would be."""
 
@@ -50,6 +58,7 @@ class Moved(Struct, frozen=True):
     secrets: int
     """Namespaces of each."""
     failed: list[NotMoved]
+    noted: list[Noted]
     dry_run: bool
 
 
@@ -90,24 +99,26 @@ def _ways(database: SessionDatabase, files: FileStore, to: Side) -> dict[str, Wa
 
 
 def _move(ways: dict[str, Way], progress: Progress, *, dry_run: bool) -> Moved:
-    failed: list[NotMoved] = []
-    done: dict[str, int] = {}
+    moved = Moved(0, 0, 0, [], [], dry_run)
     for what, way in ways.items():
         names = way.names()
-        stay = [] if dry_run else _not_moved(what, way, names, progress)
-        done[what] = len(names) - len(stay)
-        failed += stay
-    return Moved(**done, failed=failed, dry_run=dry_run)
+        count = len(names) if dry_run else _moved(what, way, names, progress, moved)
+        moved = structs.replace(moved, **{what: count})
+    return moved
 
 
-def _not_moved(what: str, way: Way, names: Sequence[str], progress: Progress) -> list[NotMoved]:
-    """Move all of one way; return what stays."""
-    stay: list[NotMoved] = []
+def _moved(what: str, way: Way, names: Sequence[str], progress: Progress, outcome: Moved) -> int:
+    """Move all of one way, and add what is to be told to the outcome; return how many have moved."""
+    moved = 0
     for count, name in enumerate(names):
         progress.report(count, len(names), what)
         try:
-            way.move(name)
+            remark = way.move(name)
         except SessiondError as error:
             taken = isinstance(error, SessionExists) or error.data().get("errno") == "EEXIST"
-            stay.append(NotMoved(what, name, error.kind, error.message, taken))
-    return stay
+            outcome.failed.append(NotMoved(what, name, error.kind, error.message, taken))
+            continue
+        moved += remark is None or remark.is_moved
+        if remark is not None:
+            outcome.noted.append(Noted(what, name, remark.message))
+    return moved

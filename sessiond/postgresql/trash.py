@@ -25,13 +25,16 @@ __all__ = ["TrashTable"]
 class TrashTable(Asking):
     """The deleted sessions of one schema. Safe in any thread; each method raises StorageError."""
 
-    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+    def delete(
+        self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+    ) -> Head | None:
         """Delete a session, which stays until `purge`; None for a deleted one, or another version or position."""
         where = AT if unless_appended else f"{OF_VERSION} AND NOT is_deleted"
         return self._changed(
             "delete a session",
-            f"UPDATE sessions SET {DELETED} WHERE {where} RETURNING {HEAD}",
-            position(at),
+            f"UPDATE sessions SET {DELETED}, epoch = coalesce(%(then)s::text, epoch)"
+            f" WHERE {where} RETURNING {HEAD}",
+            position(at) | {"then": epoch},
         )
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:

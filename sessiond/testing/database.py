@@ -383,7 +383,9 @@ class MemoryConnection:
                 head = structs.replace(head, written_ns=self._place.now_ns())
             return self._change(head, place=place)
 
-    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+    def delete(
+        self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+    ) -> Head | None:
         """Delete a session, which stays until `purge`; None for a deleted one, or another version or position."""
         with self._changing(at.number):
             head = self._heads.get(at.number)
@@ -391,10 +393,10 @@ class MemoryConnection:
                 return None
             if unless_appended and self._place.at(at) is None:
                 return None
-            return self._delete(head)
+            return self._delete(head, epoch)
 
-    def _delete(self, head: Head) -> Head:
-        return self._change(head, is_deleted=True, leases=b"")
+    def _delete(self, head: Head, epoch: str | None = None) -> Head:
+        return self._change(head, is_deleted=True, leases=b"", epoch=epoch or head.epoch)
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""

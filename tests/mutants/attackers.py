@@ -86,6 +86,7 @@ ATTACKERS: Final = (
         "moving",
         "a profile moves into a database and back, interrupted, and into what is there already",
         (
+            "tests/service/test_interrupted_moves.py",
             "tests/service/test_late_moves.py",
             "tests/service/test_moving.py",
             "tests/service/test_moving_documents.py",

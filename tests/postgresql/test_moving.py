@@ -105,6 +105,20 @@ def test_a_profile_moves_there_and_back_though_it_is_killed_on_the_way(
         assert after == before
 
 
+def kill_before_the_delete(cluster: Cluster, daemon: SharingDaemon) -> None:
+    """Begin a move to files, and kill it once the file of the session is there."""
+    with cluster.holding("SELECT 1 FROM sessiond.sessions FOR UPDATE"):
+        process = moving(daemon, "files")
+        cluster.wait_for_waiters(1)
+        process.kill()
+        process.communicate()
+        # The server would carry the statement out that it has.
+        cluster.sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE application_name = 'sessiond' AND wait_event_type = 'Lock'"
+        )
+
+
 def test_a_session_with_which_another_daemon_went_on_behind_a_killed_move_is_moved(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -112,16 +126,7 @@ def test_a_session_with_which_another_daemon_went_on_behind_a_killed_move_is_mov
     with running(other), other.connect() as link:
         link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
         link.say("my-session", "one")
-        with own_cluster.holding("SELECT 1 FROM sessiond.sessions FOR UPDATE"):
-            process = moving(shared, "files")
-            own_cluster.wait_for_waiters(1)
-            process.kill()
-            process.communicate()
-            # The server would carry the statement out that it has.
-            own_cluster.sql(
-                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-                " WHERE application_name = 'sessiond' AND wait_event_type = 'Lock'"
-            )
+        kill_before_the_delete(own_cluster, shared)
         link.say("my-session", "two")
         assert moved(shared, "files")["failed"] == []
         # Another session gets the id.
@@ -138,6 +143,27 @@ def test_a_session_with_which_another_daemon_went_on_behind_a_killed_move_is_mov
     files = Daemon(shared.socket_path, tmp_path / "home-1")
     with running(files), files.connect() as link:
         assert link.contents("my-session") == ["one", "two"]
+
+
+def test_a_session_that_was_deleted_behind_a_killed_move_goes_to_the_trash(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    shared, other = SharingDaemon.pair(own_cluster.folder, tmp_path)
+    with running(other), other.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        kill_before_the_delete(own_cluster, shared)
+        link.ask("session/delete", session_id="my-session")
+        link.ask("session/purge", session_id="my-session")
+        told = moved(shared, "files")
+        assert (told["sessions"], told["failed"]) == (0, [])
+        (noted,) = told["noted"]
+        assert (noted["what"], noted["name"]) == ("sessions", "my-session")
+        assert "sessiond restore my-session" in noted["message"]
+        assert moved(shared, "files")["noted"] == []
+    files = Daemon(shared.socket_path, tmp_path / "home-1")
+    with running(files), files.connect() as link:
+        assert link.ask("session/list", archived=None)["sessions"] == []
+        link.ask("session/restore", session_id="my-session")
 
 
 def test_without_a_database_a_move_says_what_is_missing(home: Path) -> None:

@@ -222,7 +222,9 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
     assert head is not None
 
     class Busy(MemoryConnection):
-        def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+        def delete(
+            self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+        ) -> Head | None:
             assert head is not None
             if at.number == head.number:
                 # Another daemon appends right before.
@@ -230,7 +232,7 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
                 assert there is not None
                 line = [b'{"type":"x"}']
                 town.database.append(there, line, chained(there.digest, line), sync=True)
-            return super().delete(at, unless_appended=unless_appended)
+            return super().delete(at, unless_appended=unless_appended, epoch=epoch)
 
     busy = Busy(town.place)
     files = town.opened()
@@ -249,7 +251,9 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
 class EndingBefore(MemoryConnection):
     """A connection that ends right before a delete, as a killed process does."""
 
-    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+    def delete(
+        self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+    ) -> Head | None:
         raise KeyboardInterrupt
 
 

@@ -128,11 +128,13 @@ def test_values_join_a_namespace_whose_values_are_gone(town: Town) -> None:
 class Busy(MemoryConnection):
     """A connection of which another daemon changes one session right before the session is deleted."""
 
-    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
+    def delete(
+        self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+    ) -> Head | None:
         head = self.find(THERE)
         if head is not None and head.number == at.number:
             assert self.renew(head, "another-epoch", head.digest) is not None
-        return super().delete(at, unless_appended=unless_appended)
+        return super().delete(at, unless_appended=unless_appended, epoch=epoch)
 
 
 def test_the_prompts_of_a_session_that_stays_in_the_database_stay_there(town: Town) -> None:

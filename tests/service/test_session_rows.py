@@ -203,6 +203,20 @@ def test_a_session_is_moved_under_the_epoch_that_its_daemon_knows(
     assert row(database, known.number) == as_stored(renewed)
 
 
+def test_a_delete_gives_the_session_an_epoch_that_outlives_a_purge(
+    database: SessionDatabase,
+) -> None:
+    first = made(database)
+    assert database.delete(first, unless_appended=True, epoch="epoch-9") is not None
+    assert row(database, first.number).epoch == "epoch-9"
+    assert database.purge(ID) == 1
+    purged = row(database, first.number)
+    assert (purged.epoch, purged.session_id, purged.is_deleted) == ("epoch-9", ID, True)
+    second = made(database)
+    assert database.delete(second) is not None
+    assert row(database, second.number).epoch == second.epoch
+
+
 def test_a_session_is_restored_from_the_trash_unless_its_id_is_taken(
     database: SessionDatabase,
 ) -> None:

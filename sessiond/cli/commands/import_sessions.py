@@ -81,8 +81,9 @@ def import_sessions(
     With --move-to and no FILE, all sessions, values and secrets of the profile move into the database
     that `store` in the configuration names, or from there back into files, under their ids. No daemon
     may serve the profile. The old copy of each moved session goes to the trash of the store that
-    it came from. A move that was interrupted goes on where it was. With --json: {"sessions", "states", "secrets", "failed": [{"what",
-    "name", "kind", "message"}], "dry_run"}.
+    it came from. A move that was interrupted goes on where it was; a session that another daemon has deleted meanwhile goes
+    to the trash. With --json: {"sessions", "states", "secrets", "failed": [{"what",
+    "name", "kind", "message"}], "noted": [{"what", "name", "message"}], "dry_run"}.
     """
     move_to = params.pop("move_to")
     if bool(files) == bool(move_to):

@@ -51,6 +51,8 @@ def _tell(moved: Moved) -> None:
     for one in moved.failed:
         what = f"{one.what}: {one.name}: {one.message}"
         report(Failure(what, _TAKEN if one.taken else _AGAIN), as_json=False)
+    for said in moved.noted:
+        note(f"{said.what}: {said.name}: {said.message}")
     done = (
         counted(moved.sessions, "session"),
         f"{counted(moved.states, 'namespace')} of the state store",

@@ -14,6 +14,7 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
         search.sqlite                     the full-text index; made by the first search
         roots.json                        the folders that clients added as roots
         state/<namespace>.json            the state store; made by its first write
+        moves/<digest of id>.json         sessions on their way out of a database
         indexes/<session id>.index        indexes of large sessions; may be thrown away
         copies/<number>.lines             lines of large sessions of a database; may be thrown away
         copies/<number>.index             indexes of these lines
@@ -84,6 +85,7 @@ class Layout:
         self.indexes = self.root / "indexes"
         self.copies = self.root / "copies"
         self.state = self.root / "state"
+        self.moves = self.root / "moves"
         self.secrets = self.root / "secrets"
         self.folders = (self.sessions, self.archive, self.pending)
         self.locks = home / "locks"
@@ -261,6 +263,7 @@ class Layout:
             self.indexes,
             self.copies,
             self.state,
+            self.moves,
             self.secrets,
         ):
             for name in _names(files, folder):

@@ -255,8 +255,10 @@ class SessionDatabase(Protocol):
         """
         ...
 
-    def delete(self, at: Head, *, unless_appended: bool = False) -> Head | None:
-        """Delete a session, which stays until `purge`, without its leases.
+    def delete(
+        self, at: Head, *, unless_appended: bool = False, epoch: str | None = None
+    ) -> Head | None:
+        """Delete a session, which stays until `purge`, without its leases; give it an epoch, if there is one.
 
         Returns None if the session is deleted, or has another version; with `unless_appended` also None, as
         for `append`, if the session is elsewhere by now.

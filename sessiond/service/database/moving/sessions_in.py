@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import closing
+from functools import cached_property
 from typing import Final
 
 from sessiond.errors import SessionCorrupt
@@ -10,7 +12,14 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.splitter import whole_lines
 from sessiond.model.digests import sha256_hex
 from sessiond.service.database.database import SessionDatabase
-from sessiond.service.database.moving.way import digest_of, is_another, pieces_of
+from sessiond.service.database.moving.notes import epoch_before_move
+from sessiond.service.database.moving.way import (
+    Remark,
+    digest_of,
+    is_another,
+    pieces_of,
+    was_deleted,
+)
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 
@@ -26,20 +35,30 @@ class SessionsIn:
         self._database = database
         self._files = files
 
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        """The numbers of all sessions that are or were in the database, by their ids."""
+        numbers = defaultdict[str, list[int]](list)
+        for head in self._database.changes(0).heads:
+            numbers[head.session_id].append(head.number)
+        return numbers
+
     def names(self) -> list[str]:
         """Return the ids of the profile's sessions. A draft for a root stays a file."""
         files, layout = self._files.profile.files, self._files.profile.layout
         ids = dict.fromkeys(map(layout.id_of, layout.scan(files, drafts=True)))
         return [one for one in ids if one is not None and not files.exists(layout.note_path(one))]
 
-    def move(self, name: str) -> None:
+    def move(self, name: str) -> Remark | None:
         """Move a session, under a new epoch: its file may come back and go on."""
         opened = self._files.open(name)
         with closing(opened.journal):
-            self._copy(opened)
+            is_copied = self._copied(opened)
         self._files.discard(name, None)
+        return None if is_copied else was_deleted(name, "the database")
 
-    def _copy(self, opened: OpenSession) -> None:
+    def _copied(self, opened: OpenSession) -> bool:
+        """Copy a session; return False if another daemon has deleted the copy of an earlier move."""
         journal, session_id = opened.journal, opened.session_id
         if journal.slack_bytes > 0:
             text = f"{session_id}: half a line is at the end; see `sessiond repair {session_id}`"
@@ -49,10 +68,8 @@ class SessionsIn:
         there = self._database.find(session_id)
         if there is None:
             epoch = self._epoch_of(opened)
-            deleted = self._database.newest_trashed(session_id)
-            if deleted is not None and deleted.epoch == epoch:
-                # An earlier move was interrupted, and another daemon has deleted the session since.
-                return
+            if self._has_deleted(session_id, epoch):
+                return False
             there = self._database.create(
                 session_id,
                 epoch,
@@ -68,6 +85,16 @@ class SessionsIn:
         )
         if digest_of(stored) != digest_of(pieces_of(journal)):
             raise is_another(session_id, "the database")
+        return True
+
+    def _has_deleted(self, session_id: str, epoch: str) -> bool:
+        """Return whether a deleted session was made of this state of its file, also a purged one."""
+        newest = self._database.newest_trashed(session_id)
+        # A purge leaves the row, and so the epoch.
+        numbers = self._numbers.get(session_id)
+        rows = self._database.heads(numbers) if numbers else []
+        deleted = [one for one in rows if one.is_deleted] + ([newest] if newest else [])
+        return epoch in {epoch_before_move(one.epoch) for one in deleted}
 
     def _epoch_of(self, opened: OpenSession) -> str:
         """Return the epoch of a row that is made of a file: no other file gives it, and no later state."""

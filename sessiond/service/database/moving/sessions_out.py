@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import joined, whole_lines
 from sessiond.service.database.database import NO_LINES, Head, SessionDatabase, chained
-from sessiond.service.database.moving.way import digest_of, is_another, pieces_of, was_changed
+from sessiond.service.database.moving.notes import (
+    MoveNote,
+    MoveNotes,
+    epoch_of_moved,
+    note_of,
+)
+from sessiond.service.database.moving.way import (
+    Remark,
+    digest_of,
+    is_another,
+    pieces_of,
+    was_changed,
+    was_deleted,
+)
 from sessiond.service.files.store import FileStore
 from sessiond.service.log.open_session import OpenSession
 
@@ -20,31 +34,63 @@ class SessionsOut:
     def __init__(self, database: SessionDatabase, files: FileStore) -> None:
         self._database = database
         self._files = files
+        self._notes = MoveNotes(files)
 
     def names(self) -> list[str]:
-        """Return the ids of the database's sessions."""
-        return [one.session_id for one in self._database.changes(0).heads if not one.is_deleted]
+        """Return the ids of the database's sessions, and of those whose move was interrupted."""
+        heads = self._database.changes(0).heads
+        there = [one.session_id for one in heads if not one.is_deleted]
+        return [*dict.fromkeys([*there, *self._notes.ids()])]
 
-    def move(self, name: str) -> None:
+    def move(self, name: str) -> Remark | None:
         """Move a session. Raises StorageError, retryable, if another daemon has changed the session."""
+        earlier = self._notes.find(name)
+        remark = None if earlier is None else self._settled(earlier)
         head = self._database.find(name)
         if head is not None and self._files.has(name):
             # The delete of an earlier move may still be under way, and takes no effect behind this.
             head = self._database.fence(head.number)
         if head is None or head.is_deleted:
-            return
+            return remark
         opened = self._made(head)
         try:
             if digest_of(pieces_of(opened.journal)) != head.digest:
                 raise is_another(name, "the profile")
+            self._notes.keep(note_of(head))
             if head.place == "archived" and not opened.archived:
                 self._files.archive(opened)
         finally:
             self._files.settle(opened)
             opened.journal.close()
-        if self._database.delete(head, unless_appended=True) is None:
+        moved = epoch_of_moved(head.epoch)
+        is_deleted = self._database.delete(head, unless_appended=True, epoch=moved) is not None
+        if not is_deleted:
             self._files.discard(name, None)
+        self._notes.remove(note_of(head))
+        if not is_deleted:
             raise was_changed(name)
+        return None
+
+    def _settled(self, note: MoveNote) -> Remark | None:
+        """Bring a file to the trash that a move has left, if another daemon has deleted the session since."""
+        # The delete of the earlier move may still be under way, and takes no effect behind this.
+        row = self._database.fence(note.number)
+        if row is not None and not row.is_deleted:
+            return None
+        is_moved = row is None or row.epoch == epoch_of_moved(note.epoch)
+        is_left = not is_moved and self._is_as_noted(note)
+        if is_left:
+            self._files.discard(note.session_id, None)
+        self._notes.remove(note)
+        return was_deleted(note.session_id, "files") if is_left else None
+
+    def _is_as_noted(self, note: MoveNote) -> bool:
+        """Return whether a session's file is what a move has made, and nothing else."""
+        if not self._files.has(note.session_id):
+            return False
+        opened = self._files.open(note.session_id)
+        with closing(opened.journal):
+            return self._is_own(opened) and digest_of(pieces_of(opened.journal)) == note.digest
 
     def _made(self, head: Head) -> OpenSession:
         """Return the open file of a session, which an earlier move may have made."""
@@ -55,6 +101,7 @@ class SessionsOut:
                 return opened
             opened.journal.close()
             self._files.discard(session_id, None)
+        self._notes.keep(note_of(head))
         stored = self._sound(head)
         if head.place != "draft":
             return self._files.make(session_id, stored)
@@ -64,13 +111,16 @@ class SessionsOut:
 
     def _is_left_over(self, opened: OpenSession, head: Head) -> bool:
         """Return whether another daemon went on with the session behind an earlier move to this file."""
-        count, path = opened.journal.line_count, opened.path
-        if path is None or path.parent not in self._files.profile.layout.folders:
-            return False
-        if not 0 < count <= head.seq or opened.journal.slack_bytes > 0:
+        count = opened.journal.line_count
+        if not (0 < count <= head.seq and self._is_own(opened)):
             return False
         first = map(whole_lines, self._database.pieces(head.number, 0, count - 1))
         return digest_of(first) == digest_of(pieces_of(opened.journal))
+
+    def _is_own(self, opened: OpenSession) -> bool:
+        """Return whether a session's file is the profile's, and whole."""
+        folders, path = self._files.profile.layout.folders, opened.path
+        return path is not None and path.parent in folders and opened.journal.slack_bytes == 0
 
     def _sound(self, head: Head) -> Iterator[list[bytes]]:
         """Yield the lines of a session. Raises StorageError if they are not those that the row counts."""

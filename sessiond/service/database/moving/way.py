@@ -6,12 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
+from msgspec import Struct
+
 from sessiond.errors import SessionExists, StorageError
 from sessiond.journal.store import SessionLog
 from sessiond.service.copying.source import portions
 from sessiond.service.database.database import NO_LINES, chained
 
-__all__ = ["Way", "digest_of", "is_another", "pieces_of", "was_changed"]
+__all__ = ["Remark", "Way", "digest_of", "is_another", "pieces_of", "was_changed", "was_deleted"]
+
+
+class Remark(Struct, frozen=True):
+    """Remark for the operator on a thing that has left its place."""
+
+    message: str
+    is_moved: bool
+    """False if the thing is in the trash, and not in the other place."""
 
 
 class Way(Protocol):
@@ -21,7 +31,7 @@ class Way(Protocol):
         """Return the names of what is to be moved. Raises StorageError."""
         ...
 
-    def move(self, name: str) -> None:
+    def move(self, name: str) -> Remark | None:
         """Move one. Raises SessiondError; then it is where it was."""
         ...
 
@@ -40,6 +50,15 @@ def is_another(session_id: str, where: str) -> SessionExists:
     """Return the refusal to replace another session of an equal id."""
     text = f"{where} has another session of this id, which stays as it is"
     return SessionExists(text, session_id=session_id)
+
+
+def was_deleted(session_id: str, where: str) -> Remark:
+    """Return the remark on a session that another daemon has deleted behind an interrupted move."""
+    text = f"another daemon has deleted the session behind an interrupted move to {where}"
+    then = (
+        f"the copy in this profile is in its trash; `sessiond restore {session_id}` brings it back"
+    )
+    return Remark(f"{text}: {then}", is_moved=False)
 
 
 def was_changed(name: str) -> StorageError:

@@ -1,0 +1,160 @@
+"""A move is interrupted, other daemons go on where the copies are, and the next move goes by what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiond.errors import SessionExists
+from sessiond.journal.disk.files import Files
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append
+from tests.service.test_moving import PLACED, EndingBefore, Town, at, go_on, interrupt, store_one
+
+
+@pytest.fixture
+def town(home: Path) -> Iterator[Town]:
+    made = Town(home)
+    yield made
+    made.database.close()
+
+
+def trashed(town: Town) -> list[str | None]:
+    """Return the ids of the files in the profile's trash."""
+    names = sorted(town.layout.trash.iterdir())
+    return [town.layout.trashed_id(path) for path in names]
+
+
+def delete(database: SessionDatabase) -> None:
+    """Delete the session as another daemon does."""
+    head = database.find(PLACED)
+    assert head is not None
+    assert database.delete(head) is not None
+
+
+def purge(database: SessionDatabase) -> None:
+    delete(database)
+    assert database.purge(PLACED) == 1
+
+
+def replace(database: SessionDatabase) -> None:
+    """Repair the session as another daemon does."""
+    head = database.find(PLACED)
+    assert head is not None
+    header = next(database.pieces(head.number, 0, 0)).rstrip(b"\n")
+    assert database.replace(head, "another-epoch", [[header]]) is not None
+
+
+def interrupt_before_the_delete(town: Town) -> None:
+    """Begin a move to files, and be killed once the file of the session is there."""
+    whole = town.database
+    town.database = EndingBefore(town.place)
+    with pytest.raises(KeyboardInterrupt):
+        town.move(back=True)
+    town.database.close()
+    town.database = whole
+    assert town.layout.find(Files(), PLACED) is not None
+
+
+@pytest.mark.parametrize("end", [delete, purge])
+def test_a_session_that_was_purged_behind_a_move_to_the_database_stays_deleted(
+    town: Town, end: Callable[[SessionDatabase], None]
+) -> None:
+    at(town, store_one)
+    bytes_before = town.file(PLACED)
+    interrupt(town, "create")
+    end(town.database)
+    assert town.move() == {PLACED: None}
+    assert town.database.find(PLACED) is None
+    assert town.layout.find(Files(), PLACED) is None
+    (kept,) = town.layout.trash.iterdir()
+    assert kept.read_bytes() == bytes_before
+
+
+def test_a_file_that_went_on_behind_a_move_moves_though_its_copy_was_purged(town: Town) -> None:
+    async def go_on_in_the_file(wire: Wire) -> None:
+        await append(wire, "e-2", session_id=PLACED)
+
+    at(town, store_one)
+    interrupt(town, "create")
+    purge(town.database)
+    at(town, go_on_in_the_file)
+    assert town.move() == {PLACED: None}
+    assert town.database.find(PLACED) is not None
+
+
+@pytest.mark.parametrize("end", [delete, purge])
+def test_a_session_that_was_deleted_behind_a_move_to_files_stays_deleted(
+    town: Town, end: Callable[[SessionDatabase], None]
+) -> None:
+    at(town, store_one)
+    town.move()
+    trash_before = trashed(town)
+    interrupt_before_the_delete(town)
+    end(town.database)
+    assert town.move(back=True) == {PLACED: None}
+    assert town.layout.find(Files(), PLACED) is None
+    assert trashed(town) == [*trash_before, PLACED]
+    assert town.move(back=True) == {}
+
+
+def test_a_move_to_files_that_ended_behind_its_delete_keeps_the_session(town: Town) -> None:
+    at(town, store_one)
+    town.move()
+    bytes_before = town.lines(PLACED)
+    interrupt(town, "delete", back=True)
+    assert town.move(back=True) == {PLACED: None}
+    assert town.file(PLACED) == b"".join(line + b"\n" for line in bytes_before)
+    assert town.move(back=True) == {}
+
+
+def test_a_file_that_went_on_behind_a_move_to_files_stays(town: Town) -> None:
+    async def go_on_in_the_file(wire: Wire) -> None:
+        await append(wire, "e-2", session_id=PLACED)
+
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    at(town, go_on_in_the_file)
+    bytes_before = town.file(PLACED)
+    delete(town.database)
+    town.move(back=True)
+    assert town.file(PLACED) == bytes_before
+
+
+def test_a_session_of_a_finished_move_is_no_left_over(town: Town) -> None:
+    """Another session gets the id behind a move that ended right behind its delete."""
+
+    at(town, store_one)
+    town.move()
+    interrupt(town, "delete", back=True)
+    bytes_before = town.file(PLACED)
+    town.database.create(PLACED, "epoch-9", [[b'{"type":"session_header"}']], "placed")
+    assert isinstance(town.move(back=True)[PLACED], SessionExists)
+    assert town.file(PLACED) == bytes_before
+
+
+def test_a_session_that_was_repaired_behind_a_move_to_files_comes_repaired(town: Town) -> None:
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    replace(town.database)
+    lines = town.lines(PLACED)
+    assert town.move(back=True) == {PLACED: None}
+    assert town.file(PLACED) == b"".join(line + b"\n" for line in lines)
+
+
+def test_a_session_that_came_back_behind_a_move_to_files_is_in_one_place(town: Town) -> None:
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    delete(town.database)
+    deleted = town.database.newest_trashed(PLACED)
+    assert deleted is not None
+    assert town.database.restore(deleted) is not None
+    lines = go_on(town, PLACED)
+    assert town.move(back=True) == {PLACED: None}
+    assert town.file(PLACED) == b"".join(line + b"\n" for line in lines)
