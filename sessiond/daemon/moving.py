@@ -18,6 +18,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.moving.documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.joining import Keep
 from sessiond.service.database.moving.sessions_in import SessionsIn
 from sessiond.service.database.moving.sessions_out import SessionsOut
 from sessiond.service.database.moving.way import Way
@@ -25,7 +26,7 @@ from sessiond.service.files.store import FileStore
 from sessiond.service.ports import Progress
 from sessiond.state.codec import SECRETS, STATE
 
-__all__ = ["Moved", "NotMoved", "Noted", "Side", "move_profile"]
+__all__ = ["Keep", "Moved", "NotMoved", "Noted", "Side", "move_profile"]
 
 Side = Literal["database", "files"]
 
@@ -62,10 +63,18 @@ class Moved(Struct, frozen=True):
     dry_run: bool
 
 
-def move_profile(
-    layout: Layout, sources: Sources, to: Side, progress: Progress, *, dry_run: bool
+def move_profile(  # noqa: PLR0913 - the profile, the way and what is said about it
+    layout: Layout,
+    sources: Sources,
+    to: Side,
+    progress: Progress,
+    *,
+    dry_run: bool,
+    keep: Keep | None = None,
 ) -> Moved:
     """Move sessions, states and secrets; what cannot be moved stops nothing else.
+
+    `keep` is the side whose values stay where both sides have some; those of the other side are put aside.
 
     Raises Held while a daemon serves the profile, BadConfiguration without a configured database,
     SessiondError.
@@ -80,21 +89,23 @@ def move_profile(
             raise BadConfiguration(text)
         ends.enter_context(closing(database))
         store = ends.enter_context(closing(FileStore(layout, files, real_environment(_raised))))
-        return _move(_ways(database, store, to), progress, dry_run=dry_run)
+        return _move(_ways(database, store, to, keep), progress, dry_run=dry_run)
 
 
 def _raised(_what: str, bug: BaseException) -> str:
     raise bug
 
 
-def _ways(database: SessionDatabase, files: FileStore, to: Side) -> dict[str, Way]:
+def _ways(
+    database: SessionDatabase, files: FileStore, to: Side, keep: Keep | None
+) -> dict[str, Way]:
     sessions, documents = (
         (SessionsIn, DocumentsIn) if to == "database" else (SessionsOut, DocumentsOut)
     )
     return {
         "sessions": sessions(database, files),
-        "states": documents(database, files, STATE),
-        "secrets": documents(database, files, SECRETS),
+        "states": documents(database, files, STATE, keep),
+        "secrets": documents(database, files, SECRETS, keep),
     }
 
 

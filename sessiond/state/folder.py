@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -159,6 +158,15 @@ class DocumentFolder(Generic[D]):
             self._files.fsync_folder(self._folder)
         self._known.pop(namespace, None)
 
+    def keep_aside(self, namespace: str, data: bytes) -> Path:
+        """Keep a document that is not to be used, durably, beside the file; return its path. Raises StorageError."""
+        path = self._path(namespace)
+        with telling("write", path):
+            self._make_folder()
+            fd, unfinished = write_unfinished(self._files, self._folder, [data])
+            close_quietly(self._files, fd)
+        return self._move_aside(unfinished, path)
+
     # -- reading -----------------------------------------------------------------------
 
     def _read(self, path: Path) -> tuple[bytes, tuple[int, int, int]] | None:
@@ -195,14 +203,19 @@ class DocumentFolder(Generic[D]):
 
     def _put_aside(self, path: Path, why: str) -> None:
         """Give a file a name of its own. Raises StorageError."""
-        stamp = self._stamp()
-        for number in count(1):
+        aside = self._move_aside(path, path)
+        self._report(f"{printable(path)} was put aside as {aside.name}: {why}")
+
+    def _move_aside(self, file: Path, path: Path) -> Path:
+        """Give a file a name of its own beside the path of a namespace. Raises StorageError."""
+        stamp, number = self._stamp(), 0
+        while True:
+            number += 1
             aside = aside_name(path, stamp, number)
             with telling("put aside", path), suppress(FileExistsError):
-                move(self._files, path, aside)
+                move(self._files, file, aside)
                 self._files.fsync_folder(self._folder)
-                self._report(f"{printable(path)} was put aside as {aside.name}: {why}")
-                return
+                return aside
 
     def _path(self, namespace: str) -> Path:
         return self._folder / document_name(namespace)

@@ -89,6 +89,7 @@ ATTACKERS: Final = (
             "tests/service/test_interrupted_moves.py",
             "tests/service/test_late_moves.py",
             "tests/service/test_moving.py",
+            "tests/service/test_moving_conflicts.py",
             "tests/service/test_moving_documents.py",
         ),
     ),

@@ -166,6 +166,33 @@ def test_a_session_that_was_deleted_behind_a_killed_move_goes_to_the_trash(
         link.ask("session/restore", session_id="my-session")
 
 
+def test_an_operator_decides_which_values_of_a_namespace_stay(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    shared, other = SharingDaemon.pair(own_cluster.folder, tmp_path)
+    files = Daemon(shared.socket_path, tmp_path / "home-1")
+    for daemon, value in ((files, "in-the-file"), (other, "in-the-database")):
+        with running(daemon), daemon.connect() as link:
+            link.ask("state/set", namespace="notes", key="a", value=value)
+    (stays,) = moved(shared, "database", status=1)["failed"]
+    assert stays["taken"]
+    assert stays["message"].endswith("the two differ in: a")
+    told = subprocess.run(
+        [SESSIOND, "import", "--move-to", "database"],
+        env=dict(shared.environment),
+        capture_output=True,
+        text=True,
+    )
+    assert "--on-conflict keep-source" in told.stderr
+    assert "in-the-" not in told.stderr
+    (noted,) = moved(shared, "database", "--on-conflict", "keep-source")["noted"]
+    (aside,) = (tmp_path / "home-1").rglob("notes.json.aside-*")
+    assert noted["message"].endswith(str(aside))
+    assert "in-the-database" in aside.read_text("utf-8")
+    with running(other), other.connect() as link:
+        assert link.ask("state/get", namespace="notes", key="a")["value"] == "in-the-file"
+
+
 def test_without_a_database_a_move_says_what_is_missing(home: Path) -> None:
     run = subprocess.run(
         [SESSIOND, "import", "--move-to", "database"], capture_output=True, text=True

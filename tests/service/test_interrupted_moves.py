@@ -70,6 +70,8 @@ def test_a_session_that_was_purged_behind_a_move_to_the_database_stays_deleted(
     assert town.move() == {PLACED: None}
     assert town.database.find(PLACED) is None
     assert town.layout.find(Files(), PLACED) is None
+    assert not town.remarks[PLACED].is_moved
+    assert f"sessiond restore {PLACED}" in town.remarks[PLACED].message
     (kept,) = town.layout.trash.iterdir()
     assert kept.read_bytes() == bytes_before
 
@@ -98,6 +100,8 @@ def test_a_session_that_was_deleted_behind_a_move_to_files_stays_deleted(
     assert town.move(back=True) == {PLACED: None}
     assert town.layout.find(Files(), PLACED) is None
     assert trashed(town) == [*trash_before, PLACED]
+    assert not town.remarks[PLACED].is_moved
+    assert f"sessiond restore {PLACED}" in town.remarks[PLACED].message
     assert town.move(back=True) == {}
 
 
@@ -123,6 +127,22 @@ def test_a_file_that_went_on_behind_a_move_to_files_stays(town: Town) -> None:
     delete(town.database)
     town.move(back=True)
     assert town.file(PLACED) == bytes_before
+    assert town.remarks[PLACED].message.endswith("and stays")
+    assert town.move(back=True) == {}
+
+
+def test_a_move_says_that_the_file_and_the_session_of_a_move_are_both_gone(town: Town) -> None:
+    async def delete_the_file(wire: Wire) -> None:
+        await wire.call("session/delete", session_id=PLACED)
+
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    at(town, delete_the_file)
+    delete(town.database)
+    assert town.move(back=True) == {PLACED: None}
+    assert not town.remarks[PLACED].is_moved
+    assert town.move(back=True) == {}
 
 
 def test_a_session_of_a_finished_move_is_no_left_over(town: Town) -> None:

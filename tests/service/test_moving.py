@@ -16,8 +16,10 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, chained
 from sessiond.service.database.moving.documents import DocumentsIn, DocumentsOut
+from sessiond.service.database.moving.joining import Keep
 from sessiond.service.database.moving.sessions_in import SessionsIn
 from sessiond.service.database.moving.sessions_out import SessionsOut
+from sessiond.service.database.moving.way import Remark
 from sessiond.service.database.store import DatabaseStore
 from sessiond.service.files.store import FileStore
 from sessiond.state.codec import SECRETS, STATE
@@ -37,29 +39,34 @@ class Town:
         self.place = MemoryDatabase(time.time_ns)
         self.layout = Layout(home, "default")
         self.database = self.place.connection()
+        self.remarks: dict[str, Remark] = {}
+        """What the last move has said of things that left their places, by name."""
 
     def opened(self) -> FileStore:
         """Return the files of the profile."""
         return FileStore(self.layout, Files(), standing_environment())
 
-    def move(self, *, back: bool = False) -> dict[str, Exception | None]:
+    def move(self, *, back: bool = False, keep: Keep | None = None) -> dict[str, Exception | None]:
         """Move all; return the error of each, by name."""
         files = self.opened()
         outcomes: dict[str, Exception | None] = {}
+        self.remarks.clear()
         try:
             sessions = (SessionsOut if back else SessionsIn)(self.database, files)
             documents = DocumentsOut if back else DocumentsIn
             for way in (
                 sessions,
-                documents(self.database, files, STATE),
-                documents(self.database, files, SECRETS),
+                documents(self.database, files, STATE, keep),
+                documents(self.database, files, SECRETS, keep),
             ):
                 for name in way.names():
                     outcomes[name] = None
                     try:
-                        way.move(name)
+                        remark = way.move(name)
                     except (SessionExists, SessionCorrupt, StorageError) as error:
                         outcomes[name] = error
+                    else:
+                        self.remarks |= {} if remark is None else {name: remark}
         finally:
             files.close()
         return outcomes

@@ -62,6 +62,12 @@ _NAMES = ("file", "source_id")
     type=click.Choice(["database", "files"]),
     help="Move the whole profile instead: into the configured database, or back.",
 )
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["keep-source", "keep-target"]),
+    help="With --move-to: the side whose values stay where a namespace has values on both sides."
+    "  [default: both stay]",
+)
 @click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(allow_dash=True))
 @click.pass_context
 def import_sessions(
@@ -82,16 +88,16 @@ def import_sessions(
     that `store` in the configuration names, or from there back into files, under their ids. No daemon
     may serve the profile. The old copy of each moved session goes to the trash of the store that
     it came from. A move that was interrupted goes on where it was; a session that another daemon has deleted meanwhile goes
-    to the trash. With --json: {"sessions", "states", "secrets", "failed": [{"what",
+    to the trash. A namespace with other values on both sides stays on both, unless --on-conflict says which side
+    stays; the values of the other side are put aside in the profile. With --json: {"sessions", "states", "secrets", "failed": [{"what",
     "name", "kind", "message"}], "noted": [{"what", "name", "message"}], "dry_run"}.
     """
-    move_to = params.pop("move_to")
-    if bool(files) == bool(move_to):
-        raise click.UsageError("name files to import, or use --move-to alone")
+    move_to, on_conflict = params.pop("move_to"), params.pop("on_conflict")
+    _require_one_task(files, move_to, on_conflict)
     if move_to is not None:
         from sessiond.cli.offline.moving import move
 
-        ctx.exit(move(shared, move_to, dry_run=params["dry_run"]))
+        ctx.exit(move(shared, move_to, on_conflict, dry_run=params["dry_run"]))
     outcome = _Outcome(shared.as_json, is_dry=params["dry_run"])
     source_id = params.pop("source_id")
     sources = found_files(files, source_id)
@@ -116,6 +122,14 @@ def import_sessions(
     outcome.say()
     if outcome.failed:
         ctx.exit(Status.FAILED)
+
+
+def _require_one_task(files: tuple[str, ...], move_to: str | None, on_conflict: str | None) -> None:
+    """Raise UsageError for options of an import together with those of a move."""
+    if bool(files) == bool(move_to):
+        raise click.UsageError("name files to import, or use --move-to alone")
+    if on_conflict is not None and move_to is None:
+        raise click.UsageError("--on-conflict goes together with --move-to alone")
 
 
 class _Outcome:

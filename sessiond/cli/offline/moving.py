@@ -6,7 +6,8 @@ No daemon can do this: a session must not change on its way.
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from sessiond.cli.connect.target import bad_configuration, layout_of
 from sessiond.cli.options import Shared
@@ -17,22 +18,30 @@ from sessiond.cli.ui.progress import Steps
 from sessiond.config.config_file import BadConfiguration
 from sessiond.config.configuration import Sources
 from sessiond.daemon.exit_status import Status
-from sessiond.daemon.moving import Moved, Side, move_profile
+from sessiond.daemon.moving import Keep, Moved, NotMoved, Side, move_profile
 from sessiond.journal.profile.lock import Held
 from sessiond.visible import counted
 
 __all__ = ["move"]
 
+OnConflict = Literal["keep-source", "keep-target"]
+_KEEPS: Final[Mapping[OnConflict, Keep]] = {"keep-source": "source", "keep-target": "target"}
 _AGAIN: Final = "it stays where it was; move again"
 _TAKEN: Final = "both stay where they are; to move the one, delete the other, and move again"
+_OTHER_VALUES: Final = (
+    "both stay where they are; move again with --on-conflict keep-source or --on-conflict keep-target,"
+    " and the values of the other side are put aside in the profile"
+)
 
 
-def move(shared: Shared, to: Side, *, dry_run: bool) -> Status:
+def move(shared: Shared, to: Side, on_conflict: OnConflict | None, *, dry_run: bool) -> Status:
     """Move, and print what was moved; return the exit status. Raises Failure."""
     steps = Steps("move")
     sources = Sources(os.environ, shared.place.config)
     try:
-        moved = move_profile(layout_of(shared.place), sources, to, steps, dry_run=dry_run)
+        layout = layout_of(shared.place)
+        keep = None if on_conflict is None else _KEEPS[on_conflict]
+        moved = move_profile(layout, sources, to, steps, dry_run=dry_run, keep=keep)
     except BadConfiguration as error:
         raise bad_configuration(error) from error
     except Held:
@@ -47,10 +56,17 @@ def move(shared: Shared, to: Side, *, dry_run: bool) -> Status:
     return Status.FAILED if moved.failed else Status.DONE
 
 
+def _next(one: NotMoved) -> str:
+    """Return what an operator does next about a thing that was not moved."""
+    if not one.taken:
+        return _AGAIN
+    return _TAKEN if one.what == "sessions" else _OTHER_VALUES
+
+
 def _tell(moved: Moved) -> None:
     for one in moved.failed:
         what = f"{one.what}: {one.name}: {one.message}"
-        report(Failure(what, _TAKEN if one.taken else _AGAIN), as_json=False)
+        report(Failure(what, _next(one)), as_json=False)
     for said in moved.noted:
         note(f"{said.what}: {said.name}: {said.message}")
     done = (

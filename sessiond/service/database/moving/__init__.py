@@ -9,5 +9,6 @@ move, the next move brings the other copy to the trash: a deleted session stays 
     sessions_in.py  sessions from files into a database
     sessions_out.py sessions from a database into files
     notes.py        notes of sessions on their way into files
+    joining.py      documents of two places, made one
     documents.py    states and secrets, both ways
 """

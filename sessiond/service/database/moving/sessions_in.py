@@ -55,7 +55,7 @@ class SessionsIn:
         with closing(opened.journal):
             is_copied = self._copied(opened)
         self._files.discard(name, None)
-        return None if is_copied else was_deleted(name, "the database")
+        return None if is_copied else was_deleted(name, "trashed")
 
     def _copied(self, opened: OpenSession) -> bool:
         """Copy a session; return False if another daemon has deleted the copy of an earlier move."""

@@ -72,22 +72,28 @@ class SessionsOut:
         return None
 
     def _settled(self, note: MoveNote) -> Remark | None:
-        """Bring a file to the trash that a move has left, if another daemon has deleted the session since."""
+        """Settle an interrupted move, unless the session is still in the database."""
         # The delete of the earlier move may still be under way, and takes no effect behind this.
         row = self._database.fence(note.number)
         if row is not None and not row.is_deleted:
             return None
         is_moved = row is None or row.epoch == epoch_of_moved(note.epoch)
-        is_left = not is_moved and self._is_as_noted(note)
-        if is_left:
-            self._files.discard(note.session_id, None)
+        remark = None if is_moved else self._deleted(note)
         self._notes.remove(note)
-        return was_deleted(note.session_id, "files") if is_left else None
+        return remark
+
+    def _deleted(self, note: MoveNote) -> Remark:
+        """Bring the file of a deleted session to the trash, if the file is still as the move has made it."""
+        session_id = note.session_id
+        if not self._files.has(session_id):
+            return was_deleted(session_id, "none")
+        if not self._is_as_noted(note):
+            return was_deleted(session_id, "other")
+        self._files.discard(session_id, None)
+        return was_deleted(session_id, "trashed")
 
     def _is_as_noted(self, note: MoveNote) -> bool:
         """Return whether a session's file is what a move has made, and nothing else."""
-        if not self._files.has(note.session_id):
-            return False
         opened = self._files.open(note.session_id)
         with closing(opened.journal):
             return self._is_own(opened) and digest_of(pieces_of(opened.journal)) == note.digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -52,13 +52,18 @@ def is_another(session_id: str, where: str) -> SessionExists:
     return SessionExists(text, session_id=session_id)
 
 
-def was_deleted(session_id: str, where: str) -> Remark:
-    """Return the remark on a session that another daemon has deleted behind an interrupted move."""
-    text = f"another daemon has deleted the session behind an interrupted move to {where}"
-    then = (
-        f"the copy in this profile is in its trash; `sessiond restore {session_id}` brings it back"
-    )
-    return Remark(f"{text}: {then}", is_moved=False)
+def was_deleted(session_id: str, left: Literal["trashed", "other", "none"]) -> Remark:
+    """Return the remark on a session that another daemon has deleted behind an interrupted move.
+
+    `left` is what became of the file in the profile: it is in the trash, has other lines than those that
+    were copied, or is gone.
+    """
+    text = "another daemon has deleted the session in the database behind an interrupted move"
+    if left == "none":
+        return Remark(text, is_moved=False)
+    trashed = f"its file is in the profile's trash; `sessiond restore {session_id}` brings it back"
+    other = "the file in the profile has other lines than those that were copied, and stays"
+    return Remark(f"{text}: {trashed if left == 'trashed' else other}", is_moved=False)
 
 
 def was_changed(name: str) -> StorageError:
