@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from sessiond.errors import SessionExists
 from sessiond.journal.disk.files import Files
 from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append
 from tests.service.test_moving import PLACED, EndingBefore, Town, at, go_on, interrupt, store_one
@@ -178,3 +180,39 @@ def test_a_session_that_came_back_behind_a_move_to_files_is_in_one_place(town: T
     lines = go_on(town, PLACED)
     assert town.move(back=True) == {PLACED: None}
     assert town.file(PLACED) == b"".join(line + b"\n" for line in lines)
+
+
+def test_a_note_of_a_move_out_of_another_database_decides_nothing(town: Town) -> None:
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    bytes_before = town.file(PLACED)
+    town.database.close()
+    town.place = MemoryDatabase(time.time_ns)
+    town.database = town.place.connection()
+    other = town.database.create("another-session", "epoch-1", [[b"{}"]], "placed")
+    assert other is not None
+    deleted = town.database.delete(other)
+    assert deleted is not None
+    assert town.move(back=True) == {PLACED: None}
+    assert town.file(PLACED) == bytes_before
+    assert town.remarks[PLACED].message.endswith("its file stays")
+    (row,) = town.database.heads([other.number])
+    assert row.version == deleted.version
+    assert town.move(back=True) == {}
+
+
+def test_a_session_of_another_epoch_that_was_deleted_behind_a_move_keeps_its_file(
+    town: Town,
+) -> None:
+    at(town, store_one)
+    town.move()
+    interrupt_before_the_delete(town)
+    bytes_before = town.file(PLACED)
+    head = town.database.find(PLACED)
+    assert head is not None
+    assert town.database.renew(head, "another-epoch", head.digest) is not None
+    delete(town.database)
+    assert town.move(back=True) == {PLACED: None}
+    assert town.file(PLACED) == bytes_before
+    assert town.remarks[PLACED].message.endswith("its file stays")

@@ -15,6 +15,7 @@ from sessiond.service.database.moving.notes import (
     note_of,
 )
 from sessiond.service.database.moving.way import (
+    IN_DOUBT,
     Remark,
     digest_of,
     is_another,
@@ -73,14 +74,23 @@ class SessionsOut:
 
     def _settled(self, note: MoveNote) -> Remark | None:
         """Settle an interrupted move, unless the session is still in the database."""
-        # The delete of the earlier move may still be under way, and takes no effect behind this.
-        row = self._database.fence(note.number)
+        row = self._row(note)
         if row is not None and not row.is_deleted:
             return None
-        is_moved = row is None or row.epoch == epoch_of_moved(note.epoch)
-        remark = None if is_moved else self._deleted(note)
+        if row is None or row.epoch not in {note.epoch, epoch_of_moved(note.epoch)}:
+            remark: Remark | None = IN_DOUBT
+        else:
+            remark = self._deleted(note) if row.epoch == note.epoch else None
         self._notes.remove(note)
         return remark
+
+    def _row(self, note: MoveNote) -> Head | None:
+        """Return the row of a session that was on its way; None in another database."""
+        rows = self._database.heads([note.number])
+        if [row.session_id for row in rows] != [note.session_id]:
+            return None
+        # The delete of the earlier move may still be under way, and takes no effect behind this.
+        return self._database.fence(note.number)
 
     def _deleted(self, note: MoveNote) -> Remark:
         """Bring the file of a deleted session to the trash, if the file is still as the move has made it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -13,7 +13,16 @@ from sessiond.journal.store import SessionLog
 from sessiond.service.copying.source import portions
 from sessiond.service.database.database import NO_LINES, chained
 
-__all__ = ["Remark", "Way", "digest_of", "is_another", "pieces_of", "was_changed", "was_deleted"]
+__all__ = [
+    "IN_DOUBT",
+    "Remark",
+    "Way",
+    "digest_of",
+    "is_another",
+    "pieces_of",
+    "was_changed",
+    "was_deleted",
+]
 
 
 class Remark(Struct, frozen=True):
@@ -34,6 +43,14 @@ class Way(Protocol):
     def move(self, name: str) -> Remark | None:
         """Move one. Raises SessiondError; then it is where it was."""
         ...
+
+
+IN_DOUBT: Final = Remark(
+    "the database does not show whether an interrupted move or another daemon has ended the session"
+    " there: its file stays",
+    is_moved=False,
+)
+"""Remark on a session that a note of an interrupted move names, and whose row tells nothing."""
 
 
 def pieces_of(log: SessionLog) -> Iterator[list[bytes]]:
