@@ -222,8 +222,10 @@ INLINE_WALK_STEPS: Final = 2_000
 SIGNAL_BYTES_MAX: Final = 256 * 1024
 # service/queues: prompts that wait for the agent of one session; one more is overloaded.
 QUEUED_PROMPTS_MAX: Final = 256
-# methods: ids of prompts that one session/queue removes.
+# methods, service/queues: ids of prompts that one session/queue removes, and that are remembered of
+# one session, for at least so many milliseconds and at most twice as many.
 QUEUE_DONE_MAX: Final = 256
+QUEUE_DONE_KEPT_MS: Final = 3_600_000
 # methods: characters of a signal's kind and of a presence's state.
 SIGNAL_KIND_CHARS_MAX: Final = 128
 # methods: the `data` of one presence; more is too_large.

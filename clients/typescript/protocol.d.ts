@@ -1668,7 +1668,7 @@ export interface QueueResult {
   waiting: WaitingPrompt[];
 }
 
-/** Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already. */
+/** Id of a queued prompt; `duplicate` is true if the prompt waits, or was taken or removed. */
 export interface Queued {
   queue_id: string;
   duplicate: boolean;

@@ -5,12 +5,15 @@ in a namespace of the state store that clients cannot write to, and waits over r
 Rule 2: an agent takes a prompt by an append of an entry with the prompt's id. The log then proves
 that the prompt was taken, so neither a kill nor a retry gives it to the agent twice.
 Rule 3: the prompts of a session in memory wait in memory, and go to the disk with the session.
+Rule 4: a prompt that was removed without an append is remembered by its id for a while, so that no
+retry of its sender brings the prompt back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -19,8 +22,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from sessiond.errors import IdempotencyConflict, Overloaded
-from sessiond.limits import QUEUED_PROMPTS_MAX, RETRY_AFTER_MS, STATE_BYTES_MAX
+from sessiond.errors import IdempotencyConflict, Overloaded, SessionNotFound, TooLarge
+from sessiond.limits import (
+    QUEUE_DONE_KEPT_MS,
+    QUEUE_DONE_MAX,
+    QUEUED_PROMPTS_MAX,
+    RETRY_AFTER_MS,
+    STATE_BYTES_MAX,
+)
 from sessiond.model.digests import key_digest
 from sessiond.model.events import Origin
 from sessiond.service.actor.actor import SessionActor
@@ -58,7 +67,7 @@ class WaitingPrompt(Struct, frozen=True):
 
 
 class Queued(Struct, frozen=True):
-    """Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already."""
+    """Id of a queued prompt; `duplicate` is true if the prompt waits, or was taken or removed."""
 
     queue_id: str
     duplicate: bool
@@ -77,17 +86,18 @@ class Queues:
     ) -> Callable[[], Awaitable[Queued]]:
         """Put a prompt into line; the function that is returned waits until the prompt is durable.
 
-        Waiting raises IdempotencyConflict for an id that waits with another prompt, Overloaded, and
-        the errors of the state store.
+        Waiting raises IdempotencyConflict for an id that waits with another prompt, SessionNotFound,
+        Overloaded, and the errors of the state store.
         """
+        began = actor.opened.created_at
         if not actor.in_memory:
             # Prompts that the disk refused go first: a retry of one of them is a duplicate.
             self.bring_to_disk(actor)
-            act = partial(_add, actor=actor, queue_id=queue_id, prompt=prompt)
+            act = partial(_add, actor=actor, began=began, queue_id=queue_id, prompt=prompt)
             return self._states.submit(QUEUES, act).get
         document = self._in_memory.setdefault(actor, Document(QUEUES))
         draft = self._draft(document)
-        queued = _add(draft, actor, queue_id, prompt)
+        queued = _add(draft, actor, began, queue_id, prompt)
         document.commit(draft)
 
         async def added() -> Queued:
@@ -105,9 +115,12 @@ class Queues:
         if kept is None or actor.in_memory:
             return None
 
+        now_ms = self._states.now_ms
+
         def act(draft: Draft) -> None:
+            _remember_removed(draft, actor, _removed(kept, actor), now_ms)
             for key, record in kept.records.items():
-                if draft.get(key) is None:
+                if key != _removed_key(actor) and draft.get(key) is None:
                     draft.put(Write(key, record.value))
 
         outcome = self._states.submit(QUEUES, act)
@@ -129,10 +142,10 @@ class Queues:
 
         They are in the order in which to take them. Raises Overloaded.
         """
-        kept = self._in_memory.get(actor)
+        kept, now_ms = self._in_memory.get(actor), self._states.now_ms
         if kept is not None and done:
             draft = self._draft(kept)
-            _drop(draft, actor, done)
+            _drop(draft, actor, done, now_ms)
             kept.commit(draft)
 
         def look(document: Document) -> Any:
@@ -140,12 +153,21 @@ class Queues:
             return show([one for _, one in sorted(found, key=_place)])
 
         def act(draft: Draft) -> Any:
-            _drop(draft, actor, done)
+            _drop(draft, actor, done, now_ms)
             return look(draft)
 
         if done:
             return self._states.change(ticket, QUEUES, act)
         return self._states.ask(ticket, QUEUES, look)
+
+    async def withdraw(self, session_id: str, created_at: str, queue_id: str) -> None:
+        """Remove a prompt as if it had never waited. Raises the errors of the state store."""
+        key = f"{_name(session_id, created_at)}/{queue_id}"
+
+        def act(draft: Draft) -> None:
+            draft.delete(key, msgspec.UNSET)
+
+        await self._states.carry_out(QUEUES, act)
 
     async def kinds(self, ticket: Ticket, actor: SessionActor) -> Counter[str]:
         """Return for a request how many prompts of each kind wait. Raises the errors of the state store."""
@@ -186,7 +208,10 @@ class Queues:
         return Draft(document, moment, bytes_max=STATE_BYTES_MAX)
 
 
-def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Queued:
+def _add(draft: Draft, actor: SessionActor, began: str, queue_id: str, prompt: Prompt) -> Queued:
+    if actor.opened.created_at != began:
+        # Another session has taken the id since the call.
+        raise SessionNotFound("the session was deleted", session_id=actor.session_id)
     key = f"{_prefix(actor)}{queue_id}"
     _drop_taken(draft, actor)
     if _is_taken(actor, queue_id):
@@ -198,6 +223,8 @@ def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Qu
             text = "another prompt waits under this id: choose another id"
             raise IdempotencyConflict(text, entry_id=queue_id)
         return Queued(queue_id, duplicate=True)
+    if queue_id in _removed(draft, actor):
+        return Queued(queue_id, duplicate=True)
     if sum(1 for _ in _waiting(draft, actor)) >= QUEUED_PROMPTS_MAX:
         raise Overloaded(
             "too many prompts wait for this session: its agent has to take some first",
@@ -208,10 +235,31 @@ def _add(draft: Draft, actor: SessionActor, queue_id: str, prompt: Prompt) -> Qu
     return Queued(queue_id, duplicate=False)
 
 
-def _drop(draft: Draft, actor: SessionActor, ids: Collection[str]) -> None:
+def _drop(draft: Draft, actor: SessionActor, ids: Collection[str], now_ms: int) -> None:
+    """Remove prompts, and remember the ids of those that waited."""
     prefix = _prefix(actor)
-    for queue_id in ids:
-        draft.delete(f"{prefix}{queue_id}", msgspec.UNSET)
+    dropped = [one for one in ids if draft.delete(f"{prefix}{one}", msgspec.UNSET)]
+    _remember_removed(draft, actor, dropped, now_ms)
+
+
+def _removed(document: Document, actor: SessionActor) -> list[str]:
+    """Return the ids of the prompts that were removed of late, the latest last."""
+    record = document.get(_removed_key(actor))
+    return [] if record is None else msgspec.json.decode(record.value, type=list[str])
+
+
+def _remember_removed(draft: Draft, actor: SessionActor, ids: Collection[str], now_ms: int) -> None:
+    """Add ids to those of removed prompts; the oldest ones make room."""
+    before = _removed(draft, actor)
+    if set(ids) <= set(before):
+        return
+    known = [one for one in before if one not in ids]
+    value = Raw(_encode([*known, *ids][-QUEUE_DONE_MAX:]))
+    # Many sessions' ids are dropped at one time, so that one write drops them.
+    over_ms = (now_ms // QUEUE_DONE_KEPT_MS + 2) * QUEUE_DONE_KEPT_MS
+    # A prompt is removed also where the store has no room for its id.
+    with suppress(TooLarge):
+        draft.put(Write(_removed_key(actor), value, expires_ms=over_ms))
 
 
 def _drop_taken(draft: Draft, actor: SessionActor) -> None:
@@ -242,5 +290,14 @@ def _is_taken(actor: SessionActor, queue_id: str) -> bool:
 
 
 def _prefix(actor: SessionActor) -> str:
-    """Return what the keys of a session begin with: another session of its id has other keys."""
-    return f"{key_digest(actor.session_id)}.{key_digest(actor.opened.created_at)}/"
+    """Return what the keys of a session's prompts begin with: another session of its id has other keys."""
+    return f"{_name(actor.session_id, actor.opened.created_at)}/"
+
+
+def _removed_key(actor: SessionActor) -> str:
+    """Return the key of the ids of removed prompts, which an older daemon takes for no prompt."""
+    return f"{_name(actor.session_id, actor.opened.created_at)}~removed"
+
+
+def _name(session_id: str, created_at: str) -> str:
+    return f"{key_digest(session_id)}.{key_digest(created_at)}"

@@ -90,6 +90,48 @@ async def test_an_append_with_the_id_of_a_prompt_takes_it_once(house: House, per
         assert await waiting(wire, done=["q2", "q9"]) == []
 
 
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_prompt_that_was_removed_comes_back_with_no_retry(
+    house: House, persist: str
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist=persist)
+        await queue(wire, STEER, "q1")
+        await queue(wire, STEER, "q2")
+        assert await waiting(wire, done=["q1", "q9"]) == ["q2"]
+        # The sender's answer was lost.
+        assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
+        assert await waiting(wire) == ["q2"]
+        # A prompt that never waited was not removed.
+        assert await queue(wire, STEER, "q9") == {"queue_id": "q9", "duplicate": False}
+        await wire.call("session/update", session_id=SESSION, persist="immediate")
+        assert (await queue(wire, STEER, "q1"))["duplicate"]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await queue(wire, STEER, "q1"))["duplicate"]
+        assert await waiting(wire) == ["q2", "q9"]
+
+
+async def test_the_ids_of_removed_prompts_are_kept_for_an_hour_and_in_limited_number(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, QUEUE_DONE_MAX=2)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        for queue_id in ("q1", "q2", "q3"):
+            await queue(wire, STEER, queue_id)
+        await waiting(wire, done=["q1"])
+        await waiting(wire, done=["q2", "q3"])
+        again = [(await queue(wire, STEER, one))["duplicate"] for one in ("q1", "q2", "q3")]
+        assert again == [False, True, True]
+    house.environment = replace(house.environment, now=lambda: "2026-01-15T11:29:59.000Z")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await queue(wire, STEER, "q3"))["duplicate"]
+    house.environment = replace(house.environment, now=lambda: "2026-01-15T12:30:00.000Z")
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert not (await queue(wire, STEER, "q3"))["duplicate"]
+        assert await waiting(wire) == ["q1", "q3"]
+
+
 async def test_prompts_wait_over_a_restart_and_an_unloaded_session(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")

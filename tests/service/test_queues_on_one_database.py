@@ -15,7 +15,7 @@ from tests.kit.calls import call, create
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.service.one_database.calls import refused
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_queues import LATER, STEER, queue, waiting
 
 pytestmark = pytest.mark.one_loop
@@ -62,6 +62,48 @@ class Purging(Wrapped):
         self.has_purged.set()
         assert self.may_go.wait(HANG_SECONDS)
         return done
+
+
+class Losing(Wrapped):
+    """A connection that loses the answer to a write of a document, and to the look behind the write."""
+
+    loses = False
+
+    def put_document(self, *arguments: Any) -> Any:
+        answer = self.inner.put_document(*arguments)
+        if self.loses:
+            raise OUT_OF_REACH
+        return answer
+
+    def fence_document(self, *arguments: Any) -> Any:
+        if self.loses:
+            raise OUT_OF_REACH
+        return self.inner.fence_document(*arguments)
+
+
+class Pausing(Wrapped):
+    """A connection that waits before one call until a test lets it go."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.pauses_before = ""
+        """Name of the call, or nothing."""
+        self.has_begun = threading.Event()
+        self.may_go = threading.Event()
+
+    def _pause(self, name: str) -> None:
+        if self.pauses_before == name:
+            self.pauses_before = ""
+            self.has_begun.set()
+            assert self.may_go.wait(HANG_SECONDS)
+
+    def document(self, *arguments: Any) -> Any:
+        self._pause("document")
+        return self.inner.document(*arguments)
+
+    def put_document(self, *arguments: Any) -> Any:
+        self._pause("put_document")
+        return self.inner.put_document(*arguments)
 
 
 @pytest.mark.parametrize("sender", ["one", "two"])
@@ -145,3 +187,84 @@ async def test_no_prompt_is_taken_for_a_session_that_another_daemon_has_deleted(
         asked = {"kind": STEER, "data": SECRET, "queue": True}
         assert await refused(two, "session/signal", **asked) == "session_not_found"
         assert not await is_stored(site, SECRET)
+
+
+async def test_a_removed_prompt_of_a_call_of_unknown_outcome_comes_back_with_no_retry(
+    site: Site,
+) -> None:
+    losing = Losing(site.connect())
+    async with beside(site, losing) as (one, three):
+        await create(one, persist="immediate")
+        losing.loses = True
+        asked = {"kind": STEER, "data": "Do it.", "queue": True, "queue_id": "q1"}
+        assert await refused(one, "session/signal", **asked) == "storage_error"
+        losing.loses = False
+        assert await waiting(three) == ["q1"]
+        assert await waiting(three, done=["q1"]) == []
+        for wire in (one, three):
+            assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
+            assert await waiting(wire) == []
+
+
+@pytest.mark.parametrize("call_of_the_write", ["document", "put_document"])
+async def test_no_prompt_stays_of_a_session_that_is_purged_while_the_prompt_is_written(
+    site: Site, call_of_the_write: str
+) -> None:
+    pausing = Pausing(site.connect())
+    async with beside(site, pausing) as (one, three):
+        await create(one, persist="immediate")
+        await waiting(three)
+        pausing.pauses_before = call_of_the_write
+        kinds = []
+
+        async def send() -> None:
+            asked = {"kind": STEER, "data": SECRET, "queue": True, "queue_id": "q1"}
+            kinds.append(await refused(one, "session/signal", **asked))
+
+        async with create_task_group() as tasks:
+            tasks.start_soon(send)
+            await happened(pausing.has_begun)
+            await call(three, "session/delete")
+            await call(three, "session/purge")
+            pausing.may_go.set()
+        assert kinds == ["session_not_found"]
+        assert not await is_stored(site, SECRET)
+
+
+@pytest.mark.parametrize("call_of_the_write", ["document", "put_document"])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of_the_next(
+    site: Site, call_of_the_write: str, is_known: bool
+) -> None:
+    pausing = Pausing(site.connect())
+    async with (
+        site.daemon("one", pausing, NEVER) as first,
+        site.daemon("three", poll_seconds=NEVER) as third,
+        first.connect() as one,
+        first.connect() as beside_one,
+        third.connect() as three,
+    ):
+        await create(one, persist="immediate")
+        await waiting(three)
+        pausing.pauses_before = call_of_the_write
+        kinds = []
+
+        async def send() -> None:
+            asked = {"kind": STEER, "data": SECRET, "queue": True, "queue_id": "q1"}
+            kinds.append(await refused(one, "session/signal", **asked))
+
+        with fail_after(HANG_SECONDS):
+            async with create_task_group() as tasks:
+                tasks.start_soon(send)
+                await happened(pausing.has_begun)
+                await call(three, "session/delete")
+                await call(three, "session/purge")
+                made = (await create(three, persist="immediate"))["session"]
+                if is_known:
+                    # The daemon of the sender has taken the other session in by then.
+                    found = (await call(beside_one, "session/get"))["session"]
+                    assert found["epoch"] == made["epoch"]
+                pausing.may_go.set()
+            assert kinds == ["session_not_found"]
+            assert not await is_stored(site, SECRET)
+            assert await waiting(one) == await waiting(three) == []

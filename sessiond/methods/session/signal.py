@@ -7,7 +7,13 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from sessiond.errors import IdempotencyConflict, InvalidParams, TooLarge
+from sessiond.errors import (
+    IdempotencyConflict,
+    InvalidParams,
+    SessiondError,
+    SessionNotFound,
+    TooLarge,
+)
 from sessiond.limits import SIGNAL_BYTES_MAX, SIGNAL_KIND_CHARS_MAX
 from sessiond.methods._shared.common import (
     DEFERRED,
@@ -22,6 +28,7 @@ from sessiond.model.events import Origin, SignalTold
 from sessiond.model.ids import NewEntryId
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
+from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.log.events import notification
 from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.queues import Prompt, Queued
@@ -77,6 +84,7 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
             # Another daemon may have the entry of a prompt that was taken.
             raise out_of_sight(actor.session_id)
         queue_id = told.queue_id or service.environment.new_entry_uuid()
+        created_at = actor.opened.created_at
         durable = service.queues.add(actor, queue_id, prompt)
         # The session stays open until its subscribers, at every daemon, are told.
         release = actor.retain()
@@ -85,6 +93,7 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
             try:
                 queued = await durable()
                 if not queued.duplicate:
+                    await _require_still_there(client, actor, created_at, queue_id)
                     client.signal(
                         actor, notification("session/signal", replace(told, queue_id=queue_id))
                     )
@@ -97,6 +106,33 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
         return DEFERRED
 
     return ask(client, call, told.session_id, put)
+
+
+async def _require_still_there(
+    client: Client, actor: SessionActor, created_at: str, queue_id: str
+) -> None:
+    """Withdraw a durable prompt if its session was deleted meanwhile. Raises SessionNotFound.
+
+    A purge removes the prompts that are older than the purge. So a prompt is safe once its session
+    is there behind the write of the prompt.
+    """
+    if actor.in_memory:
+        return
+    service, session_id = client.service, actor.session_id
+    gone = SessionNotFound("the session was deleted", session_id=session_id)
+    try:
+        found = await service.opened_actor(session_id)
+        if found.opened.journal.is_shared:
+            await look_again(found)
+        if found.opened.created_at == created_at:
+            return
+    except SessionNotFound as refusal:
+        gone = refusal
+    except SessiondError:
+        # The prompt is durable, whatever keeps the daemon from a look at the session.
+        return
+    await service.queues.withdraw(session_id, created_at, queue_id)
+    raise gone
 
 
 def require_data_fits(data: Raw, limit: int) -> None:

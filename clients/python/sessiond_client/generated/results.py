@@ -301,7 +301,7 @@ class PresenceAnswer(Struct, frozen=True):
 
 
 class Signalled(Struct, frozen=True):
-    """Id of a queued prompt; `duplicate` is true if the prompt waits or was taken already."""
+    """Id of a queued prompt; `duplicate` is true if the prompt waits, or was taken or removed."""
 
     queue_id: str | None = None
     duplicate: bool = False
