@@ -1213,6 +1213,8 @@ export interface MergeParams {
   into?: "new" | "this";
   /** Default: false. */
   dry_run?: boolean;
+  /** Default: null. */
+  idempotency_key?: string | null;
 }
 
 /** The part of one session in a plan: its leaf, and the entries behind the quoted messages. */

@@ -1,20 +1,24 @@
-"""Retries of an append: whether an earlier call stored its entries, and that call's receipt."""
+"""Retries of an append or a merge: whether an earlier call stored its entries, and that call's receipt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict
 from sessiond.model.entries import SessionInfoEntry
-from sessiond.model.ids import MAIN
+from sessiond.model.ids import MAIN, derive_entry_id
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft, Staged
 from sessiond.session.receipts import Receipt, StoredEntry
 
-__all__ = ["earlier_receipt", "stored_already"]
+__all__ = ["earlier_merge", "earlier_receipt", "stored_already"]
+
+_PLACE: Final = frozenset({"id", "parent_id", "timestamp", "head", "atom", "atom_of", "seq"})
+"""Members that say where and when an entry was stored, and nothing of its content."""
 
 
 class _Envelope(Struct):
@@ -58,6 +62,42 @@ def earlier_receipt(draft: Draft, request: AppendRequest, known: list[int]) -> R
         envelope, at = found
         stored.append(StoredEntry(envelope.id, envelope.parent_id, at, str(envelope.timestamp)))
         head = MAIN if isinstance(envelope.head, UnsetType) else envelope.head
+    now_at = draft.head(head)
+    leaf_id = draft.id_of(now_at.leaf) if now_at else None
+    return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
+
+
+def earlier_merge(draft: Draft, request: AppendRequest, *, is_text_sent: bool) -> Receipt | None:
+    """Return the receipt of the turn that is stored under the key of a call; None without one.
+
+    The other session may have grown, and the daemon may have written the text. So the merged session
+    is compared, and the text only if the caller sent one. Raises IdempotencyConflict.
+    """
+    key = request.idempotency_key
+    if key is None:
+        return None
+    ids = [derive_entry_id(request.session_id, key, index) for index in range(len(request.entries))]
+    known = list(map(draft.find, ids))
+    if not any(known):
+        return None
+    stored: list[StoredEntry] = []
+    head = MAIN
+    for index, (entry, entry_id, seq) in enumerate(zip(request.entries, ids, known, strict=True)):
+        found = _members(draft.wire_of(seq)) if seq else {}
+        at = found.get("timestamp", "")
+        twin = msgspec.structs.replace(
+            entry, id=entry_id, parent_id=found.get("parent_id"), timestamp=at
+        )
+        wanted = _members(draft.codec.wire(draft.codec.encode(twin)))
+        is_compared = index == 0 or is_text_sent
+        if not found or (is_compared and _content(found) != _content(wanted)):
+            raise IdempotencyConflict(
+                "entries of another call are stored under the key; use a new key",
+                entry_id=entry_id,
+                stored_seq=seq or max(known),
+            )
+        stored.append(StoredEntry(entry_id, found.get("parent_id"), seq, str(at)))
+        head = found.get("head", MAIN)
     now_at = draft.head(head)
     leaf_id = draft.id_of(now_at.leaf) if now_at else None
     return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
@@ -135,3 +175,22 @@ def _as_whole(twin: SessionInfoEntry, wire: bytes, names: Sequence[str]) -> Sess
     if same.get("metadata", UNSET) is None:
         same["metadata"] = UNSET
     return msgspec.structs.replace(twin, **same)
+
+
+def _members(wire: bytes) -> dict[str, Any]:
+    """Return the members of an entry; none for a line that a foreign writer spoilt."""
+    try:
+        return msgspec.json.decode(wire, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _content(members: dict[str, Any]) -> dict[str, Any]:
+    """Return what an entry of a merge says, without times and the other session's leaf."""
+    content = {name: value for name, value in members.items() if name not in _PLACE}
+    for holder, moving in (("data", ("leaf_id",)), ("message", ("timestamp", "id"))):
+        held = content.get(holder)
+        if isinstance(held, dict):
+            members = cast("dict[str, Any]", held)
+            content[holder] = {name: one for name, one in members.items() if name not in moving}
+    return content

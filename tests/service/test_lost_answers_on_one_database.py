@@ -321,3 +321,33 @@ async def test_a_restore_that_is_carried_out_late_undoes_no_delete(site: Site) -
         await to_thread.run_sync(late)
         for wire in (one, three):
             assert await refused(wire, "session/get") == "session_not_found"
+
+
+class LosesAppends(Severed):
+    """A connection that is away behind the next append, which is stored."""
+
+    loses = False
+
+    def append(self, *args: Any, **options: Any) -> Any:
+        stored = self.inner.append(*args, **options)
+        if self.loses:
+            self.loses = self.is_there = False
+            raise OUT_OF_REACH
+        return stored
+
+
+async def test_a_merge_of_unknown_outcome_is_repeated_under_its_key(site: Site) -> None:
+    connection = LosesAppends(site.connect())
+    async with beside(site, connection) as (one, three):
+        await create(one, persist="immediate")
+        await create(one, "session-b", persist="immediate")
+        await append(one, "m1")
+        merge = {"other_session_id": "session-b", "text": "both", "idempotency_key": "k"}
+        # The other session is open by now.
+        await call(one, "session/merge", dry_run=True, **merge)
+        connection.loses = True
+        assert await refused(one, "session/merge", **merge) == "storage_error"
+        connection.is_there = True
+        first = await call(three, "session/merge", **merge)
+        assert await call(one, "session/merge", **merge) == first
+        assert len(await entries(three)) == 4

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import create, session_info
+from tests.kit.calls import append, create, create_with, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
@@ -314,6 +316,7 @@ BAD_MERGES: dict[str, tuple[dict[str, Any], str]] = {
     "a lease that is over": ({"lease_id": "lease"}, "lease_lost"),
     "a head of a new session": ({"into": "new", "head": "tried"}, "invalid_params"),
     "a guard of a new session": ({"into": "new", "expected": {"seq": 7}}, "invalid_params"),
+    "a key of a new session": ({"into": "new", "idempotency_key": "k"}, "invalid_params"),
     "a lease of a new session": ({"into": "new", "lease_id": "lease"}, "invalid_params"),
 }
 
@@ -333,6 +336,69 @@ async def test_a_merge_that_cannot_be_is_refused(house: House, case: str, dry_ru
         assert refused.data["kind"] == kind
         assert files_of(house) == files
     assert house.disk.content(path) == before
+
+
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_merge_under_a_key_is_stored_once(house: House, persist: str) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for session_id in (SESSION, OTHER):
+            await create(wire, session_id, persist=persist)
+            await append(wire, "m1", session_id=session_id)
+        first = await merge(wire, idempotency_key="k", expected={"leaf_id": "m1"})
+        # Neither what came meanwhile nor where the other session is makes it another merge.
+        await append(wire, "o2", session_id=OTHER)
+        later = await append(wire, "m2")
+        again = await merge(wire, idempotency_key="k", expected={"leaf_id": "m1"})
+        assert again == first | {"leaf_id": "m2"}
+        assert (await session_info(wire))["seq"] == later["seq"] == first["seq"] + 1
+        assert (await merge(wire, idempotency_key="k2"))["seq"] == later["seq"] + 3
+        for more in ({"text": "else"}, {"other_session_id": "session-c"}):
+            params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both", **more}
+            refused = await wire.refusal("session/merge", idempotency_key="k", **params)
+            assert refused.data["kind"] == "idempotency_conflict"
+        said = {"role": "user", "content": "hi"}
+        await wire.call("append", session_id=SESSION, message=said, idempotency_key="k3")
+        params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both"}
+        refused = await wire.refusal("session/merge", idempotency_key="k3", **params)
+        assert refused.data["kind"] == "idempotency_conflict"
+
+
+async def test_a_merge_is_repeated_after_a_restart_and_without_the_other_session(
+    house: House,
+) -> None:
+    house.put(SOURCE)
+    house.put(OTHERS, OTHER)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first = await merge(wire, idempotency_key="k", head="tried")
+        await wire.call("session/delete", session_id=OTHER)
+        assert await merge(wire, idempotency_key="k", head="tried") == first
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert await merge(wire, idempotency_key="k", head="tried") == first
+        without_text = {"session_id": SESSION, "other_session_id": OTHER, "idempotency_key": "k"}
+        assert await wire.call("session/merge", **without_text) == first
+        assert (await session_info(wire))["seq"] == first["seq"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "operator", "piglet", "sharur"])
+async def test_a_merge_under_a_key_is_stored_once_in_a_file_of_any_program(
+    real_house: House, dialect: str
+) -> None:
+    times = count(1)
+    ticking = replace(real_house.environment, now=lambda: f"2026-01-15T10:30:00.{next(times):03}Z")
+    real_house.environment = ticking
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create_with(wire, "m1", session_id=OTHER, persist="immediate")
+        forked = await wire.call("session/fork", session_id=OTHER, dialect=dialect)
+        own = forked["session"]["id"]
+        params = {"session_id": own, "other_session_id": OTHER, "text": "both"}
+        first = await wire.call("session/merge", idempotency_key="k", **params)
+        await append(wire, "m2-of-the-other-one", session_id=OTHER)
+        assert await wire.call("session/merge", idempotency_key="k", **params) == first
+        assert (await session_info(wire, own))["seq"] == first["seq"]
+        refused = await wire.refusal(
+            "session/merge", idempotency_key="k", **(params | {"text": "else"})
+        )
+        assert refused.data["kind"] == "idempotency_conflict"
 
 
 async def test_a_leased_head_is_merged_into_under_its_lease_only(house: House) -> None:

@@ -90,6 +90,24 @@ async def test_a_merge_is_written_by_the_caller_and_appended_as_a_turn(
         assert len(context["messages"]) == 4
 
 
+@pytest.mark.parametrize("persist", ["immediate", "never"])
+async def test_a_merge_that_is_written_twice_under_one_key_is_stored_once(
+    house: House, persist: str
+) -> None:
+    async with serving(house) as daemon, daemon.connect() as wire:
+        await offer(wire, "merge")
+        await two_sessions(wire, persist)
+        numbers = [await begin(wire, "a merge here", idempotency_key="k") for _ in range(2)]
+        asked = [await wire.next_request() for _ in numbers]
+        for request, text in zip(asked, ("first", "second"), strict=True):
+            await wire.reply(request, {"summary": text})
+        first, second = [await wire.answer(number) for number in numbers]
+        assert first == second
+        # A merge that is stored asks no writer.
+        assert await wire.answer(await begin(wire, "a merge here", idempotency_key="k")) == first
+        assert len((await context_of(wire, SESSION))["messages"]) == 4
+
+
 async def test_a_written_merge_begins_a_new_session(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire, "merge")

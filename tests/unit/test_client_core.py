@@ -153,6 +153,10 @@ def test_a_frame_that_was_taken_back_leaves_the_others_in_line() -> None:
         ("session/fork", {"new_session_id": "abcdefgh"}, Resend.NEVER),
         ("compact", {"summary": "s"}, Resend.NEVER),
         ("compact", {"summary": "s", "idempotency_key": "k"}, Resend.KEYED),
+        ("session/merge", {"text": "t"}, Resend.KEYED),
+        ("session/merge", {"into": "this", "idempotency_key": "k"}, Resend.KEYED),
+        ("session/merge", {"into": "new"}, Resend.NEVER),
+        ("session/merge", {"into": "new", "dry_run": True}, Resend.READ),
         ("session/create", {"session_id": "abcdefgh"}, Resend.NEVER),
         ("session/create", {"if_exists": "open"}, Resend.NEVER),
         ("session/create", {"session_id": "abcdefgh", "if_exists": "open"}, Resend.READ),
@@ -193,6 +197,15 @@ def test_a_key_stands_for_the_ids_and_what_is_wrong_goes_to_the_daemon() -> None
     assert ready(entry=7, entries="no") == {"entry": 7, "entries": "no"}
     both = ready(message={}, entry={"type": "x"})
     assert both == {"message": {}, "entry": {"type": "x", "id": "new"}}
+
+
+def test_a_merge_into_this_session_has_a_key_before_it_is_sent() -> None:
+    def ready(**params: Any) -> Any:
+        return Call("session/merge", params, deadline=30.0, new_id=lambda: "new").params
+
+    assert ready(text="t") == {"text": "t", "idempotency_key": "new"}
+    for params in ({"idempotency_key": "k"}, {"into": "new"}, {"dry_run": True}):
+        assert ready(**params) == params
 
 
 @pytest.mark.parametrize(

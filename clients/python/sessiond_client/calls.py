@@ -1,7 +1,7 @@
 """One call: what is asked, whether the request may be sent twice, and the outcome. Pure.
 
-Law: an append has its ids before it is first sent, so that a retry is about the
-very entries of the first try. A request that is not known to be safe is never repeated.
+Law: an append has its ids, and a merge its key, before it is first sent, so that a retry is about
+the very entries of the first try. A request that is not known to be safe is never repeated.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Call:
         on_progress: OnProgress | None = None,
         patience: float = 0.0,
     ) -> None:
-        """Give an append ids, if it has neither ids nor key. Raises ValueError for a subscription."""
+        """Give an append ids and a merge a key, if it has none. Raises ValueError for a subscription."""
         name = ALIASES.get(method, method)
         if name in _SUBSCRIBING and params.get("durability") is None:
             # It belongs to one connection, and its events to one that is read as they are wanted.
@@ -75,8 +75,8 @@ class Call:
                 f"{name}: use client.subscribe(), subscribe_catalog() or subscribe_state()"
             )
         self.method = method
-        self.params = _with_ids(params, new_id) if name == "session/append" else params
-        self.resend = _resend_of(name, params)
+        self.params = _prepared(name, params, new_id)
+        self.resend = _resend_of(name, self.params)
         self.deadline = deadline
         self.on_progress = on_progress
         self.patience = patience
@@ -128,10 +128,11 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
     match name:
         case "session/append":
             return Resend.KEYED
-        case "session/prune" if params.get("dry_run", False):
+        case "session/prune" | "session/merge" if params.get("dry_run", False):
             return Resend.READ
         case (
             "session/compact"
+            | "session/merge"
             | "session/decide"
             | "session/artifact"
             | "session/task"
@@ -148,6 +149,23 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
             return Resend.READ
         case _:
             return Resend.NEVER
+
+
+def _prepared(name: str, params: Mapping[str, Any], new_id: Callable[[], str]) -> Mapping[str, Any]:
+    """Return the params with what makes the call safe to send again, where the client adds that."""
+    match name:
+        case "session/append":
+            return _with_ids(params, new_id)
+        case "session/merge" if _takes_key(params):
+            return {**params, "idempotency_key": new_id()}
+        case _:
+            return params
+
+
+def _takes_key(merge: Mapping[str, Any]) -> bool:
+    """Return whether a merge stores a turn here, and has no key yet."""
+    is_here = merge.get("into", "this") == "this" and not merge.get("dry_run", False)
+    return is_here and merge.get("idempotency_key") is None
 
 
 def _with_ids(params: Mapping[str, Any], new_id: Callable[[], str]) -> Mapping[str, Any]:

@@ -62,8 +62,8 @@ export class Call {
       // A subscription belongs to one connection, which is read as its events are wanted.
       throw new TypeError(`${name}: use subscribe(), subscribeCatalog() or subscribeState()`);
     }
-    this.params = name === "session/append" ? withIds(params) : params;
-    this.resend = resendOf(name, params);
+    this.params = prepared(name, params);
+    this.resend = resendOf(name, this.params);
     const meta = options.onProgress === undefined ? {} : { _meta: { progress_token: id } };
     this.text = encode({ jsonrpc: "2.0", id, method, params: { ...this.params, ...meta } });
     const size = Buffer.byteLength(this.text);
@@ -90,6 +90,7 @@ function resendOf(name: string, params: Values): Resend {
     case "session/append":
       return "keyed";
     case "session/prune":
+    case "session/merge":
       if (params["dry_run"] === true) return "read";
       return isKeyed(params) ? "keyed" : "never";
     case "session/compact":
@@ -115,6 +116,21 @@ function isKeyed(params: Values): boolean {
   return params["idempotency_key"] != null;
 }
 
+/** Return the params with what makes the call safe to send again, where the client adds that. */
+function prepared(name: string, params: Values): Values {
+  if (name === "session/append") return withIds(params);
+  return name === "session/merge" && takesKey(params) ? { ...params, idempotency_key: newId() } : params;
+}
+
+/** Return whether a merge stores a turn here, and has no key yet. */
+function takesKey(merge: Values): boolean {
+  return (merge["into"] ?? "this") === "this" && merge["dry_run"] !== true && !isKeyed(merge);
+}
+
+function newId(): string {
+  return randomBytes(16).toString("hex");
+}
+
 /** Return the params of an append, each entry under an id of its own. */
 function withIds(params: Values): Values {
   if (isKeyed(params)) return params;
@@ -135,5 +151,5 @@ function withId(entry: unknown): unknown {
   if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return entry;
   const { id, type, ...rest } = entry as Values;
   if (id != null) return entry;
-  return { ...(type === undefined ? {} : { type }), id: randomBytes(16).toString("hex"), ...rest };
+  return { ...(type === undefined ? {} : { type }), id: newId(), ...rest };
 }

@@ -7,7 +7,14 @@ from typing import Any
 import click
 import msgspec
 
-from sessiond.cli.arguments import SESSION, TEXT, expect_option, head_option, session_argument
+from sessiond.cli.arguments import (
+    SESSION,
+    TEXT,
+    expect_option,
+    head_option,
+    key_option,
+    session_argument,
+)
 from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
 from sessiond.cli.entry_refs import Expected, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
@@ -42,6 +49,7 @@ __all__ = ["COMMAND"]
 @click.option("--new", is_flag=True, help="Begin a new session with the merge.")
 @head_option
 @expect_option
+@key_option
 @click.option(
     "--dry-run", is_flag=True, default=None, help="Store nothing, print what the session would be."
 )

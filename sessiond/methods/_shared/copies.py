@@ -123,9 +123,12 @@ def ask_both(
     async def serve() -> None:
         """Serve the queued requests of a session in memory.
 
-        The question arrives in the other session's turn, so the end of a connection's chunk does not serve
-        this session.
+        The question arrives in the other session's turn, or later than its request, so the end of a
+        connection's chunk does not serve the session.
         """
         client.chunk_done()
 
-    return other.ask(call, with_other)
+    answer = other.ask(call, with_other)
+    if answer is DEFERRED and other.in_memory:
+        client.listener.start(serve)
+    return answer

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from sessiond.errors import (
     EntryInvalid,
+    IdempotencyConflict,
     InvalidParams,
     PlanStale,
     SummarizerUnavailable,
@@ -28,21 +29,30 @@ from sessiond.methods._shared.copies import (
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import Entry
-from sessiond.model.ids import MAIN, SessionId
+from sessiond.model.ids import MAIN, SessionId, derive_entry_id
 from sessiond.model.requests import BeforeFork
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.internal_commands import submit_and_wait
 from sessiond.service.copying.header import Birth
-from sessiond.service.copying.merging import merge_into_new, merge_wanted, merged_here, turn
+from sessiond.service.copying.merging import (
+    TURN_ENTRIES_MAX,
+    MergedSession,
+    merge_into_new,
+    merge_wanted,
+    merged_here,
+    turn,
+)
 from sessiond.service.copying.source import Source
 from sessiond.service.sources.dry_run import rehearse
 from sessiond.service.summaries.runs import Planned
 from sessiond.session.append import append
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
+from sessiond.session.index import Session
 from sessiond.session.preconditions import require_grown, require_may_append
 from sessiond.session.receipts import Receipt, StoredEntry
+from sessiond.session.retries import earlier_merge
 
 __all__ = ["METHOD"]
 
@@ -60,6 +70,7 @@ class MergeParams(MoveParams, kw_only=True):
     text: str | None = None
     into: Literal["this", "new"] = "this"
     dry_run: bool = False
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
 
 
 class MergedHere(Struct, frozen=True):
@@ -81,6 +92,19 @@ class _Merge(NamedTuple):
     def text(self) -> str:
         """Text that the caller sent, or what stands for the text in a dry run."""
         return self.params.text or NOT_WRITTEN
+
+    @property
+    def is_text_sent(self) -> bool:
+        """True if the caller wrote the text; else a retry may have another text than the first call."""
+        return self.params.text is not None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids under which the turn may be stored already."""
+        params, key = self.params, self.params.idempotency_key
+        if key is None:
+            return ()
+        return tuple(derive_entry_id(params.session_id, key, n) for n in range(TURN_ENTRIES_MAX))
 
     def check(self, draft: Draft) -> None:
         """Raise if the turn would be refused."""
@@ -108,13 +132,33 @@ def handle(client: Client, params: MergeParams, call: Call[Client]) -> Any:
                 about=_about,
                 go_on=lambda _supplied: _carry_out(merge),
             )
-    return _carry_out(merge)
+    if params.idempotency_key is None or params.dry_run:
+        return _carry_out(merge)
+    return _unless_stored(merge)
 
 
 def _about(actor: SessionActor) -> BeforeFork:
     """Return the hook's notice for a merge into a new session: the leaf of main."""
     source = Source.of(actor)
     return BeforeFork(actor.session_id, source.session.id_of(source.leaf))
+
+
+def _unless_stored(merge: _Merge) -> Any:
+    """Answer a retry with the stored turn, also without the other session; else merge."""
+    client, params, call = merge
+    actor = client.service.actor(params.session_id)
+
+    def look(draft: Draft) -> Receipt | None:
+        # A retry is not compared by the place of the other session.
+        other = MergedSession(params.other_session_id, None)
+        entries = turn(Source.of(actor), other, merge.text, _now(merge))
+        request = _request(params, entries)
+        return earlier_merge(draft, request, is_text_sent=merge.is_text_sent)
+
+    def finish(stored: Receipt | None, durability: Any) -> Any:
+        return _carry_out(merge) if stored is None else _merged(stored, durability)
+
+    return actor.submit(Command(call, finish, look, ids=merge.ids, entries=0))
 
 
 def _carry_out(merge: _Merge) -> Any:
@@ -129,11 +173,18 @@ def _carry_out(merge: _Merge) -> Any:
         if params.dry_run:
             return _rehearse(merge, actor, other)
         both = Source.of(actor), Source.of(other)
-        request = _request(params, turn(*both, merge.text, _now(merge)))
+        request = _request(params, _turn(merge, both, merge.text))
         request.expected = params.expected
         size = len(merge.text.encode())
         return actor.submit(
-            Command(call, _merged, lambda draft: append(draft, request), entries=3, size=size)
+            Command(
+                call,
+                _merged,
+                lambda draft: _stage(draft, merge, request),
+                ids=merge.ids,
+                entries=TURN_ENTRIES_MAX,
+                size=size,
+            )
         )
 
     return ask_both(client, call, params.session_id, params.other_session_id, look)
@@ -145,6 +196,7 @@ def _require_nothing_of_here(params: MergeParams) -> None:
         ("head", params.head != MAIN),
         ("expected", params.expected is not None),
         ("lease_id", params.lease_id is not None),
+        ("idempotency_key", params.idempotency_key is not None),
     )
     for name, is_given in given:
         if is_given:
@@ -159,7 +211,14 @@ def _request(params: MergeParams, entries: Sequence[Entry]) -> AppendRequest:
         entries=entries,
         head=params.head,
         lease_id=params.lease_id,
+        idempotency_key=params.idempotency_key,
     )
+
+
+def _stage(draft: Draft, merge: _Merge, request: AppendRequest) -> Receipt:
+    """Stage the turn, or return the receipt of an earlier call under the key."""
+    earlier = earlier_merge(draft, request, is_text_sent=merge.is_text_sent)
+    return append(draft, request) if earlier is None else earlier
 
 
 def _merged(receipt: Receipt, _durability: Any) -> MergedHere:
@@ -173,7 +232,7 @@ def _rehearse(merge: _Merge, actor: SessionActor, other: SessionActor) -> Any:
 
     def look(_receipt: Any, _durability: Any) -> Any:
         here = Source.of(actor, params.head)
-        entries = turn(here, Source.of(other), merge.text, deps.now)
+        entries = turn(here, MergedSession.of(Source.of(other)), merge.text, deps.now)
 
         def work() -> CopyResult:
             chunks = merged_here(here, params.head, entries, deps)
@@ -216,6 +275,11 @@ def _have_written(merge: _Merge, actor: SessionActor) -> Any:
     return actor.submit(Command(call, begin, merge.check, entries=0))
 
 
+def _turn(merge: _Merge, both: _Both, text: str) -> list[Entry]:
+    here, other = both
+    return turn(here, MergedSession.of(other), text, _now(merge))
+
+
 def _now(merge: _Merge) -> str:
     return merge.client.service.environment.now()
 
@@ -223,13 +287,22 @@ def _now(merge: _Merge) -> str:
 async def _append(merge: _Merge, actor: SessionActor, both: _Both, text: str) -> MergedHere:
     """Append the turn below the entries that the head gained meanwhile. Raise PlanStale."""
     here, _ = both
-    request = _request(merge.params, turn(*both, text, _now(merge)))
+    request = _request(merge.params, _turn(merge, both, text))
 
     def stage(draft: Draft) -> Receipt:
+        # Another call under the key may have stored its turn while the text was written.
+        earlier = earlier_merge(draft, request, is_text_sent=False)
+        if earlier is not None:
+            return earlier
         require_grown(draft, request.head, here.session.id_of(here.leaf))
         return append(draft, request)
 
-    return _merged(await submit_and_wait(actor, stage, merge.client, merge.call.origin_id), None)
+    def reads(session: Session) -> Iterable[int]:
+        return filter(None, (session.ids.get(one, 0) for one in merge.ids))
+
+    origin_id = merge.call.origin_id
+    made = await submit_and_wait(actor, stage, merge.client, origin_id, reads)
+    return _merged(made, None)
 
 
 async def _make(merge: _Merge, both: _Both, text: str) -> CopyResult:
@@ -252,5 +325,12 @@ METHOD = Method(
     result=MergedHere | CopyResult,
     handle=handle,
     access="write",
-    errors=(*MOVE_ERRORS, EntryInvalid, Vetoed, PlanStale, SummarizerUnavailable),
+    errors=(
+        *MOVE_ERRORS,
+        EntryInvalid,
+        IdempotencyConflict,
+        Vetoed,
+        PlanStale,
+        SummarizerUnavailable,
+    ),
 )

@@ -61,6 +61,18 @@ def test_the_ids_of_a_caller_are_kept(js: Driver, proxy: Cutting) -> None:
     assert [entry["id"] for entry in answer["entries"]] == ["mine-0001"]
 
 
+def test_a_merge_is_sent_again_under_a_key_of_its_own_and_stored_once(
+    js: Driver, proxy: Cutting
+) -> None:
+    js("s.other = (await c.create({cwd: '/', persist: 'immediate'})).session.id")
+    proxy.cuts.append("session/merge")
+    merge = "{session_id: s.session_id, other_session_id: s.other, text: 'both'}"
+    merged = js(f"return await c.merge({merge})")
+    assert merged["seq"] == 4
+    assert proxy.seen.count("session/merge") == 2
+    assert js(COUNT) == 4
+
+
 def test_what_may_not_be_done_twice_is_not_sent_again(js: Driver, proxy: Cutting) -> None:
     proxy.cuts.append("session/fork")
     with pytest.raises(JsError) as caught:

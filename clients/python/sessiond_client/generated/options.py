@@ -676,6 +676,7 @@ class MergeOptions(_Move, total=False):
 
     into: Literal["new", "this"]
     dry_run: bool
+    idempotency_key: str
 
 
 class ImportOptions(Timed, total=False):
