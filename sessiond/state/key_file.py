@@ -4,6 +4,9 @@ A new key file is written under a temporary name beside the old one, locked and 
 the name, so neither a kill nor a full disk leaves half a key file. What a kill leaves under the
 temporary name is removed when the next key file is made, and by the next start that has secrets.
 
+A key is added under a lock on the key file, so that of two daemons which add a key at once neither drops
+the other one's.
+
 Law: a key file that other users can read is not used. This module removes only files that it made:
 the whole name has the form of an unfinished file of this key file, the file belongs to this user
 alone, and no process has it locked.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +24,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.errors import SecretKeyUnavailable
+from sessiond.errors import SecretKeyUnavailable, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files, FileStat
@@ -33,6 +37,8 @@ from sessiond.state.keys import Key, KeySettings, keys_in
 
 __all__ = ["Flaw", "KeyFile", "KeySource"]
 
+_TRIES: Final = 500
+_PAUSE_SECONDS: Final = 0.01
 _TOLD: Final = (
     "# The key of the secrets that sessiond keeps. Without it they cannot be read: keep a copy in a"
     " safe place.\n"
@@ -105,6 +111,35 @@ class KeyFile:
         Raises SecretKeyUnavailable, StorageError.
         """
         self._write(keys, lambda files, old, new: files.rename(old, new))
+
+    def add(self, key: Key) -> list[Key]:
+        """Put a key before those of the file, durably, and return all of them; no other daemon's key is lost.
+
+        Raises SecretKeyUnavailable, StorageError.
+        """
+        for _ in range(_TRIES):
+            with telling("lock", self.path):
+                fd = open_regular(self._files, self.path, update=True)
+            try:
+                # Another daemon may have put another file there.
+                if _lock(self._files, fd) and self._is_there(fd):
+                    keys = [key, *(self.read() or [])]
+                    self.write(keys)
+                    return keys
+            finally:
+                close_quietly(self._files, fd)
+            time.sleep(_PAUSE_SECONDS)
+        raise StorageError(
+            "another program has locked the key file: try again when it has ended",
+            errno="EAGAIN",
+            path=printable(self.path),
+            retryable=True,
+        )
+
+    def _is_there(self, fd: int) -> bool:
+        """Return whether the name of the key file is that of an open file."""
+        with telling("examine", self.path):
+            return has_file(self._files, self.path, self._files.fstat(fd))
 
     def unfinished(self) -> list[Path]:
         """Return the unfinished files that belong to this key file and user. Raises OSError."""

@@ -118,6 +118,7 @@ ATTACKERS: Final = (
             "tests/service/test_reads_while_away.py",
             "tests/service/test_repairs_on_one_database.py",
             "tests/service/test_rows_changed_by_hand.py",
+            "tests/service/test_secrets_on_one_database.py",
             "tests/service/test_sent_appends_on_one_database.py",
             "tests/service/test_signs_of_old_lists.py",
             "tests/service/test_clocks_on_one_database.py",

@@ -26,7 +26,7 @@ from sessiond.service.ports import Ticket
 from sessiond.service.states.states import States
 from sessiond.service.states.writer import Act
 from sessiond.state.document import ABSENT, Document, Draft, Record, Write
-from sessiond.state.keys import new_key
+from sessiond.state.keys import Key, new_key
 from sessiond.state.secret_store import SecretStore
 from sessiond.state.vault import Vault, sealed_size
 
@@ -154,19 +154,32 @@ class Secrets:
 
     async def _rotate(self) -> Rotated:
         store, settings = self._store, self._store.settings
-        keys = await to_thread.run_sync(store.read_keys)
         if not settings.command:
             # A key that cannot open what is stored must not be followed by one more.
-            await self._check_all(await to_thread.run_sync(store.use, keys, settings))
-            keys = [new_key(), *keys]
-            await to_thread.run_sync(store.key_file().write, keys)
-        vault = await to_thread.run_sync(store.use, keys, settings)
-        count = await self._encrypt_anew(vault)
+            await self._with_keys(self._check_all)
+            await to_thread.run_sync(store.key_file().add, new_key())
+        count, keys = await self._with_keys(self._encrypt_anew)
         if not (settings.command or settings.is_shared):
             keys = keys[:1]
             await to_thread.run_sync(store.key_file().write, keys)
             await to_thread.run_sync(store.use, keys, settings)
         return Rotated(count, len(keys))
+
+    async def _with_keys(self, work: Callable[[Vault], Awaitable[T]]) -> tuple[T, list[Key]]:
+        """Return the result of work on all secrets with the keys that are there now, and these keys.
+
+        The work begins anew if a daemon with the same source of keys has made one more meanwhile.
+        """
+        store, settings = self._store, self._store.settings
+        keys = await to_thread.run_sync(store.read_keys)
+        while True:
+            vault = await to_thread.run_sync(store.use, keys, settings)
+            try:
+                return await work(vault), keys
+            except SecretKeyUnavailable:
+                before, keys = keys, await to_thread.run_sync(store.read_keys)
+                if [key.id for key in keys] == [key.id for key in before]:
+                    raise
 
     async def _all_documents(self) -> Sequence[Document]:
         """Return the documents of all namespaces as they are stored. Raises StorageError."""

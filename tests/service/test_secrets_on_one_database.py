@@ -1,0 +1,75 @@
+"""Secrets of daemons that keep their sessions in one database and use one key file."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from anyio import create_task_group, fail_after
+
+from sessiond.service.database.database import SessionDatabase
+from sessiond.state.keys import KeySettings
+from sessiond.testing.wire import Wire
+from tests.kit.patience import HANG_SECONDS, happened
+from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.site import Site
+
+pytestmark = pytest.mark.one_loop
+
+PLACE: dict[str, Any] = {"namespace": "keys", "key": "a"}
+
+
+class Gate(Wrapped):
+    """A connection whose next call of one kind waits until a test lets it go."""
+
+    method = ""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.has_come = threading.Event()
+        self.may_go = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.method:
+            self.method = ""
+            self.has_come.set()
+            assert self.may_go.wait(HANG_SECONDS)
+        return super().__getattr__(name)
+
+
+async def value_of(wire: Wire) -> Any:
+    return (await wire.call("secret/get", **PLACE))["value"]
+
+
+@pytest.mark.parametrize("method", ["document_tokens", "put_document"])
+async def test_of_two_rotations_at_once_neither_loses_the_key_of_the_other(
+    site: Site, method: str
+) -> None:
+    keys = KeySettings(site.home / "shared.key", is_shared=True)
+    gate = Gate(site.connect())
+    async with (
+        site.daemon("one", gate, key_settings=lambda: keys) as first,
+        site.daemon("three", key_settings=lambda: keys) as second,
+        first.connect() as one,
+        second.connect() as three,
+    ):
+        with fail_after(HANG_SECONDS):
+            await one.call("secret/set", **PLACE, value="first")
+            rotated: list[Any] = []
+
+            async def rotate() -> None:
+                rotated.append(await one.call("secret/rotate"))
+
+            gate.method = method
+            async with create_task_group() as tasks:
+                tasks.start_soon(rotate)
+                await happened(gate.has_come)
+                # The other daemon makes a key while the first one goes on with the keys that it has read.
+                await three.call("secret/rotate")
+                gate.may_go.set()
+            assert rotated[0]["secrets"] == 1
+            assert await value_of(one) == await value_of(three) == "first"
+    # The key file alone opens what is stored.
+    async with site.daemon("fresh", key_settings=lambda: keys) as daemon, daemon.connect() as wire:
+        assert await value_of(wire) == "first"
