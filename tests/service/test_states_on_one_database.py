@@ -11,12 +11,14 @@ from anyio import create_task_group
 
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.documents import SharedDocuments
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.test_lists_on_one_database import Asked
 
 pytestmark = pytest.mark.one_loop
 
@@ -347,3 +349,58 @@ async def test_a_key_is_not_replaced_while_secrets_of_other_daemons_may_be_unsee
         for namespace, key, value in (("keys", "a", "first"), ("more", "b", "second")):
             answer = await one.call("secret/get", namespace=namespace, key=key)
             assert answer["value"] == value
+
+
+class Unreserved(Wrapped):
+    """A connection that gives no revisions, and does not tell which documents have changed, while a test says so."""
+
+    is_away = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_away and name in {"reserve", "document_tokens"}:
+            raise OUT_OF_REACH
+        return super().__getattr__(name)
+
+
+async def test_a_change_that_a_failed_call_has_seen_is_told_later(site: Site) -> None:
+    connection = Unreserved(site.connect())
+    async with (
+        clients_of(site, "one") as (one,),
+        site.daemon("two", connection) as second,
+        second.connect() as two,
+    ):
+        await two.call("state/subscribe", namespace="notes")
+        connection.is_away = True
+        revision = await put(one, "a", 1)
+        # The call finds the other daemon's row, and gets no revision.
+        refusal = await two.refusal("state/set", namespace="notes", key="b", value=2)
+        assert refusal.data["kind"] == "storage_error"
+        connection.is_away = False
+        await put(one, "c", 3)
+        first = (await two.next_notification())["params"]
+        assert (first["key"], first["revision"], first["change"]) == ("a", revision, "set")
+        assert (await two.next_notification())["params"]["key"] == "c"
+
+
+async def test_a_value_that_ends_behind_the_look_of_a_read_ends_for_the_next_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour_ms, late_ms = 3_600_000, [0]
+    ms_at = SharedDocuments.ms_at
+
+    def passing(documents: SharedDocuments, now: str) -> int:
+        found = ms_at(documents, now)
+        if late_ms[0]:
+            # Behind the first question the hour is over.
+            found, late_ms[0] = found + late_ms[0] - 1, 2 * hour_ms
+        return found
+
+    connection = Asked(site)
+    async with site.daemon("one", connection) as first, first.connect() as one:
+        await put(one, "a", 1, ttl_ms=hour_ms)
+        monkeypatch.setattr(SharedDocuments, "ms_at", passing)
+        late_ms[0] = 1
+        assert await value_of(one, "a") == 1
+        assert await value_of(one, "a") is None
+    # Each document that was written has revisions that no other daemon gets. A start reserves epochs of leases.
+    assert connection.calls["put_document"] == connection.calls["reserve"] - 1 == 2

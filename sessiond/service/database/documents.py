@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import count
 from time import monotonic
 from typing import Final
@@ -26,7 +25,7 @@ from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.environment import Environment
 from sessiond.state.codec import Damaged, NewerVersion, decode_as
-from sessiond.state.document import Change, Document, Draft, Moment
+from sessiond.state.document import ABSENT, Change, Document, Draft, Moment
 from sessiond.state.documents import Documents
 from sessiond.state.folder import Aside
 
@@ -75,6 +74,11 @@ class DocumentRows:
         seen = self._seen.get(namespace, NO_TOKEN)
         found = self._database.document(self._kind, namespace, seen)
         return (False, None) if found is None else (True, self._read(namespace, found))
+
+    def forget(self, namespace: str) -> None:
+        """Forget which row was seen, so that the next look reads the row again."""
+        # No row has this token, and where no row is left, that is not what was seen either.
+        self._seen[namespace] = new_token()
 
     def replace(self, namespace: str, data: bytes, changes: Sequence[Change] = ()) -> bool:
         """Replace the row that was seen; return False if there is another row by now.
@@ -153,18 +157,23 @@ class SharedDocuments(Documents):
         self._rows = rows
         self._watches = watches
         self._doorbell = doorbell
-        self._reserved: dict[str, int] = {}
+        self._looked: dict[str, tuple[int, int | None]] = {}
+        """Time of the last look at each namespace, and the first revision that the look reserved."""
         # If rows are lost, the clock still exceeds their revisions.
         first_revision = unix_ms(environment.now()) or 0
         self._set_clock()
         super().__init__(rows, first_revision, environment.report_trouble, encode)
 
     def moment(self, now: str, namespace: str | None = None) -> Moment:
-        """Return the moment of a draft, whose revisions were reserved by the look before."""
-        first = None if namespace is None else self._reserved.pop(namespace, None)
-        if first is None:
+        """Return the moment of a draft: the time of the look before, which reserved the revisions.
+
+        Without a reservation no value had expired at that time, so the draft drops none.
+        """
+        looked = None if namespace is None else self._looked.pop(namespace, None)
+        if looked is None:
             return super().moment(now)
-        return Moment(now, self.ms_at(now), partial(next, count(first)))
+        at_ms, first = looked
+        return Moment(now, at_ms, self.next_revision if first is None else count(first).__next__)
 
     def ms_at(self, now: str) -> int:
         """Return the time by the database's clock, which all daemons have, wherever their own clocks are."""
@@ -180,6 +189,7 @@ class SharedDocuments(Documents):
 
     def look(self, namespace: str, now: str, *, changes: bool) -> Sequence[Change]:
         """Take over what other daemons have written; reserve revisions if a draft changes anything."""
+        self._looked.pop(namespace, None)
         try:
             if monotonic() - self._clock_at > DATABASE_CLOCK_SECONDS:
                 self._set_clock()
@@ -188,15 +198,30 @@ class SharedDocuments(Documents):
             self.stale_since = self.stale_since or now
             raise
         self.stale_since = None
+        before = self.by_namespace.get(namespace)
+        known = document if is_other else before
+        at_ms, first = self.ms_at(now), None
+        if changes or (known is not None and known.is_due(at_ms)):
+            first = self._reserve_behind(namespace, known)
         found: Sequence[Change] = ()
-        before = self.by_namespace.get(namespace) or Document(namespace)
         if is_other:
+            before = before or Document(namespace)
             found = _changes(before, document or Document(namespace, before.revision))
             self._take(namespace, document)
-        known = self.by_namespace.get(namespace)
-        if changes or (known is not None and known.is_due(self.ms_at(now))):
-            self._reserved[namespace] = self._rows.reserve(self.revision + 1)
+        self._looked[namespace] = at_ms, first
         return found
+
+    def _reserve_behind(self, namespace: str, document: Document | None) -> int:
+        """Reserve revisions for a draft of a document; return the first. Raises StorageError.
+
+        If the database does not answer, the next look reads the row again, since nothing was taken over yet.
+        """
+        known = ABSENT if document is None else document.revision
+        try:
+            return self._rows.reserve(max(self.revision, known) + 1)
+        except StorageError:
+            self._rows.forget(namespace)
+            raise
 
     def _take(self, namespace: str, document: Document | None) -> None:
         self.loaded[namespace] += 1
