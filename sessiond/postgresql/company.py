@@ -80,6 +80,10 @@ WHERE is_open AND changed_at <= clock_timestamp() - make_interval(secs => %(send
             AND noted_at > clock_timestamp() - make_interval(secs => %(senders)s)
     )
 """,
+    # A daemon that is there, and has something to tell, makes its row again.
+    """
+DELETE FROM daemons WHERE noted_at <= clock_timestamp() - make_interval(secs => %(senders)s)
+""",
 )
 
 
@@ -157,7 +161,7 @@ class PostgresqlCompany:
         )
 
     def clean(self) -> None:
-        """Remove signals after SIGNALS_KEPT_SECONDS, and ended senders after SENDER_KEPT_SECONDS."""
+        """Remove signals after SIGNALS_KEPT_SECONDS; ended senders, and silent daemons, after SENDER_KEPT_SECONDS."""
         values = {"signals": SIGNALS_KEPT_SECONDS, "senders": SENDER_KEPT_SECONDS}
         for statement in _CLEAN:
             self._do("remove old signals", statement, values)

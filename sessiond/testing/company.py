@@ -31,10 +31,10 @@ class _Row(Struct):
 class MemoryCompany:
     """The tables of one place: the port `CompanyRows`. Safe in any thread."""
 
-    def __init__(self, now_ns: Callable[[], int], noted_daemons: Callable[[], set[str]]) -> None:
-        """Take the clock of the place, and what tells which daemons have noted something of late."""
+    def __init__(self, now_ns: Callable[[], int], keep_noted: Callable[[], set[str]]) -> None:
+        """Take the clock of the place, and what removes the daemons that have noted nothing of late."""
         self._now_ns = now_ns
-        self._noted_daemons = noted_daemons
+        self._keep_noted = keep_noted
         self._lock = threading.Lock()
         self._rows: dict[tuple[int, str], _Row] = {}
         self._signals: dict[tuple[int, str, int], tuple[int, StoredSignal]] = {}
@@ -146,7 +146,8 @@ class MemoryCompany:
             row.changed_ns = self._now_ns()
 
     def clean(self) -> None:
-        """Remove signals after SIGNALS_KEPT_SECONDS, and ended senders after SENDER_KEPT_SECONDS."""
+        """Remove signals after SIGNALS_KEPT_SECONDS; ended senders, and silent daemons, after SENDER_KEPT_SECONDS."""
+        noted = self._keep_noted()
         with self._guard:
             now_ns = self._now_ns()
             signals_since = now_ns - int(SIGNALS_KEPT_SECONDS * 1e9)
@@ -156,5 +157,4 @@ class MemoryCompany:
             old = {key: row for key, row in self._rows.items() if row.changed_ns <= since}
             for of_row in [key for key, row in old.items() if not row.sender.is_open]:
                 del self._rows[of_row]
-            noted = self._noted_daemons()
             self._end([row for row in old.values() if row.sender.daemon not in noted])

@@ -72,12 +72,17 @@ class MemoryDatabase:
         """The sessions that each daemon has open, and when the daemon noted them."""
         self.bells: set[SimpleQueue[frozenset[int]]] = set()
         """The rings that each connection has not heard yet."""
-        self.company = MemoryCompany(now_ns, self._noted_daemons)
+        self.company = MemoryCompany(now_ns, self._keep_noted_daemons)
 
-    def _noted_daemons(self) -> set[str]:
-        """Return the daemons that have noted something within SENDER_KEPT_SECONDS."""
+    def _keep_noted_daemons(self) -> set[str]:
+        """Remove the daemons that have noted nothing within SENDER_KEPT_SECONDS; return those that stay."""
         since = self.now_ns() - int(SENDER_KEPT_SECONDS * 1e9)
-        return {daemon for daemon, (_, at) in self.open_notes.items() if at > since}
+        with self.guard:
+            noted = {daemon for daemon, (_, at) in self.open_notes.items() if at > since}
+            for daemon in self.beats.keys() - noted:
+                self.beats.pop(daemon)
+                self.open_notes.pop(daemon, None)
+        return noted
 
     def connection(self) -> MemoryConnection:
         """Return a connection of one more daemon."""

@@ -58,6 +58,12 @@ class PostgresqlSite(Site):
             f"UPDATE {self._schema}.sessions SET written_at = written_at - interval '2 days'"
         )
 
+    def silence_daemons(self) -> None:
+        """Let an hour pass behind the last note of each daemon."""
+        self._cluster.sql(
+            f"UPDATE {self._schema}.daemons SET noted_at = noted_at - interval '1 hour'"
+        )
+
     def forget_open_notes(self) -> None:
         """Forget which sessions the daemons have open."""
         self._cluster.sql(f"UPDATE {self._schema}.daemons SET open = '{{}}'")

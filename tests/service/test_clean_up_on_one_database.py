@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -317,3 +317,34 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
             await append(one, "e-2")
         assert await went(two) == [SESSION]
         assert await went(two) == []
+
+
+async def is_so(holds: Callable[[], bool]) -> None:
+    """Wait until something holds of which the database tells."""
+    with fail_after(HANG_SECONDS):
+        while not await to_thread.run_sync(holds):  # noqa: ASYNC110 - nobody tells
+            await sleep(0.01)
+
+
+class Unforgetting(Wrapped):
+    """A connection by which no daemon is forgotten."""
+
+    def forget_daemons(self, daemons: Any) -> None:
+        raise OUT_OF_REACH
+
+
+async def test_the_row_of_an_ended_daemon_goes_though_nobody_could_forget_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, OPEN_NOTE_SECONDS=0.02)
+    database = await to_thread.run_sync(site.connect)
+    async with site.daemon("two", Unforgetting(site.connect())) as daemon, daemon.connect() as two:
+        await create(two, persist="immediate")
+        await is_so(lambda: bool(database.beats()))
+    (ended,) = await to_thread.run_sync(database.beats)
+    await to_thread.run_sync(site.silence_daemons)
+    async with clients_of(site, "one") as (one,):
+        # Each note of what is open comes with a clean-up.
+        await call(one, "session/get")
+        await is_so(lambda: ended not in database.beats())
+    await to_thread.run_sync(database.close)

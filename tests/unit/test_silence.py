@@ -79,3 +79,13 @@ def test_only_a_beat_brings_a_daemon_back() -> None:
     ears.beats += 1
     assert not ears.hear(1.0)
     assert ears.silence.ended == set()
+
+
+def test_a_row_that_another_daemon_has_removed_is_no_beat() -> None:
+    ears = Ears()
+    assert [ears.hear(1.0) for _ in range(3)] == [False, False, True]
+    assert ears.silence.hear({}, {"one"}) == set()
+    assert ears.silence.ended == {"one"}
+    ears.beats += 1
+    ears.hear()
+    assert ears.silence.ended == set()

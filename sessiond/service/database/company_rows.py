@@ -90,6 +90,6 @@ class CompanyRows(Protocol):
     def clean(self) -> None:
         """Remove signals after SIGNALS_KEPT_SECONDS, and ended senders after SENDER_KEPT_SECONDS.
 
-        A sender has ended, too, if its daemon has noted nothing for SENDER_KEPT_SECONDS.
+        A daemon that has noted nothing for SENDER_KEPT_SECONDS is removed, and its senders have ended, too.
         """
         ...

@@ -50,7 +50,8 @@ class Silence:
         for name in concerned:
             count = beats.get(name, 0)
             heard = self._heard.get(name)
-            if heard is None or heard.beats != count:
+            # A row that another daemon has removed is no beat.
+            if heard is None or (heard.beats != count and name in beats):
                 self._heard[name] = _Heard(count)
                 if heard is not None:
                     self.ended.discard(name)
