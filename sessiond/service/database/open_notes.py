@@ -52,9 +52,10 @@ class OpenNotes:
     def write(self) -> None:
         """Show that this daemon is there, and which sessions it has open. Raises StorageError."""
         with self._guard:
-            numbers = self._numbers
-            # Without an answer the database may have either note: the next one is due at once.
+            # Without an answer the database may have either note: the next one is due at once. An opening that
+            # still sees the last note as valid is among the numbers.
             self._due_at = 0.0
+            numbers = self._numbers
             self._database.beat(self._daemon, numbers)
             self._noted, self._due_at = numbers, monotonic() + OPEN_NOTE_SECONDS
 
@@ -66,13 +67,14 @@ class OpenNotes:
         head = self._database.find(session_id)
         if head is None or head.now_ns - head.written_ns < OPEN_NOTE_COUNTS_SECONDS * 1e9:
             return head
-        if head.number in self._noted and monotonic() < self._due_at:
-            return head
         now = monotonic()
         # An opening that failed leaves its number here.
         for number in [number for number, until in list(self._opening.items()) if until <= now]:
             self._opening.pop(number, None)
+        # A note that is written before the opening ends has the session, too.
         self._opening[head.number] = now + OPEN_NOTE_COUNTS_SECONDS
+        if head.number in self._noted and now < self._due_at:
+            return head
         self.write()
         # A clean-up may have come right before the note.
         return self._database.find(session_id)
