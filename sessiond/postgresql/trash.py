@@ -39,7 +39,9 @@ class TrashTable(Asking):
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""
-        which: LiteralString = "place = 'draft'" if number is None else "number = %(number)s"
+        which: LiteralString = (
+            "place = 'draft'" if number is None else "number = %(number)s AND place <> 'archived'"
+        )
         values = {
             "number": number,
             "before_us": before_ns // 1000,

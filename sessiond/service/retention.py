@@ -45,6 +45,20 @@ class Retention(Struct, frozen=True):
     dry_run: bool
 
 
+class _Old(Struct, frozen=True):
+    """List row of a session that is due, or may be, and when the session was written."""
+
+    info: Raw
+    written_ns: int
+    failure: StorageError | None = None
+    """Error that kept the time from being read; None if the time is known."""
+
+    def require_age(self) -> None:
+        """Raise StorageError if the session may be young."""
+        if self.failure is not None:
+            raise self.failure
+
+
 class _Named(Struct):
     id: str
 
@@ -63,10 +77,12 @@ async def retain(
         return done
     before_ns = int(before * _SECOND_NS)
     old = await _older(service, before_ns, asker)
-    for count, info in enumerate(old):
+    for count, one in enumerate(old):
         asker.progress.report(count, len(old), "sessions")
-        session_id = _id_in(info)
+        info, session_id = one.info, _id_in(one.info)
         try:
+            if dry_run:
+                one.require_age()
             if dry_run or await _discard(service, session_id, before_ns):
                 done.sessions.append(info)
         except SessionNotFound:
@@ -77,10 +93,10 @@ async def retain(
     return done
 
 
-async def _older(service: Service, before_ns: int, asker: Asker) -> list[Raw]:
-    """Return the list rows of the sessions that are due, the oldest first."""
+async def _older(service: Service, before_ns: int, asker: Asker) -> list[_Old]:
+    """Return the sessions that are due, or may be, the oldest first."""
     query = service.store.older(before_ns)
-    found: list[tuple[int, bytes]] = []
+    found: list[_Old] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, asker)
@@ -89,26 +105,31 @@ async def _older(service: Service, before_ns: int, asker: Asker) -> list[Raw]:
         after = page.last
         if after is None:
             break
-    found.sort()
-    return [Raw(info) for _, info in found[:PAGE_ROWS_MAX]]
+    found.sort(key=_age)
+    return found[:PAGE_ROWS_MAX]
 
 
-def _due(store: SessionStore, infos: Sequence[bytes], before_ns: int) -> list[tuple[int, bytes]]:
+def _age(old: _Old) -> tuple[int, bytes]:
+    return old.written_ns, bytes(old.info)
+
+
+def _due(store: SessionStore, infos: Sequence[bytes], before_ns: int) -> list[_Old]:
     """Return the sessions whose files are old, with the files' times.
 
     The catalog does not know the time of a file that was written a moment ago. A file that cannot be
-    examined now may be due: the move reports why it stays.
+    examined now may be due: the answer reports why it stays.
     """
-    found: list[tuple[int, bytes]] = []
+    found: list[_Old] = []
     for info in infos:
         try:
             written_ns = store.written_at(_id_in(info))
         except SessionNotFound:
             continue
-        except StorageError:
-            written_ns = 0
+        except StorageError as error:
+            found.append(_Old(Raw(info), 0, error.with_traceback(None)))
+            continue
         if written_ns < before_ns:
-            found.append((written_ns, info))
+            found.append(_Old(Raw(info), written_ns))
     return found
 
 

@@ -417,6 +417,7 @@ class MemoryConnection:
                 for head in self._heads.values()
                 if not head.is_deleted
                 and (head.place == "draft" if number is None else head.number == number)
+                and head.place != "archived"
                 and head.written_ns < before_ns
                 and not any(head.number in numbers for numbers in notes)
             ]

@@ -348,3 +348,64 @@ async def test_the_row_of_an_ended_daemon_goes_though_nobody_could_forget_it(
         await call(one, "session/get")
         await is_so(lambda: ended not in database.beats())
     await to_thread.run_sync(database.close)
+
+
+class Untimed(Wrapped):
+    """A connection that tells nothing of sessions, but the time, when a test says so."""
+
+    fails = False
+
+    def __getattr__(self, name: str) -> Any:
+        if self.fails and name in {"find", "changes", "heads"}:
+            raise OUT_OF_REACH
+        return super().__getattr__(name)
+
+
+async def test_a_dry_run_of_retention_names_no_session_whose_time_it_could_not_read(
+    site: Site,
+) -> None:
+    connection = Untimed(site.connect())
+    async with (
+        site.daemon("one", connection) as daemon,
+        clients_of(site, "two") as (two,),
+        daemon.connect() as one,
+    ):
+        await create(one, persist="immediate")
+        await append(one, "e-1", role="assistant")
+        await call(one, "session/close")
+        site.age()
+        # The list of the first daemon has the old time.
+        assert len((await one.call("retention/run", max_age_hours=1))["sessions"]) == 1
+        await append(two, "e-2")
+        await call(two, "session/close")
+        for dry_run in (True, False):
+            connection.fails = True
+            answer = await one.call("retention/run", max_age_hours=1, dry_run=dry_run)
+            connection.fails = False
+            assert answer["sessions"] == []
+            (failed,) = answer["failed"]
+            assert (failed["session_id"], failed["kind"]) == (SESSION, "storage_error")
+        assert len(await entries(two)) == 2
+
+
+async def test_retention_spares_what_is_archived_since_it_was_listed(site: Site) -> None:
+    class Late(Wrapped):
+        """A connection whose deletion comes when another daemon has archived the session."""
+
+        def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
+            if number is not None:
+                archived.append(database.move(database.find(SESSION), "archived"))
+            return self.inner.delete_unused(number, before_ns, daemon)
+
+    archived: list[Any] = []
+    database: Any = await to_thread.run_sync(site.connect)
+    async with site.daemon("one", Late(site.connect())) as daemon, daemon.connect() as one:
+        await create(one, persist="immediate")
+        await append(one, "e-1", role="assistant")
+        await call(one, "session/close")
+        answer = await one.call("retention/run", max_age_hours=1e-9, dry_run=False)
+        assert (answer["sessions"], answer["failed"]) == ([], [])
+        assert len(archived) == 1
+        assert (await one.call("session/trash"))["sessions"] == []
+        assert len(await entries(one)) == 1
+    await to_thread.run_sync(database.close)

@@ -16,6 +16,7 @@ from sessiond.config.configuration import Sources
 from sessiond.daemon.reload import Tuning
 from sessiond.daemon.retention_timer import keep_retaining
 from sessiond.journal.profile.lock import owned
+from sessiond.service.registry.registry import SessionRegistry
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say
 from tests.kit.house import House, arrived
@@ -103,6 +104,26 @@ async def test_what_is_archived_watched_a_draft_or_anothers_stays(
         left = {path.name.split("_")[-1] for path in house.session_files()}
         assert left == {"session-seen.jsonl", "session-draft.jsonl"}
         assert house.disk.content(foreign) == PI
+
+
+async def test_a_session_that_is_archived_since_it_was_listed_stays(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(house, "session-old", "2025-01-01")
+    retired = SessionRegistry.retire
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        # The list of the run was made before.
+        late = daemon.service.registry
+
+        def retire(registry: SessionRegistry, session_id: str, *args: Any) -> Any:
+            assert registry is late
+            path = house.session_files()[0]
+            house.disk.rename(path, house.layout.archive / path.name)
+            return retired(registry, session_id, *args)
+
+        monkeypatch.setattr(SessionRegistry, "retire", retire)
+        assert await run(wire, dry_run=False) == []
+    assert trashed(house) == []
 
 
 async def test_an_old_session_that_comes_back_from_the_archive_stays(house: House) -> None:

@@ -268,8 +268,8 @@ class SessionDatabase(Protocol):
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or with None all drafts, if unused since a time; return what was deleted.
 
-        A session is unused if it was last written before that time, in nanoseconds since 1970, and no
-        other daemon has noted within OPEN_NOTE_COUNTS_SECONDS that it has the session open.
+        A session is unused if it is not archived, was last written before that time, in nanoseconds since 1970,
+        and no other daemon has noted within OPEN_NOTE_COUNTS_SECONDS that it has the session open.
         """
         ...
 

@@ -197,7 +197,10 @@ class SessionFiles:
     # -- the trash -------------------------------------------------------------------
 
     def discard_unused(self, session_id: str, opened: OpenSession | None, before_ns: int) -> bool:
-        """Move a session to the trash unless its file was written to since a time."""
+        """Move a session to the trash unless its file is archived, or was written to since a time."""
+        # A client may have archived the session since it was listed.
+        if self._layout.is_archived(self.require(session_id)):
+            return False
         if self.written_at(session_id) >= before_ns:
             return False
         self.discard(session_id, opened)
