@@ -193,3 +193,25 @@ async def test_a_creation_that_fails_deletes_nothing_that_another_daemon_has_sto
         with pytest.raises(Refusal, match="storage_error"):
             await one.answer(creation)
         assert [row["entry"]["id"] for row in await entries(three)] == ["e-1"]
+
+
+async def test_a_scope_whose_creation_another_daemon_takes_back_is_created(site: Site) -> None:
+    class TakenBack(Wrapped):
+        """A connection that twice finds a session which another daemon removes then."""
+
+        finds = 0
+
+        def find(self, session_id: str) -> Head | None:
+            found: Head | None = self.inner.find(session_id)
+            self.finds += 1
+            # A creation looks for the id first, and an opening behind that.
+            if self.finds in {1, 3}:
+                lines = [b'{"type":"session"}']
+                found = self.inner.create(session_id, "epoch-x", [lines], "placed")
+                assert found is not None
+                self.inner.delete(found, unless_appended=True)
+            return found
+
+    async with site.daemon("one", TakenBack(site.connect())) as daemon, daemon.connect() as one:
+        answer = await one.call("scope/resolve", scope="global")
+        assert answer["created"]

@@ -9,6 +9,7 @@ their order is kept and no request waits for another session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -22,6 +23,7 @@ from sessiond.errors import (
     Draining,
     SessiondError,
     SessionExists,
+    SessionNotFound,
     exhausted,
 )
 from sessiond.limits import (
@@ -53,6 +55,7 @@ from sessiond.service.store.session_store import SessionStore
 __all__ = ["SessionRegistry"]
 
 # What an act on the file as a whole means for lists, by its reason.
+_TRIES: Final = 3
 _CHANGES: Final[dict[str, CatalogChange]] = {
     "deleted": "deleted",
     "repaired": "updated",
@@ -163,16 +166,32 @@ class SessionRegistry:
             header.id,
             make,
             in_memory=persist == "never",
+            tries=_TRIES,
         )
 
     def begin(
-        self, session_id: str, make: Callable[[], OpenSession], *, in_memory: bool = False
+        self,
+        session_id: str,
+        make: Callable[[], OpenSession],
+        *,
+        in_memory: bool = False,
+        tries: int = 1,
     ) -> bool:
-        """Create a session by `make`, which raises SessionExists where the session exists."""
+        """Create a session by `make`, which raises SessionExists where the session exists.
+
+        `tries` says how often `make` may be called.
+        """
 
         progress = LatestProgress()
 
         def load() -> OpenSession:
+            for _ in range(tries - 1):
+                # Another daemon may take back a creation that it could not finish.
+                with suppress(SessionNotFound):
+                    return make_or_open()
+            return make_or_open()
+
+        def make_or_open() -> OpenSession:
             try:
                 return make()
             except SessionExists:
