@@ -13,6 +13,8 @@ from sessiond.lsp.document import Document, Snapshot
 from sessiond.lsp.text.text import Encoding, Position, Text
 from tests.kit.patience import HANG_SECONDS
 
+pytestmark = pytest.mark.one_loop
+
 COUNT = 20_000
 
 

@@ -18,6 +18,8 @@ from sessiond.lsp.text import indexing, lines
 from sessiond.lsp.text.lines import Index
 from sessiond.lsp.text.text import Encoding, Position, Text
 
+pytestmark = pytest.mark.one_loop
+
 UTF16 = Encoding("utf-16-le", 2)
 COUNT = 20_000
 
