@@ -14,6 +14,8 @@ from tests.kit.calls import create, say, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
+pytestmark = pytest.mark.one_loop
+
 SAMPLES = Path(__file__).parent.parent / "samples"
 # What is asked is refused or it is not, whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")

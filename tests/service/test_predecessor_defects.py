@@ -16,6 +16,8 @@ from tests.kit.calls import append, append_message, create, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME
 
+pytestmark = pytest.mark.one_loop
+
 
 async def sources(wire: Wire, session_id: str = SESSION, **more: Any) -> list[str]:
     built = await wire.call("build_context", session_id=session_id, **more)

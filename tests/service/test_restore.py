@@ -13,6 +13,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line
 
+pytestmark = pytest.mark.one_loop
+
 USER = {"role": "user", "content": "hi"}
 ANSWER = {"role": "assistant", "content": "there"}
 

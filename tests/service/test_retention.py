@@ -23,6 +23,8 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import HI
 
+pytestmark = pytest.mark.one_loop
+
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 

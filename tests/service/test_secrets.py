@@ -18,6 +18,8 @@ from sessiond.testing.daemon import Wire
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 
+pytestmark = pytest.mark.one_loop
+
 NS = "api"
 MARKER = "sk-MARKER-9f8e7d6c5b4a"
 KEY_1, KEY_2, KEY_3 = "11" * 32, "22" * 32, "33" * 32

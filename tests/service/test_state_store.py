@@ -11,6 +11,8 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.state import NS, SetClock, document_path, put, values
 
+pytestmark = pytest.mark.one_loop
+
 # -- durable, and in order ----------------------------------------------------------------------
 
 

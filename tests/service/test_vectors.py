@@ -14,6 +14,8 @@ import pytest
 from tests.kit.house import House
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away, texts_of
 
+pytestmark = pytest.mark.one_loop
+
 RECORDED = [
     "context",
     "tokens",

@@ -14,6 +14,8 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_entry
 
+pytestmark = pytest.mark.one_loop
+
 
 async def state_in(wire: Wire) -> Any:
     return (await call(wire, "session/get"))["state"]
