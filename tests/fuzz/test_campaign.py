@@ -16,6 +16,7 @@ def folder(socket_path: Path) -> Path:
     return socket_path.parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "size"),
     [(frames, 4), (walks, 60), (files, 1), (deltas, 1), (profiles, 1), (lies, 1)],

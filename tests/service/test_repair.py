@@ -318,7 +318,13 @@ def test_a_file_is_verified_without_a_daemon(tmp_path: Path) -> None:
 # -- crashes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("links", [True, False], ids=["linked", "no hard links"])
+@pytest.mark.parametrize(
+    "links",
+    [
+        pytest.param(True, id="linked"),
+        pytest.param(False, id="no hard links", marks=pytest.mark.slow),
+    ],
+)
 async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_there(
     house: House, *, links: bool
 ) -> None:

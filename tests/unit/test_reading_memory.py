@@ -7,7 +7,11 @@ import tracemalloc
 from collections.abc import Iterator
 from uuid import UUID
 
+import pytest
+
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
+
+pytestmark = pytest.mark.slow
 
 LINES = 6000
 
