@@ -29,7 +29,6 @@ from sessiond.service.environment import Environment
 from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
-from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Asker, Consulted, Progress, Ticket
 from sessiond.service.queues import Queues
@@ -228,15 +227,7 @@ class Service:
         Once begun the work is not cancelled: the session may exist although its asker cancelled.
         """
         await self.let_go_if_gone(session_id)
-        unused = [chunks]
-
-        def store() -> OpenSession:
-            if not unused:
-                # Another daemon has deleted the session that has the lines, or had the id.
-                raise was_deleted(session_id)
-            return self.store.make(session_id, unused.pop())
-
-        first = self.registry.begin(session_id, store)
+        first = self.registry.begin(session_id, lambda: self.store.make(session_id, chunks))
         actor = self.actor(session_id)
         # A stop of the daemon waits for the answer: the session exists, and the asker must know.
         release = actor.retain()
@@ -246,6 +237,9 @@ class Service:
             if not (first and actor.opened.created):
                 raise id_is_taken(session_id)
             return await _info(actor)
+        except SessionNotFound:
+            # Another program has deleted the session, or the one that had its id.
+            raise was_deleted(session_id) from None
         finally:
             release()
 

@@ -179,17 +179,19 @@ class SessionRegistry:
     ) -> bool:
         """Create a session by `make`, which raises SessionExists where the session exists.
 
-        `tries` says how often `make` may be called.
+        `tries` says how often `make` may be called: the lines of a copy, for one, are there once.
         """
 
         progress = LatestProgress()
 
         def load() -> OpenSession:
-            for _ in range(tries - 1):
-                # Another daemon may take back a creation that it could not finish.
+            nonlocal tries
+            while tries:
+                tries -= 1
+                # Another daemon may delete the session, or take back a creation that it could not finish.
                 with suppress(SessionNotFound):
                     return make_or_open()
-            return make_or_open()
+            return self._store.open(session_id, progress)
 
         def make_or_open() -> OpenSession:
             try:
