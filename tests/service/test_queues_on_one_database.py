@@ -11,8 +11,10 @@ from anyio import create_task_group, fail_after, to_thread
 from sessiond.service.database.database import NO_TOKEN
 from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
+from sessiond.testing.wire import Refusal
 from tests.kit.calls import call, create
 from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import refused
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
@@ -268,3 +270,19 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
             assert kinds == ["session_not_found"]
             assert not await is_stored(site, SECRET)
             assert await waiting(one) == await waiting(three) == []
+
+
+async def test_a_prompt_keeps_no_session_from_its_end(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        await create(one, persist="immediate")
+        told = {"kind": STEER, "data": "Go on.", "queue": True}
+        prompt = await one.request("session/signal", session_id=SESSION, **told)
+        deletion = await one.request("session/delete", session_id=SESSION)
+        await one.answer(deletion)
+        kind = None
+        try:
+            await one.answer(prompt)
+        except Refusal as refusal:
+            kind = refusal.data["kind"]
+        # The session may be gone before the prompt is known to be safe.
+        assert kind in {None, "session_not_found"}

@@ -93,10 +93,12 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
             try:
                 queued = await durable()
                 if not queued.duplicate:
-                    await _require_still_there(client, actor, created_at, queue_id)
-                    client.signal(
-                        actor, notification("session/signal", replace(told, queue_id=queue_id))
-                    )
+                    if service.find(told.session_id) is not actor:
+                        # What ends the session waits for the release, and the look for that end.
+                        release()
+                    there = await _still_there(client, actor, created_at, queue_id)
+                    body = notification("session/signal", replace(told, queue_id=queue_id))
+                    client.signal(there, body)
                 return queued
             finally:
                 release()
@@ -108,29 +110,29 @@ def _queue(client: Client, told: SignalTold, call: Call[Client]) -> Any:
     return ask(client, call, told.session_id, put)
 
 
-async def _require_still_there(
+async def _still_there(
     client: Client, actor: SessionActor, created_at: str, queue_id: str
-) -> None:
-    """Withdraw a durable prompt if its session was deleted meanwhile. Raises SessionNotFound.
+) -> SessionActor:
+    """Return the actor of a durable prompt's session. Raises SessionNotFound.
 
     A purge removes the prompts that are older than the purge. So a prompt is safe once its session
-    is there behind the write of the prompt.
+    is there behind the write of the prompt. The prompt is withdrawn if the session was deleted.
+    No other daemon purges a session that is in memory or a file.
     """
-    if actor.in_memory:
-        return
+    if not actor.opened.journal.is_shared:
+        return actor
     service, session_id = client.service, actor.session_id
     gone = SessionNotFound("the session was deleted", session_id=session_id)
     try:
         found = await service.opened_actor(session_id)
-        if found.opened.journal.is_shared:
-            await look_again(found)
+        await look_again(found)
         if found.opened.created_at == created_at:
-            return
+            return found
     except SessionNotFound as refusal:
         gone = refusal
     except SessiondError:
         # The prompt is durable, whatever keeps the daemon from a look at the session.
-        return
+        return actor
     await service.queues.withdraw(session_id, created_at, queue_id)
     raise gone
 
