@@ -206,6 +206,11 @@ class SessionActor:
             return False
         return not (self.hub or self.hub.presence or self.leases.in_use)
 
+    @property
+    def is_unused(self) -> bool:
+        """True if the session can be unloaded, and no command is being served: none subscribes just now."""
+        return self.can_unload and not self._loop.is_serving
+
     def touch(self) -> None:
         """Record that the session was used just now."""
         self.last_used = self.environment.monotonic()

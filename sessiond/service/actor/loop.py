@@ -77,6 +77,11 @@ class Loop:
         """Look at the file next, because a read found other lines than were stored."""
         self._monitor.doubt()
 
+    @property
+    def is_serving(self) -> bool:
+        """True if commands were taken out of the inbox and are not settled: they may wait for a look."""
+        return bool(self._flights.taken)
+
     def stop(self, why: SessiondError | None = None) -> None:
         """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""
         self._why = why
