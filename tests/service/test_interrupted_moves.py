@@ -52,12 +52,7 @@ def replace(database: SessionDatabase) -> None:
 
 def interrupt_before_the_delete(town: Town) -> None:
     """Begin a move to files, and be killed once the file of the session is there."""
-    whole = town.database
-    town.database = EndingBefore(town.place)
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=True)
-    town.database.close()
-    town.database = whole
+    town.move_until_killed(EndingBefore(town.place), back=True)
     assert town.layout.find(Files(), PLACED) is not None
 
 

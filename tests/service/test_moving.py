@@ -40,7 +40,7 @@ class Town:
         self.layout = Layout(home, "default")
         self.database = self.place.connection()
         self.remarks: dict[str, Remark] = {}
-        """What the last move has said of things that left their places, by name."""
+        """Remarks of the last move on things that left their places, by name."""
 
     def opened(self) -> FileStore:
         """Return the files of the profile."""
@@ -70,6 +70,14 @@ class Town:
         finally:
             files.close()
         return outcomes
+
+    def move_until_killed(self, connection: MemoryConnection, *, back: bool) -> None:
+        """Begin a move by a connection that ends the process."""
+        whole, self.database = self.database, connection
+        with pytest.raises(KeyboardInterrupt):
+            self.move(back=back)
+        self.database.close()
+        self.database = whole
 
     def lines(self, session_id: str) -> list[bytes]:
         """Return the lines that the database has of a session."""
@@ -185,12 +193,7 @@ class Ending(MemoryConnection):
 
 def interrupt(town: Town, method: str, *, back: bool = False) -> None:
     """Begin a move, and be killed right behind a change of the database."""
-    whole = town.database
-    town.database = Ending(town.place, method)
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=back)
-    town.database.close()
-    town.database = whole
+    town.move_until_killed(Ending(town.place, method), back=back)
 
 
 @pytest.mark.parametrize(
@@ -268,12 +271,7 @@ def killed_on_the_way_back(town: Town) -> None:
     """Move everything into the database, and be killed once the first file is back."""
     anyio.run(settle, town)
     town.move()
-    whole = town.database
-    town.database = EndingBefore(town.place)
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=True)
-    town.database.close()
-    town.database = whole
+    town.move_until_killed(EndingBefore(town.place), back=True)
 
 
 def go_on(town: Town, session_id: str) -> list[bytes]:

@@ -48,12 +48,7 @@ class EndingBefore(MemoryConnection):
 
 def interrupt_before_the_end(town: Town) -> None:
     """Begin a move to files, and be killed once the file of the namespace is there."""
-    whole = town.database
-    town.database = EndingBefore(town.place)
-    with pytest.raises(KeyboardInterrupt):
-        town.move(back=True)
-    town.database.close()
-    town.database = whole
+    town.move_until_killed(EndingBefore(town.place), back=True)
 
 
 def differ(town: Town, store: str, *, back: bool) -> None:

@@ -17,22 +17,20 @@ from sessiond.service.database.documents import REVISIONS, new_token
 from sessiond.service.database.moving.joining import (
     Keep,
     OtherValues,
-    Reserve,
     has_other_values,
     joined,
     parted,
 )
 from sessiond.service.database.moving.way import Remark, was_changed
 from sessiond.service.files.store import FileStore
-from sessiond.state.folder import DocumentFolder
 
 __all__ = ["DocumentsIn", "DocumentsOut"]
 
 _NOTHING: Final = StoredDocument(NO_TOKEN, b"")
 
 
-class DocumentsIn:
-    """Namespaces of one kind from the profile's files into a database; the files are removed."""
+class _Documents:
+    """Namespaces of one kind in two places, each of which has values of its own or none."""
 
     def __init__(
         self, database: SessionDatabase, files: FileStore, kind: str, keep: Keep | None = None
@@ -43,6 +41,30 @@ class DocumentsIn:
         self._folder = files.raw_documents(kind)
         self._kind = kind
         self._keep: Keep | None = keep
+
+    def _joined(
+        self, name: str, there: bytes, moved: bytes, where: str
+    ) -> tuple[bytes, Remark | None]:
+        """Return the document that the target is to have, and what is to be said of values that do not stay.
+
+        `where` names the target. Raises StorageError.
+        """
+
+        def reserve(least: int, count: int) -> int:
+            return self._database.reserve(REVISIONS, least, count)
+
+        try:
+            data, lost = joined(self._kind, name, there, moved, reserve, self._keep)
+        except OtherValues as others:
+            raise has_other_values(name, where, others) from None
+        if not lost:
+            return data, None
+        aside = printable(self._folder.keep_aside(name, lost))
+        return data, Remark(f"the values that were not kept are in {aside}", is_moved=True)
+
+
+class DocumentsIn(_Documents):
+    """Namespaces of one kind from the profile's files into a database; the files are removed."""
 
     def names(self) -> list[str]:
         """Return the namespaces that have a file."""
@@ -57,13 +79,7 @@ class DocumentsIn:
         if data is None:
             return None
         there = self._document(name)
-        try:
-            outcome = joined(
-                self._kind, name, there.data, data, _reserve(self._database), self._keep
-            )
-        except OtherValues as others:
-            raise has_other_values(name, "the database", others) from None
-        remark, wanted = _remark(self._folder, name, outcome.lost), outcome.data
+        wanted, remark = self._joined(name, there.data, data, "the database")
         if wanted != there.data:
             token = new_token()
             if not self._database.put_document(self._kind, name, there.token, token, wanted):
@@ -79,18 +95,8 @@ class DocumentsIn:
         return self._database.document(self._kind, name, NO_TOKEN) or _NOTHING
 
 
-class DocumentsOut:
+class DocumentsOut(_Documents):
     """Namespaces of one kind from a database into the profile's files; the rows are emptied."""
-
-    def __init__(
-        self, database: SessionDatabase, files: FileStore, kind: str, keep: Keep | None = None
-    ) -> None:
-        """Take the side whose values stay where those of the two differ; without one, both stay."""
-        self._database = database
-        self._files = files
-        self._folder = files.raw_documents(kind)
-        self._kind = kind
-        self._keep: Keep | None = keep
 
     def names(self) -> list[str]:
         """Return the namespaces that have values."""
@@ -111,13 +117,7 @@ class DocumentsOut:
         if not moved:
             return None
         before = self._folder.load(name)
-        try:
-            outcome = joined(
-                self._kind, name, before or b"", moved, _reserve(self._database), self._keep
-            )
-        except OtherValues as others:
-            raise has_other_values(name, "the profile", others) from None
-        remark, wanted = _remark(self._folder, name, outcome.lost), outcome.data
+        wanted, remark = self._joined(name, before or b"", moved, "the profile")
         if wanted != before:
             self._folder.replace(name, wanted)
         if self._folder.load(name) != wanted:
@@ -139,15 +139,3 @@ class DocumentsOut:
             self._folder.remove(name)
         else:
             self._folder.replace(name, before)
-
-
-def _reserve(database: SessionDatabase) -> Reserve:
-    return lambda least, count: database.reserve(REVISIONS, least, count)
-
-
-def _remark(folder: DocumentFolder[bytes], name: str, lost: bytes) -> Remark | None:
-    """Put values aside that do not stay, durably; return the remark on them."""
-    if not lost:
-        return None
-    aside = printable(folder.keep_aside(name, lost))
-    return Remark(f"the values that were not kept are in {aside}", is_moved=True)

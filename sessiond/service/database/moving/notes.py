@@ -6,6 +6,8 @@ an interruption the note tells the copy from a session of the profile, and the r
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
@@ -17,7 +19,7 @@ from sessiond.state.folder import DocumentFolder
 
 __all__ = ["MoveNote", "MoveNotes", "epoch_before_move", "epoch_of_moved", "note_of"]
 
-_MOVED = ".moved"
+_MOVED: Final = ".moved"
 
 
 class MoveNote(Struct, frozen=True):
