@@ -15,7 +15,7 @@ from sessiond.journal.splitter import split_whole
 from sessiond.journal.spool import Spool
 from sessiond.limits import DATABASE_PIECE_BYTES
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.service.database.refusals import missing_lines
+from sessiond.service.database.refusals import refuse_missing_lines
 from sessiond.service.files.checking.repairing import kept_lines, plan_of
 from sessiond.service.files.checking.verifying import (
     FileSurvey,
@@ -90,9 +90,7 @@ class DatabaseChecks:
         """Return the survey of a copy; None if the row has changed. Raises SessionCorrupt."""
         there = spool.reader.line_count
         if there != head.seq + 1:
-            missing = missing_lines(self._database, head, there)
-            if missing is not None:
-                raise missing
+            refuse_missing_lines(self._database, head, there)
             return None
         scope = VerifyScope(spool.reader.ends[-1], head.session_id, progress)
         return survey(spool.files, Path(head.session_id), spool.reader.fd, scope)

@@ -20,7 +20,7 @@ from sessiond.service.database.database import NO_LINES, Head, Place, SessionDat
 from sessiond.service.database.following.positions import Positions
 from sessiond.service.database.leases import DatabaseLeases, LeasedLog
 from sessiond.service.database.log import DatabaseLog
-from sessiond.service.database.refusals import missing_lines, outpaced
+from sessiond.service.database.refusals import outpaced, refuse_missing_lines
 from sessiond.service.files.kept_index import KeptIndexes
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
@@ -203,9 +203,7 @@ class DatabaseOpener:
             if renewed is not None:
                 self._ring(renewed.number)
             return renewed
-        missing = missing_lines(self._database, counted, found.seq + 1)
-        if missing is not None:
-            raise missing
+        refuse_missing_lines(self._database, counted, found.seq + 1)
         return None
 
 

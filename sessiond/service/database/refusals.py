@@ -14,9 +14,9 @@ from sessiond.visible import counted
 __all__ = [
     "asking_for_session_id",
     "could_not",
-    "missing_lines",
     "naming_what_is_there",
     "outpaced",
+    "refuse_missing_lines",
 ]
 
 
@@ -59,15 +59,15 @@ def outpaced(doing: str, name: Path) -> StorageError:
     return could_not(doing, name, "other daemons were faster each time", "EBUSY")
 
 
-def missing_lines(database: SessionDatabase, head: Head, there: int) -> SessionCorrupt | None:
-    """Return the refusal of a session of which the database has another number of lines.
+def refuse_missing_lines(database: SessionDatabase, head: Head, there: int) -> None:
+    """Raise SessionCorrupt for a session of which the database has another number of lines.
 
-    None if the row has changed since, as a purge leaves no lines. Raises StorageError.
+    Does nothing if the row has changed since, as a purge leaves no lines. Raises StorageError.
     """
     # None is left of a row that was removed.
     now = [(one.version, one.seq) for one in database.heads([head.number])]
     if now != [(head.version, head.seq)]:
-        return None
+        return
     expected = head.seq + 1
     if there < expected:
         text = f"the database has {there} of {counted(expected, 'line')}: bring the other lines back from a backup"
@@ -76,6 +76,6 @@ def missing_lines(database: SessionDatabase, head: Head, there: int) -> SessionC
             f"the row's seq, {head.seq}, does not count the lines that are there: correct the row, or"
             " bring the session back from a backup"
         )
-    return SessionCorrupt(
+    raise SessionCorrupt(
         f"{head.session_id}: {text}", path=head.session_id, line=there + 1, repairable=False
     )

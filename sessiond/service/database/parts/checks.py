@@ -20,7 +20,7 @@ __all__ = ["StoreChecks"]
 
 _TRIES: Final = 100
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 
 class StoreChecks:
@@ -38,7 +38,9 @@ class StoreChecks:
         self, session_id: str, opened: OpenSession | None, progress: Progress
     ) -> Verification:
         """Return the problems of a session's lines. Raises SessionNotFound, StorageError."""
-        found = self._examined(session_id, opened, lambda head: self._checks.verify(head, progress))
+        found = self._tried(
+            "check", session_id, opened, lambda head: self._checks.verify(head, progress)
+        )
         if found is not None:
             return found
         with naming_what_is_there(self._database):
@@ -48,7 +50,8 @@ class StoreChecks:
         self, session_id: str, opened: OpenSession | None, *, dry_run: bool, progress: Progress
     ) -> Repair:
         """Return what a repair would do."""
-        found = self._examined(
+        found = self._tried(
+            "check",
             session_id,
             opened,
             lambda head: self._checks.plan(head, dry_run=dry_run, progress=progress),
@@ -60,34 +63,39 @@ class StoreChecks:
                 session_id, _of_files(opened), dry_run=dry_run, progress=progress
             )
 
-    def _examined(
-        self, session_id: str, opened: OpenSession | None, look: Callable[[Head], Found | None]
-    ) -> Found | None:
-        """Return what a look at a session's row finds; None for no session of the database.
+    def _tried(
+        self,
+        doing: str,
+        session_id: str,
+        opened: OpenSession | None,
+        act: Callable[[Head], Outcome | None],
+    ) -> Outcome | None:
+        """Return the outcome of an act on a session's row; None for no session of the database.
 
-        The look finds None where another daemon has changed the row meanwhile.
+        The act returns None where another daemon has changed the row meanwhile.
         """
         if opened is not None and not isinstance(opened.journal, DatabaseLog):
             return None
         for _ in range(_TRIES):
             head = self._database.find(session_id)
-            found = None if head is None else look(head)
-            if head is None or found is not None:
-                return found
-        raise outpaced("check", Path(session_id))
+            outcome = None if head is None else act(head)
+            if head is None or outcome is not None:
+                return outcome
+        raise outpaced(doing, Path(session_id))
 
     def repair(self, session_id: str) -> Repair:
         """Store a session anew without its bad lines, under a new epoch."""
-        for _ in range(_TRIES):
-            head = self._database.find(session_id)
-            if head is None:
-                with naming_what_is_there(self._database):
-                    return self._files.repair(session_id)
-            done = self._checks.repair(head, self._new_epoch())
-            if done is not None:
-                self._doorbell.ring(head.number)
-                return done
-        raise outpaced("repair", Path(session_id))
+        done = self._tried("repair", session_id, None, self._repaired)
+        if done is not None:
+            return done
+        with naming_what_is_there(self._database):
+            return self._files.repair(session_id)
+
+    def _repaired(self, head: Head) -> Repair | None:
+        done = self._checks.repair(head, self._new_epoch())
+        if done is not None:
+            self._doorbell.ring(head.number)
+        return done
 
 
 def _of_files(opened: OpenSession | None) -> OpenSession | None:
