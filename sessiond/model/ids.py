@@ -25,6 +25,7 @@ __all__ = [
     "Tag",
     "as_uuid",
     "derive_entry_id",
+    "derive_entry_ids",
     "derive_session_id",
     "is_namespace",
     "is_new_entry_id",
@@ -121,6 +122,13 @@ def derive_entry_id(session_id: str, idempotency_key: str, index: int) -> str:
     """
     text = f"{session_id}\0{idempotency_key}\0{index}"
     return sha256_hex(text.encode())[:32]
+
+
+def derive_entry_ids(session_id: str, idempotency_key: str | None, count: int) -> tuple[str, ...]:
+    """Return the ids that a key gives the first entries of its call; none without a key."""
+    if idempotency_key is None:
+        return ()
+    return tuple(derive_entry_id(session_id, idempotency_key, index) for index in range(count))
 
 
 def as_uuid(digits: str) -> str:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.errors import EntryInvalid, IdempotencyConflict
 from sessiond.model.entries import SessionInfoEntry
-from sessiond.model.ids import MAIN, derive_entry_id
+from sessiond.model.ids import MAIN, derive_entry_ids
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft, Staged
 from sessiond.session.receipts import Receipt, StoredEntry
@@ -62,9 +62,7 @@ def earlier_receipt(draft: Draft, request: AppendRequest, known: list[int]) -> R
         envelope, at = found
         stored.append(StoredEntry(envelope.id, envelope.parent_id, at, str(envelope.timestamp)))
         head = MAIN if isinstance(envelope.head, UnsetType) else envelope.head
-    now_at = draft.head(head)
-    leaf_id = draft.id_of(now_at.leaf) if now_at else None
-    return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)
+    return _receipt(draft, stored, head)
 
 
 def earlier_merge(draft: Draft, request: AppendRequest, *, is_text_sent: bool) -> Receipt | None:
@@ -73,10 +71,7 @@ def earlier_merge(draft: Draft, request: AppendRequest, *, is_text_sent: bool) -
     The other session may have grown, and the daemon may have written the text. So the merged session
     is compared, and the text only if the caller sent one. Raises IdempotencyConflict.
     """
-    key = request.idempotency_key
-    if key is None:
-        return None
-    ids = [derive_entry_id(request.session_id, key, index) for index in range(len(request.entries))]
+    ids = derive_entry_ids(request.session_id, request.idempotency_key, len(request.entries))
     known = list(map(draft.find, ids))
     if not any(known):
         return None
@@ -98,6 +93,11 @@ def earlier_merge(draft: Draft, request: AppendRequest, *, is_text_sent: bool) -
             )
         stored.append(StoredEntry(entry_id, found.get("parent_id"), seq, str(at)))
         head = found.get("head", MAIN)
+    return _receipt(draft, stored, head)
+
+
+def _receipt(draft: Draft, stored: list[StoredEntry], head: str) -> Receipt:
+    """Return the receipt of entries that an earlier call has stored, with the head's leaf of now."""
     now_at = draft.head(head)
     leaf_id = draft.id_of(now_at.leaf) if now_at else None
     return Receipt(stored, leaf_id, stored[-1].seq, head, duplicate=True)

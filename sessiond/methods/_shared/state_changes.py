@@ -11,6 +11,7 @@ from sessiond.errors import EntryInvalid, IdempotencyConflict
 from sessiond.limits import PRUNE_DECISIONS, PRUNE_TOKENS
 from sessiond.methods._shared.common import DEFERRED, Call, Client, require_time
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
+from sessiond.model.ids import derive_entry_ids
 from sessiond.model.times import TimeText
 from sessiond.model.working.entries import ArtifactSet, Decision, Rationale, StateText
 from sessiond.service.actor.inbox import Command
@@ -19,7 +20,7 @@ from sessiond.service.log.state_info import StateInfo, state_of
 from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
-from sessiond.session.working.changes import PruneLimits, change, change_ids
+from sessiond.session.working.changes import PruneLimits, change
 
 __all__ = [
     "STATE_ERRORS",
@@ -96,7 +97,7 @@ def submit_change(client: Client, call: Call[Client], params: ChangeParams, want
         call,
         lambda receipt, _durability: wanted.answer(actor.opened, receipt),
         lambda draft: wanted.stage(draft, place),
-        ids=change_ids(params.session_id, params.idempotency_key, wanted.entries),
+        ids=derive_entry_ids(params.session_id, params.idempotency_key, wanted.entries),
         entries=wanted.entries,
     )
     actor.submit(command)

@@ -17,7 +17,7 @@ from sessiond.limits import APPEND_ENTRIES_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, parse_entry
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.model.entries import Entry, Message, MessageBytes, Opaque, SentEntryBytes
-from sessiond.model.ids import EntryId, derive_entry_id
+from sessiond.model.ids import EntryId, derive_entry_ids
 from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.plain_append import PlainAppend
 from sessiond.session.append import append
@@ -143,7 +143,7 @@ def _ids(params: AppendParams, entries: list[Entry | Opaque]) -> tuple[str, ...]
             "idempotency_key derives the ids of the entries: send no id in an entry",
             path="idempotency_key",
         )
-    return tuple(derive_entry_id(params.session_id, key, index) for index in range(len(entries)))
+    return derive_entry_ids(params.session_id, key, len(entries))
 
 
 def _result(receipt: Receipt, durability: Any) -> Receipt:

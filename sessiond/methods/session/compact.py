@@ -22,7 +22,7 @@ from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Sess
 from sessiond.methods._shared.head_params import MOVE_ERRORS, LeaseId
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import MessageBytes
-from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_id
+from sessiond.model.ids import MAIN, EntryId, HeadName, derive_entry_ids
 from sessiond.model.requests import BeforeCompact
 from sessiond.model.settings import Tokens
 from sessiond.service.actor.actor import SessionActor
@@ -197,7 +197,6 @@ def _submit(
     request: CompactRequest,
     files: TouchedFiles | None = None,
 ) -> Any:
-    key = request.idempotency_key
     messages = request.messages
 
     def is_result(line: bytes) -> bool:
@@ -215,7 +214,7 @@ def _submit(
             call,
             lambda receipt, _durability: _result(actor, request, call, receipt),
             stage,
-            ids=(derive_entry_id(request.session_id, key, 0),) if key is not None else (),
+            ids=derive_entry_ids(request.session_id, request.idempotency_key, 1),
             reads=lambda session: {
                 *lines_to_read(actor, request)(session),
                 *lines_to_count(session, request.head),

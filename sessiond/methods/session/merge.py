@@ -29,7 +29,7 @@ from sessiond.methods._shared.copies import (
 from sessiond.methods._shared.head_params import MOVE_ERRORS, MoveParams
 from sessiond.methods._shared.with_hooks import hooked
 from sessiond.model.entries import Entry
-from sessiond.model.ids import MAIN, SessionId, derive_entry_id
+from sessiond.model.ids import MAIN, SessionId, derive_entry_ids
 from sessiond.model.requests import BeforeFork
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.inbox import Command
@@ -101,10 +101,8 @@ class _Merge(NamedTuple):
     @property
     def ids(self) -> tuple[str, ...]:
         """Ids under which the turn may be stored already."""
-        params, key = self.params, self.params.idempotency_key
-        if key is None:
-            return ()
-        return tuple(derive_entry_id(params.session_id, key, n) for n in range(TURN_ENTRIES_MAX))
+        params = self.params
+        return derive_entry_ids(params.session_id, params.idempotency_key, TURN_ENTRIES_MAX)
 
     def check(self, draft: Draft) -> None:
         """Raise if the turn would be refused."""

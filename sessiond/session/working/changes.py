@@ -27,7 +27,7 @@ from sessiond.session.append_request import AppendRequest
 from sessiond.session.draft import Draft
 from sessiond.session.receipts import Receipt
 
-__all__ = ["PruneLimits", "Pruned", "change", "change_ids", "do_task", "prune"]
+__all__ = ["PruneLimits", "Pruned", "change", "do_task", "prune"]
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -49,13 +49,6 @@ class Pruned(Struct):
     receipt: Receipt | None
     pruned: bool
     reasons: list[PruneReason]
-
-
-def change_ids(session_id: str, key: str | None, count: int) -> tuple[str, ...]:
-    """Return the ids under which a change of at most so many entries may be stored already."""
-    if key is None:
-        return ()
-    return tuple(derive_entry_id(session_id, key, index) for index in range(count))
 
 
 def change(draft: Draft, place: AppendRequest, effect: Decision | ArtifactSet) -> Receipt:
