@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from anyio import create_task_group
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.documents import SharedDocuments
+from sessiond.state.document import Change
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.patience import HANG_SECONDS, happened
@@ -386,20 +387,20 @@ async def test_a_value_that_ends_behind_the_look_of_a_read_ends_for_the_next_one
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour_ms, late_ms = 3_600_000, [0]
-    ms_at = SharedDocuments.ms_at
+    look, ms_at = SharedDocuments.look, SharedDocuments.ms_at
 
-    def passing(documents: SharedDocuments, now: str) -> int:
-        found = ms_at(documents, now)
-        if late_ms[0]:
-            # Behind the first question the hour is over.
-            found, late_ms[0] = found + late_ms[0] - 1, 2 * hour_ms
+    def slow_look(documents: SharedDocuments, *call: Any, **members: Any) -> Sequence[Change]:
+        found = look(documents, *call, **members)
+        late_ms[0] = 2 * hour_ms
         return found
 
     connection = Asked(site)
     async with site.daemon("one", connection) as first, first.connect() as one:
         await put(one, "a", 1, ttl_ms=hour_ms)
-        monkeypatch.setattr(SharedDocuments, "ms_at", passing)
-        late_ms[0] = 1
+        monkeypatch.setattr(SharedDocuments, "look", slow_look)
+        monkeypatch.setattr(
+            SharedDocuments, "ms_at", lambda documents, now: ms_at(documents, now) + late_ms[0]
+        )
         assert await value_of(one, "a") == 1
         assert await value_of(one, "a") is None
     # Each document that was written has revisions that no other daemon gets. A start reserves epochs of leases.
