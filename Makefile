@@ -31,7 +31,7 @@ help:
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
 	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
-	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
+	@echo 'make luck        the same tests in random order, with new examples and with threads that answer late'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
 	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
@@ -71,7 +71,7 @@ elsewhere: $(RUN)
 	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly $(FAST) $(ARGS)
 
 luck: $(RUN)
-	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
+	@$(BIN)/python -m pytest -p tests.hesitation $(FAST) --hypothesis-profile=luck $(ARGS)
 
 lint: $(ALL)
 	$(BIN)/ruff format --check $(SOURCES)

@@ -99,18 +99,23 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave trio's turn of tests with the mark `one_loop` to check-slow.
+    """Leave trio's turn of tests with the mark `one_loop` to check-slow, and asyncio's turn if the run asks for luck.
 
-    They show what files or a database hold, in which the event loop has little part.
+    They show what files or a database hold, in which the event loop has little part. trio has more dice.
     """
+    left_out = "asyncio" if _asks_for_luck() else "trio"
     for item in items:
         call = getattr(item, "callspec", None)
         if (
             item.get_closest_marker("one_loop")
             and call
-            and call.params.get("anyio_backend") == "trio"
+            and call.params.get("anyio_backend") == left_out
         ):
             item.add_marker(pytest.mark.slow)
+
+
+def _asks_for_luck() -> bool:
+    return settings.default is not None and not settings.default.derandomize
 
 
 def pytest_collection_finish() -> None:
@@ -126,7 +131,7 @@ def _order_of_tasks(request: pytest.FixtureRequest) -> None:
     trio reverses the order of its waiting tasks at random. With new dice in each run, a test would
     fail in one run of fifty, and the failure could not be repeated.
     """
-    if settings.default is not None and settings.default.derandomize:
+    if not _asks_for_luck():
         trio_scheduler._r.seed(crc32(request.node.nodeid.encode()))
 
 
