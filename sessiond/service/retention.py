@@ -135,7 +135,7 @@ def _due(store: SessionStore, infos: Sequence[bytes], before_ns: int) -> list[_O
 
 def _unused(service: Service, session_id: str) -> bool:
     actor = service.find(session_id)
-    return actor is None or actor.is_unused
+    return actor is None or actor.can_unload
 
 
 async def _discard(service: Service, session_id: str, before_ns: int) -> bool:

@@ -269,6 +269,11 @@ ATTACKERS: Final = (
         ("tests/interop/test_conformance.py", "-k", "both_framings and ndjson"),
     ),
     Attacker(
+        "closes",
+        "clients append, subscribe and close a session in one batch, at random",
+        ("tests/service/test_idle_sessions.py", *_ONCE),
+    ),
+    Attacker(
         "slow-readers",
         "subscribers that resume, that read slowly and that do not read",
         (

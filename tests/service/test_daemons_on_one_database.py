@@ -10,18 +10,17 @@ import pytest
 from anyio import create_task_group, fail_after, sleep
 
 from sessiond.errors import SessionArchived, SessionNotFound
+from sessiond.limits import Bounds
 from sessiond.service.database.database import Head
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries, told
-from tests.service.one_database.connections import OUT_OF_REACH, Counted, Wrapped
+from tests.service.one_database.calls import TTL_MS, entries, told
+from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, Wrapped
 from tests.service.one_database.site import NEVER, POLL_SECONDS, Site, clients_of
+from tests.service.open_sessions import open_now
 from tests.service.subscribing import subscribe
-
-pytestmark = pytest.mark.one_loop
-
 
 pytestmark = pytest.mark.one_loop
 
@@ -295,3 +294,32 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
             while connection.polls < polls + 3:  # noqa: ASYNC110 - nobody tells
                 await sleep(POLL_SECONDS)
             assert len(reports) == (0 if hears and not reports else 1)
+
+
+@pytest.mark.parametrize("method", ["session/subscribe", "session/acquire"])
+@pytest.mark.parametrize("by", ["another session", "retention"])
+async def test_a_session_stays_open_for_a_use_that_waits_for_its_look(
+    site: Site, method: str, by: str
+) -> None:
+    connection = Held(site.connect(), "heads")
+    async with (
+        site.daemon("one", connection, NEVER) as first,
+        first.connect() as one,
+        first.connect() as other,
+    ):
+        await create(one, persist="immediate")
+        await site.watches(one=one)
+        first.service.bounds = Bounds(open_sessions=1)
+        connection.holds = True
+        members = {"ttl_ms": TTL_MS} if method == "session/acquire" else {}
+        use = await one.request(method, session_id=SESSION, **members)
+        await happened(connection.has_begun)
+        if by == "retention":
+            retained = await other.call("retention/run", max_age_hours=1e-9, dry_run=False)
+            assert retained["sessions"] == []
+        else:
+            refusal = await other.refusal("session/create", cwd="/p", session_id="session-b")
+            assert refusal.data["kind"] == "overloaded"
+        connection.may_go.set()
+        await one.answer(use)
+        assert open_now(first) == {SESSION}

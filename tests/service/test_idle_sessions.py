@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import AsyncExitStack
+from random import Random
 from typing import Any
 
 import pytest
 from anyio import to_thread
 
 from sessiond.limits import IDLE_SESSION_SECONDS
+from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
@@ -102,6 +105,43 @@ async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
         assert [*wire.notifications, *other.notifications] == []
 
 
+async def test_a_close_spares_a_session_to_which_another_client_subscribes_in_one_batch_with_the_close(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await create(wire)
+        said = {"session_id": SESSION, "message": {"role": "user"}}
+        with house.disk.hold("fdatasync") as gate:
+            stored = await wire.request("append", **said)
+            await arrived(gate)
+            closed = await wire.request("session/close", session_id=SESSION)
+            await wire.call("server/ping")
+            await other.request("append", **said)
+            subscribed = await other.request("subscribe", session_id=SESSION)
+            await other.call("server/ping")
+        await wire.answer(stored)
+        await wire.answer(closed)
+        await other.answer(subscribed)
+        await append(wire, "n3")
+        assert (await other.next_notification())["params"]["entry"]["id"] == "n3"
+        assert open_now(daemon) == {SESSION}
+
+
+async def test_a_close_behind_which_nothing_else_is_served_in_its_batch_unloads_the_session(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        said = {"session_id": SESSION, "message": {"role": "user"}}
+        with house.disk.hold("fdatasync") as gate:
+            await wire.request("append", **said)
+            await arrived(gate)
+            closed = await wire.request("session/close", session_id=SESSION)
+            await wire.call("server/ping")
+        await wire.answer(closed)
+        assert open_now(daemon) == set()
+
+
 async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it(
     house: House,
 ) -> None:
@@ -142,6 +182,47 @@ async def test_requests_that_race_with_an_unload_are_not_lost(house: House, roun
         assert sorted(seqs) == list(range(1, 2 * rounds + 1))
         assert daemon.service.statistics().requests_waiting == 0
     assert len(house.stored()) == 2 * rounds + 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_subscriptions_that_race_with_closes_hear_every_later_entry(
+    house: House, seed: int
+) -> None:
+    dice = Random(seed)
+    async with house.daemon() as daemon, AsyncExitStack() as ends:
+        wires = [await ends.enter_async_context(daemon.connect()) for _ in range(3)]
+        await create(wires[0])
+        watching: set[Wire] = set()
+        for number in range(20):
+            asked = []
+            # What comes while the disk is waited for is one batch.
+            with house.disk.hold("fdatasync"):
+                for _ in range(dice.randint(2, 8)):
+                    wire = dice.choice(wires)
+                    method = dice.choice(["append", "subscribe", "session/close"])
+                    said = {"message": {"role": "user"}} if method == "append" else {}
+                    asked.append(
+                        (wire, method, await wire.request(method, session_id=SESSION, **said))
+                    )
+                for wire in wires:
+                    await wire.call("server/ping")
+            for wire, method, request in asked:
+                await wire.answer(request)
+                if method == "subscribe":
+                    watching.add(wire)
+                elif method == "session/close":
+                    watching.discard(wire)
+            await append(wires[0], f"probe-{number}")
+            for wire in watching:
+                await heard(wire, f"probe-{number}")
+
+
+async def heard(wire: Wire, entry_id: str) -> None:
+    """Wait for the event of an entry."""
+    while True:
+        told = (await wire.next_notification())["params"]
+        if told.get("entry", {}).get("id") == entry_id:
+            return
 
 
 async def test_what_comes_while_the_file_is_let_go_waits_for_it(house: House) -> None:

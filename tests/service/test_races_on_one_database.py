@@ -125,27 +125,15 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
             connection.may_go.set()
 
 
-class HeldMove(Wrapped):
-    """A connection whose moves wait until a test lets them go."""
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site.connect())
-        self.has_begun, self.may_go = threading.Event(), threading.Event()
-
-    def move(self, *args: Any, **options: Any) -> Any:
-        self.has_begun.set()
-        assert self.may_go.wait(HANG_SECONDS)
-        return self.inner.move(*args, **options)
-
-
 async def test_a_draft_that_comes_to_its_place_stays_archived(site: Site) -> None:
-    connection = HeldMove(site)
+    connection = Held(site.connect(), "move")
     async with (
         site.daemon("one", connection) as first,
         clients_of(site, "three") as (three,),
         first.connect() as one,
     ):
         await create(one, persist="on_assistant")
+        connection.holds = True
         promotion = await one.request("session/update", session_id=SESSION, persist="immediate")
         await happened(connection.has_begun)
         await call(three, "session/archive")

@@ -202,14 +202,16 @@ class SessionActor:
         """True if no client waits for, reads, watches or leases the session, and it has a file."""
         if not self.is_open or self.in_memory or self._loop.stopping:
             return False
-        if len(self._inbox) or self.writer.writing or len(self._readers):
+        if len(self._inbox) or self._loop.is_serving or len(self._readers):
             return False
         return not (self.hub or self.hub.presence or self.leases.in_use)
 
-    @property
-    def is_unused(self) -> bool:
-        """True if the session can be unloaded, and no command is being served: none subscribes just now."""
-        return self.can_unload and not self._loop.is_serving
+    def do_behind_batch(self, job: Callable[[], None]) -> None:
+        """Do a job once the commands that are being served are settled; at once if none is."""
+        if self._loop.is_serving:
+            self._loop.behind_batch = job
+        else:
+            job()
 
     def touch(self) -> None:
         """Record that the session was used just now."""

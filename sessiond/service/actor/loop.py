@@ -54,6 +54,8 @@ class Loop:
         """True once a look has found that another daemon deleted the session."""
         self.is_shut = False
         """True once the log was closed, and no other log could be opened in its place."""
+        self.behind_batch: Callable[[], None] | None = None
+        """A job for the moment at which the commands that are being served are settled."""
         self._why: SessiondError | None = None
         self._session_id = session_id
         self._opening = opening
@@ -79,7 +81,7 @@ class Loop:
 
     @property
     def is_serving(self) -> bool:
-        """True if commands were taken out of the inbox and are not settled: they may wait for a look."""
+        """True if commands were taken out of the inbox and are not settled: one may be about to subscribe."""
         return bool(self._flights.taken)
 
     def stop(self, why: SessiondError | None = None) -> None:
@@ -213,6 +215,9 @@ class Loop:
 
     def _stored(self, changed: bool) -> bool:  # noqa: FBT001 - what `Flights` calls it with
         """Note that a batch was settled; return whether the next one may follow at once."""
+        if self.behind_batch is not None:
+            job, self.behind_batch = self.behind_batch, None
+            job()
         if changed:
             # Still in the step that answered: a list asked for next shows it.
             self._on_change()

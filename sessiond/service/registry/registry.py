@@ -341,9 +341,16 @@ class SessionRegistry:
         self._runs.end(actor, error)
 
     def unload_unused(self, actor: SessionActor) -> None:
-        """Let go of a session that its last user has closed."""
-        if actor.can_unload and self.by_id.get(actor.session_id) is actor:
-            self._dismiss(actor)
+        """Let go of a session that its last user has closed, unless another client uses the session.
+
+        The batch of a `session/close` may have commands that make other clients users.
+        """
+
+        def unload() -> None:
+            if actor.can_unload and self.by_id.get(actor.session_id) is actor:
+                self._dismiss(actor)
+
+        actor.do_behind_batch(unload)
 
     def end_chunk(self, client: object) -> None:
         """End a chunk of requests: serve the sessions that the chunk has left to serve.
