@@ -23,7 +23,7 @@ ALL := .venv/ready-all
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-agents test pythons elsewhere luck check lint mypy pyright check-slow torture siege fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo demo-agents test pythons elsewhere luck hesitation check lint mypy pyright check-slow torture siege fuzz mutants bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
@@ -31,7 +31,8 @@ help:
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
 	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
 	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
-	@echo 'make luck        the same tests in random order, with new examples and with threads that answer late'
+	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
+	@echo 'make hesitation  make luck with worker threads that answer late'
 	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
 	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
 	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
@@ -71,6 +72,9 @@ elsewhere: $(RUN)
 	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly $(FAST) $(ARGS)
 
 luck: $(RUN)
+	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
+
+hesitation: $(RUN)
 	@$(BIN)/python -m pytest -p tests.hesitation $(FAST) --hypothesis-profile=luck $(ARGS)
 
 lint: $(ALL)

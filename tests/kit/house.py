@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder, write_record
@@ -100,6 +100,7 @@ class House:
 
 
 async def arrived(gate: Gate) -> None:
-    """Wait until a call of the disk stands at a gate."""
-    reached = await to_thread.run_sync(gate.reached.wait, _PATIENCE_SECONDS)
+    """Wait until a call of the disk stands at a gate, in a thread that the daemon does not count."""
+    own = CapacityLimiter(1)
+    reached = await to_thread.run_sync(gate.reached.wait, _PATIENCE_SECONDS, limiter=own)
     assert reached, f"no call of {gate.op} came to the gate"
