@@ -6,10 +6,9 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from anyio import CapacityLimiter, to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder, write_record
@@ -18,9 +17,8 @@ from sessiond.service.external.watcher import Watcher
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment, unscanned_daemon
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
+from tests.kit.patience import has_happened
 from tests.kit.sessions import SESSION, native_file
-
-_PATIENCE_SECONDS: Final = 120.0
 
 
 class House:
@@ -100,7 +98,5 @@ class House:
 
 
 async def arrived(gate: Gate) -> None:
-    """Wait until a call of the disk stands at a gate, in a thread that the daemon does not count."""
-    own = CapacityLimiter(1)
-    reached = await to_thread.run_sync(gate.reached.wait, _PATIENCE_SECONDS, limiter=own)
-    assert reached, f"no call of {gate.op} came to the gate"
+    """Wait until a call of the disk stands at a gate."""
+    assert await has_happened(gate.reached), f"no call of {gate.op} came to the gate"

@@ -7,17 +7,20 @@ from typing import Final
 
 from anyio import CapacityLimiter, to_thread
 
-__all__ = ["HANG_SECONDS", "happened"]
+__all__ = ["HANG_SECONDS", "happened", "has_happened"]
 
 HANG_SECONDS: Final = 120
 """Seconds after which a wait hangs for good, also where other programs have the processors."""
 
 
 async def happened(event: threading.Event) -> None:
-    """Wait for what another thread does; fail a test that waits too long.
+    """Wait for what another thread does; fail a test that waits too long."""
+    assert await has_happened(event), "it has not happened"
 
-    A scope that ends cannot end a wait in a thread: without a limit of its own the wait hangs for good. The
-    daemon does not count the thread.
+
+async def has_happened(event: threading.Event) -> bool:
+    """Wait for an event in a thread that the daemon does not count; return False if the wait was too long.
+
+    A scope that ends cannot end a wait in a thread: without a limit of its own the wait hangs for good.
     """
-    own = CapacityLimiter(1)
-    assert await to_thread.run_sync(event.wait, HANG_SECONDS, limiter=own), "it has not happened"
+    return await to_thread.run_sync(event.wait, HANG_SECONDS, limiter=CapacityLimiter(1))

@@ -301,7 +301,7 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
 async def test_a_session_stays_open_for_a_use_that_waits_for_its_look(
     site: Site, method: str, by: str
 ) -> None:
-    connection = Held(site.connect(), "heads")
+    connection = Held(site.connect())
     async with (
         site.daemon("one", connection, NEVER) as first,
         first.connect() as one,
@@ -310,7 +310,7 @@ async def test_a_session_stays_open_for_a_use_that_waits_for_its_look(
         await create(one, persist="immediate")
         await site.watches(one=one)
         first.service.bounds = Bounds(open_sessions=1)
-        connection.holds = True
+        connection.holds = "heads"
         members = {"ttl_ms": TTL_MS} if method == "session/acquire" else {}
         use = await one.request(method, session_id=SESSION, **members)
         await happened(connection.has_begun)

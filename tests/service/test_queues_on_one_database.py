@@ -16,7 +16,7 @@ from tests.kit.calls import call, create
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import refused
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_queues import LATER, STEER, queue, waiting
 
@@ -81,31 +81,6 @@ class Losing(Wrapped):
         if self.loses:
             raise OUT_OF_REACH
         return self.inner.fence_document(*arguments)
-
-
-class Pausing(Wrapped):
-    """A connection that waits before one call until a test lets it go."""
-
-    def __init__(self, inner: Any) -> None:
-        super().__init__(inner)
-        self.pauses_before = ""
-        """Name of the call, or nothing."""
-        self.has_begun = threading.Event()
-        self.may_go = threading.Event()
-
-    def _pause(self, name: str) -> None:
-        if self.pauses_before == name:
-            self.pauses_before = ""
-            self.has_begun.set()
-            assert self.may_go.wait(HANG_SECONDS)
-
-    def document(self, *arguments: Any) -> Any:
-        self._pause("document")
-        return self.inner.document(*arguments)
-
-    def put_document(self, *arguments: Any) -> Any:
-        self._pause("put_document")
-        return self.inner.put_document(*arguments)
 
 
 @pytest.mark.parametrize("sender", ["one", "two"])
@@ -212,11 +187,11 @@ async def test_a_removed_prompt_of_a_call_of_unknown_outcome_comes_back_with_no_
 async def test_no_prompt_stays_of_a_session_that_is_purged_while_the_prompt_is_written(
     site: Site, call_of_the_write: str
 ) -> None:
-    pausing = Pausing(site.connect())
-    async with beside(site, pausing) as (one, three):
+    held = Held(site.connect())
+    async with beside(site, held) as (one, three):
         await create(one, persist="immediate")
         await waiting(three)
-        pausing.pauses_before = call_of_the_write
+        held.holds = call_of_the_write
         kinds = []
 
         async def send() -> None:
@@ -225,10 +200,10 @@ async def test_no_prompt_stays_of_a_session_that_is_purged_while_the_prompt_is_w
 
         async with create_task_group() as tasks:
             tasks.start_soon(send)
-            await happened(pausing.has_begun)
+            await happened(held.has_begun)
             await call(three, "session/delete")
             await call(three, "session/purge")
-            pausing.may_go.set()
+            held.may_go.set()
         assert kinds == ["session_not_found"]
         assert not await is_stored(site, SECRET)
 
@@ -238,9 +213,9 @@ async def test_no_prompt_stays_of_a_session_that_is_purged_while_the_prompt_is_w
 async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of_the_next(
     site: Site, call_of_the_write: str, is_known: bool
 ) -> None:
-    pausing = Pausing(site.connect())
+    held = Held(site.connect())
     async with (
-        site.daemon("one", pausing, NEVER) as first,
+        site.daemon("one", held, NEVER) as first,
         site.daemon("three", poll_seconds=NEVER) as third,
         first.connect() as one,
         first.connect() as beside_one,
@@ -248,7 +223,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
     ):
         await create(one, persist="immediate")
         await waiting(three)
-        pausing.pauses_before = call_of_the_write
+        held.holds = call_of_the_write
         kinds = []
 
         async def send() -> None:
@@ -258,7 +233,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
         with fail_after(HANG_SECONDS):
             async with create_task_group() as tasks:
                 tasks.start_soon(send)
-                await happened(pausing.has_begun)
+                await happened(held.has_begun)
                 await call(three, "session/delete")
                 await call(three, "session/purge")
                 made = (await create(three, persist="immediate"))["session"]
@@ -266,7 +241,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
                     # The daemon of the sender has taken the other session in by then.
                     found = (await call(beside_one, "session/get"))["session"]
                     assert found["epoch"] == made["epoch"]
-                pausing.may_go.set()
+                held.may_go.set()
             assert kinds == ["session_not_found"]
             assert not await is_stored(site, SECRET)
             assert await waiting(one) == await waiting(three) == []

@@ -36,7 +36,7 @@ async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(
         await create(one, persist="immediate")
         for number in range(5 if is_given_up else 0):
             await append(three, f"before-{number}")
-        connection.holds = True
+        connection.holds = "append"
         answers: list[Any] = []
         async with create_task_group() as tasks:
 
@@ -113,7 +113,7 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
                 "session/acquire", session_id=SESSION, head="side", ttl_ms=TTL_MS, wait_ms=TTL_MS
             )
             await call(one, "session/get")
-        connection.holds = True
+        connection.holds = "append"
         async with create_task_group() as tasks:
 
             async def late() -> None:
@@ -126,14 +126,14 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
 
 
 async def test_a_draft_that_comes_to_its_place_stays_archived(site: Site) -> None:
-    connection = Held(site.connect(), "move")
+    connection = Held(site.connect())
     async with (
         site.daemon("one", connection) as first,
         clients_of(site, "three") as (three,),
         first.connect() as one,
     ):
         await create(one, persist="on_assistant")
-        connection.holds = True
+        connection.holds = "move"
         promotion = await one.request("session/update", session_id=SESSION, persist="immediate")
         await happened(connection.has_begun)
         await call(three, "session/archive")

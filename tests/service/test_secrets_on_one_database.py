@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 from anyio import create_task_group, fail_after
 
-from sessiond.service.database.database import SessionDatabase
 from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Wire
 from tests.kit.patience import HANG_SECONDS, happened
-from tests.service.one_database.connections import Wrapped
+from tests.service.one_database.connections import Held
 from tests.service.one_database.site import Site
 
 pytestmark = pytest.mark.one_loop
 
 PLACE: dict[str, Any] = {"namespace": "keys", "key": "a"}
-
-
-class Gate(Wrapped):
-    """A connection whose next call of one kind waits until a test lets it go."""
-
-    method = ""
-
-    def __init__(self, inner: SessionDatabase) -> None:
-        super().__init__(inner)
-        self.has_come = threading.Event()
-        self.may_go = threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self.method:
-            self.method = ""
-            self.has_come.set()
-            assert self.may_go.wait(HANG_SECONDS)
-        return super().__getattr__(name)
 
 
 async def value_of(wire: Wire) -> Any:
@@ -47,7 +27,7 @@ async def test_of_two_rotations_at_once_neither_loses_the_key_of_the_other(
     site: Site, method: str
 ) -> None:
     keys = KeySettings(site.home / "shared.key", is_shared=True)
-    gate = Gate(site.connect())
+    gate = Held(site.connect())
     async with (
         site.daemon("one", gate, key_settings=lambda: keys) as first,
         site.daemon("three", key_settings=lambda: keys) as second,
@@ -61,10 +41,10 @@ async def test_of_two_rotations_at_once_neither_loses_the_key_of_the_other(
             async def rotate() -> None:
                 rotated.append(await one.call("secret/rotate"))
 
-            gate.method = method
+            gate.holds = method
             async with create_task_group() as tasks:
                 tasks.start_soon(rotate)
-                await happened(gate.has_come)
+                await happened(gate.has_begun)
                 # The other daemon makes a key while the first one goes on with the keys that it has read.
                 await three.call("secret/rotate")
                 gate.may_go.set()

@@ -60,7 +60,7 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
         lease = await acquire(three, head="side")
         if how == "rings":
             await site.is_heard_by(2)
-        connection.holds = True
+        connection.holds = "append"
         async with create_task_group() as tasks:
 
             async def late() -> None:

@@ -64,27 +64,19 @@ class Counted(Wrapped):
 class Held(Wrapped):
     """A connection whose next call of one method waits until a test lets the call go."""
 
-    def __init__(self, inner: SessionDatabase, method: str = "append") -> None:
+    def __init__(self, inner: SessionDatabase) -> None:
         super().__init__(inner)
-        self.holds = False
-        """True if the next call waits."""
+        self.holds = ""
+        """Name of the method whose next call waits; empty if none does."""
         self.has_begun = threading.Event()
         self.may_go = threading.Event()
-        self._method = method
 
     def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if name != self._method:
-            return found
-
-        def held(*args: Any, **options: Any) -> Any:
-            if self.holds:
-                self.holds = False
-                self.has_begun.set()
-                assert self.may_go.wait(HANG_SECONDS)
-            return found(*args, **options)
-
-        return held
+        if name == self.holds:
+            self.holds = ""
+            self.has_begun.set()
+            assert self.may_go.wait(HANG_SECONDS)
+        return super().__getattr__(name)
 
 
 class Severed(Wrapped):
