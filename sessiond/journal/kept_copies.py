@@ -19,6 +19,7 @@ from typing import Final
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import stored_lines
 from sessiond.journal.spool import Spool
 
 __all__ = ["KeptCopies", "KeptCopy"]
@@ -55,15 +56,15 @@ class KeptCopy(Spool):
         self._is_doubted = True
 
     def found(self) -> Iterator[list[bytes]]:
-        """Yield the whole lines of the file, a piece at a time. Raises OSError."""
+        """Yield the whole lines of the file, each with its newline, a piece at a time. Raises OSError."""
         begun: list[bytes] = []
         for chunk in chunks_of(self.files, self.reader.fd):
-            first, *lines = chunk.split(b"\n")
+            first, *lines = stored_lines(chunk)
             begun.append(first)
-            if lines:
-                last = lines.pop()
-                yield [b"".join(begun), *lines]
-                begun = [last]
+            if first.endswith(b"\n"):
+                lines.insert(0, b"".join(begun))
+                begun = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+                yield lines
 
     def settle(self) -> None:
         """Leave no more than the lines that were taken in the file, durably. Raises OSError."""

@@ -131,11 +131,6 @@ class MemoryJournal(Alone, Undisturbed):
         """Return the size that the lines would have in a file, newlines included."""
         return sum(map(len, self._lines[first : last + 1])) + last + 1 - first
 
-    def checksum(self, seq: int) -> int:
-        """Return 0: there is no file that could change."""
-        assert seq >= 0, "ordinals count from the header"
-        return 0
-
     def move(self, path: Path) -> None:
         """Raise AssertionError: a session in memory has no file to move."""
         raise AssertionError(f"a session in memory cannot become {path.name}")

@@ -20,7 +20,7 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.source import LineSource
-from sessiond.journal.splitter import VisitLines
+from sessiond.journal.splitter import VisitLines, joined
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import Found, JournalStatistics
 from sessiond.journal.undisturbed import Alone, WholeLines
@@ -155,6 +155,7 @@ class Mirror(Alone, WholeLines):
         lines = self._waiting
         if lines:
             self._spool.add(lines)
+            self._reader.checksums.add(joined(lines))
         self._waiting = []
         return lines
 

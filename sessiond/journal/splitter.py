@@ -14,7 +14,7 @@ A line over LINE_BYTES_MAX is never kept as a whole: a `LongLine` stands in for 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import accumulate
 from typing import Final
@@ -31,6 +31,8 @@ __all__ = [
     "joined",
     "long_line",
     "split_whole",
+    "stored_ends",
+    "stored_lines",
     "stored_size",
     "whole_lines",
     "without_cr",
@@ -100,12 +102,9 @@ class Splitter:
 
         A LongLine has no newline.
         """
-        # `readlines` finds newlines by memchr; `bytes.split` compares byte by byte.
-        lines = BytesIO(chunk).readlines()
+        lines = stored_lines(chunk)
         rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
-        ends = accumulate(map(len, lines), initial=self._at)
-        next(ends)
-        self._ends.extend(ends)
+        self._ends.extend(stored_ends(lines, self._at))
         if lines and self.held:
             # Only the first line of a chunk may have begun in an earlier chunk.
             lines[0] = self._complete(lines[0][:-1])
@@ -178,6 +177,19 @@ def split_whole(data: bytes) -> tuple[list[bytes], bytes]:
 def whole_lines(data: bytes) -> list[bytes]:
     """Return the lines of bytes that end with a newline, each as `split_whole` does."""
     return split_whole(data)[0]
+
+
+def stored_lines(data: bytes) -> list[bytes]:
+    """Return the lines of `data`, each with its newline; the last one may lack a newline."""
+    # `readlines` finds newlines by memchr; `bytes.split` compares byte by byte.
+    return BytesIO(data).readlines()
+
+
+def stored_ends(lines: Iterable[bytes], start: int) -> Iterator[int]:
+    """Yield the end of each line that has its newline, if the first line begins at `start`."""
+    ends = accumulate(map(len, lines), initial=start)
+    next(ends)
+    return ends
 
 
 def joined(lines: Iterable[bytes]) -> bytes:

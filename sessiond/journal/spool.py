@@ -3,6 +3,8 @@
 The system removes a file without a name with its last descriptor.
 
 Law: `take` follows `put` and cannot fail: what a caller made durable elsewhere is never lost here.
+
+The reader has no checksums of the lines: where a later change of lines must show, the log adds them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Final
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import unfinished_name
 from sessiond.journal.reader import LineReader
-from sessiond.journal.splitter import ends_of, joined, whole_lines
+from sessiond.journal.splitter import ends_of, joined, stored_ends, stored_lines, whole_lines
 from sessiond.limits import SPOOL_ROOM_BYTES
 
 __all__ = ["Spool"]
@@ -47,7 +49,10 @@ class Spool:
         return cls(disk, _descriptor(disk, folder), path)
 
     def found(self) -> Iterator[list[bytes]]:
-        """Yield the whole lines that the file had before, none of them taken yet. Raises OSError."""
+        """Yield the whole lines that the file had before, each with its newline, for `take_stored`.
+
+        Raises OSError.
+        """
         yield from ()
 
     @property
@@ -61,14 +66,13 @@ class Spool:
     def doubt(self) -> None:
         """Leave no line of the file to a later spool."""
 
-    def put(self, lines: Sequence[bytes]) -> bytes:
+    def put(self, lines: Sequence[bytes]) -> int:
         """Write lines behind the last one; they are no lines of the spool yet. Raises OSError.
 
-        Returns the lines as the file has them, for `take`.
+        Returns their size, newlines included.
         """
-        data = joined(lines)
-        self.put_at(data, self.reader.ends[-1])
-        return data
+        start = self.reader.ends[-1]
+        return self.put_at(joined(lines), start) - start
 
     def has_room(self, size: int) -> bool:
         """Return whether the file has room for so many bytes behind the last line: no disk is too full for them."""
@@ -96,28 +100,27 @@ class Spool:
         start = self.reader.ends[-1]
         return whole_lines(self.reader.bytes_at(start, end - start))
 
-    def take(self, lines: Sequence[bytes], data: bytes | None = None) -> None:
-        """Make the lines that were put last the last lines of the spool; `data` is what `put` returned."""
-        self._take(lines, joined(lines) if data is None else data)
+    def take(self, lines: Sequence[bytes]) -> None:
+        """Make the lines that were put last the last lines of the spool."""
+        ends = self.reader.ends
+        ends.extend(ends_of(lines, ends[-1]))
 
-    def _take(self, lines: Sequence[bytes], data: bytes) -> None:
-        reader = self.reader
-        reader.ends.extend(ends_of(lines, reader.ends[-1]))
-        reader.checksums.add(data)
+    def take_stored(self, lines: Sequence[bytes]) -> None:
+        """Make lines of the file, each with its newline, the last lines of the spool."""
+        ends = self.reader.ends
+        ends.extend(stored_ends(lines, ends[-1]))
 
     def add(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the last one, and take them. Raises OSError, and then takes none."""
-        self._add(lines, joined(lines))
+        self.put_at(joined(lines), self.reader.ends[-1])
+        self.take(lines)
 
     def add_piece(self, data: bytes) -> list[bytes]:
-        """Add whole lines as `add` does, and return them."""
-        lines = whole_lines(data)
-        self._add(lines, data)
-        return lines
-
-    def _add(self, lines: Sequence[bytes], data: bytes) -> None:
+        """Add whole lines as `add` does, and return them, each with its newline."""
         self.put_at(data, self.reader.ends[-1])
-        self._take(lines, data)
+        lines = stored_lines(data)
+        self.take_stored(lines)
+        return lines
 
     def close(self) -> None:
         """Leave the file, once no read runs."""

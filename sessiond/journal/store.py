@@ -217,7 +217,7 @@ class SessionLog(Protocol):
         ...
 
     def checksum(self, seq: int) -> int:
-        """Return the checksum of all bytes up to the end of a line; 0 in memory.
+        """Return the checksum of all bytes up to the end of a line; 0 without a file of its own.
 
         The checksum is that of the bytes as they were indexed or appended. Raises StorageError.
         """

@@ -51,7 +51,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     noted: list[str] = []
     put = Spool.put
 
-    def noting(spool: Spool, lines: Sequence[bytes]) -> bytes:
+    def noting(spool: Spool, lines: Sequence[bytes]) -> int:
         noted.append("copied")
         return put(spool, lines)
 

@@ -152,11 +152,11 @@ class Appending(Looking):
         sent, self._sent = self._sent, None
         if sent is None and self.company is not None:
             self.company.write_before_lines()
-        data, failure = b"", None
+        size, failure = 0, None
         try:
             with telling("copy the lines of", self.name):
-                data = self._spool.put(lines)
-                self._spool.keep_room(len(data))
+                size = self._spool.put(lines)
+                self._spool.keep_room(size)
         except Exception as error:
             # What is sent behind the copy fails no more: the database has no line that is not copied.
             if sent is None:
@@ -173,12 +173,12 @@ class Appending(Looking):
             self._is_unsure = True
             self._failures += 1
             raise failure
-        self._spool.take(lines, data)
+        self._spool.take(lines)
         self._see(head)
         # A commit that waits for the disk brings everything before it there.
         self.is_synced = sync
         self._writes += 1
-        self._written_bytes += len(data)
+        self._written_bytes += size
         return True
 
     def _append(self, lines: Sequence[bytes], place: Place, *, sync: bool) -> Head | None:

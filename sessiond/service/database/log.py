@@ -68,7 +68,6 @@ class DatabaseLog(Appending):
         self.line_bytes = reader.line_bytes
         self.span_bytes = reader.span_bytes
         self.chunks = reader.chunks
-        self.checksum = reader.checksum
 
     # -- what is there -------------------------------------------------------------------
 
@@ -83,7 +82,7 @@ class DatabaseLog(Appending):
         with suppress(OSError):
             for lines in () if self.has_kept_lines else self._spool.found():
                 self.has_kept_lines = True
-                self._spool.take(lines)
+                self._spool.take_stored(lines)
                 self._learn(lines, visit)
         reading = self._database.pieces(upto.number, self.line_count, upto.seq, ahead=True)
         with closing(reading) as pieces:
@@ -94,12 +93,12 @@ class DatabaseLog(Appending):
         return (self.head.seq, self.head.digest) == (upto.seq, upto.digest)
 
     def _learn(self, lines: list[bytes], visit: VisitLines) -> None:
-        """Index lines that were taken by the spool."""
+        """Index lines that were taken by the spool, each of which has its newline."""
         first = self.line_count - len(lines)
         self.head = structs.replace(
             self.head,
             seq=self.line_count - 1,
-            digest=chained(self.head.digest, lines),
+            digest=chained(self.head.digest, [line[:-1] for line in lines]),
             size=self.size_bytes,
         )
         visit(first, lines)
@@ -206,7 +205,7 @@ class DatabaseLog(Appending):
         return self._spool.files.fstat(self._spool.reader.fd)
 
     def known_lines(self) -> tuple[array[int], Checksums]:
-        """Return the ends of all lines and the checksums of the copy up to them."""
+        """Return the ends of all lines, and no checksums: the digest stands for them."""
         return self._spool.reader.ends, self._spool.reader.checksums
 
     def believe(self, digest: bytes) -> None:
