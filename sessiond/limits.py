@@ -189,6 +189,8 @@ DATABASE_RING_SESSIONS_MAX: Final = 300
 # longer line is a piece of its own.
 DATABASE_PIECE_LINES: Final = 2000
 DATABASE_PIECE_BYTES: Final = 4 << 20
+# postgresql: lines that one statement reads of a session that is opened, in many rows.
+DATABASE_AHEAD_LINES: Final = 20_000
 # service: sessions of persist "never"; one more is overloaded.
 MEMORY_SESSIONS_MAX: Final = 256
 # journal/memory: bytes of one such session (more is too_large) and of all of them (more is

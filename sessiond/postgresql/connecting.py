@@ -136,6 +136,8 @@ def open_pool(dsn: str, schema: str, settings: Callable[[], dict[str, Any]]) -> 
             "statement_timeout": f"{DATABASE_STATEMENT_SECONDS}s",
             "lock_timeout": f"{DATABASE_LOCK_SECONDS}s",
             "idle_in_transaction_session_timeout": f"{DATABASE_IDLE_SECONDS}s",
+            # To compile the statement that reads a long session takes longer than to run it.
+            "jit": "off",
             # A writer that has waited for a row sees what was stored meanwhile.
             "default_transaction_isolation": "read committed",
         }

@@ -102,12 +102,11 @@ class LineTable(Asking):
     ) -> Generator[bytes]:
         """Yield the lines `first` to `last` of a session, both included, as a file has them."""
         if ahead and first <= last:
-            # What a failure leaves is asked for below.
+            # What a failure or an early end leaves is asked for below.
             with suppress(StorageError), self._changing(_READING, "bulk") as connection:
                 for piece in pieces_ahead(connection, number, first, last):
                     first = piece.last + 1
                     yield piece.data
-                return
         while first <= last:
             found = self._asked(_READING, _piece(number, first, last))
             if found is None:

@@ -95,12 +95,22 @@ class PatientConnection(Connection[Any]):
             # Another thread may close the connection, which ends no wait.
             poller.poll(min(left, _INTERVAL) * 1000)
 
-    def take_in(self) -> None:
-        """Take in what the server has sent so far; wait for nothing. Raises OperationalError."""
-        self.pgconn.flush()
-        self.pgconn.consume_input()
-        # Parsed, the bytes leave their room to those that come next.
-        self.pgconn.is_busy()
+    def rows(self, *, waits: bool) -> tuple[list[PGresult], bool]:
+        """Return the results that have come for a statement whose rows come one by one, and whether all have.
+
+        With `waits` there is one at least, or all have come. Raises Unanswered, OperationalError.
+        """
+        self._send()
+        if not waits:
+            self.pgconn.consume_input()
+        results: list[PGresult] = []
+        while waits or not self.pgconn.is_busy():
+            waits = False
+            result = self._next()
+            if result is None:
+                return results, True
+            results.append(result)
+        return results, False
 
     def _send(self) -> None:
         """Send what libpq has not sent yet."""

@@ -38,7 +38,9 @@ __all__ = [
     "int8s",
     "nanoseconds",
     "number",
+    "rows_of",
     "run_together",
+    "send_for_rows",
     "send_together",
 ]
 
@@ -51,7 +53,11 @@ BYTEAS: Final = 1001
 INT8S: Final = 1016
 
 _BINARY: Final = int(Format.BINARY)
-_DONE: Final = (int(ExecStatus.TUPLES_OK), int(ExecStatus.COMMAND_OK))
+_DONE: Final = (
+    int(ExecStatus.TUPLES_OK),
+    int(ExecStatus.COMMAND_OK),
+    int(ExecStatus.SINGLE_TUPLE),
+)
 _IS_BAD: Final = int(ConnStatus.BAD)
 # PostgreSQL counts microseconds from 2000-01-01.
 _EPOCH_US: Final = 946_684_800_000_000
@@ -121,6 +127,23 @@ def answered_together(connection: PatientConnection, count: int) -> list[PGresul
     if len(checked) < count:
         raise psycopg.OperationalError("the connection ended")
     return checked
+
+
+def send_for_rows(connection: PatientConnection, call: Call) -> None:
+    """Let libpq send a statement whose rows come one by one. Waits for nothing; raises psycopg.Error."""
+    one, values = call
+    one.send(connection, values)
+    connection.pgconn.set_single_row_mode()
+
+
+def rows_of(connection: PatientConnection, *, waits: bool) -> tuple[list[PGresult], bool]:
+    """Return the rows that have come of the statement that was sent for them, and whether all have.
+
+    With `waits` there is one at least, or all have come. Raises psycopg.Error.
+    """
+    results, have_all = connection.rows(waits=waits)
+    checked = [_checked(connection, result) for result in results]
+    return [result for result in checked if result.ntuples], have_all
 
 
 def answered(connection: PatientConnection) -> PGresult:

@@ -5,11 +5,25 @@ A line that was removed by hand is missing in its piece.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiond.limits import DATABASE_PIECE_BYTES, DATABASE_PIECE_LINES
-from sessiond.postgresql.statements.prepared import INT8, Call, Prepared, answered, int8, number
+from sessiond.limits import (
+    DATABASE_AHEAD_LINES,
+    DATABASE_PIECE_BYTES,
+    DATABASE_PIECE_LINES,
+    LINE_BYTES_MAX,
+)
+from sessiond.postgresql.statements.prepared import (
+    INT8,
+    Call,
+    Prepared,
+    int8,
+    number,
+    rows_of,
+    send_for_rows,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -34,6 +48,28 @@ _LINES: Final = Prepared(
 )
 
 
+# Rows of about as many lines, one at a time: no row waits for a sort of all. The number of lines follows from the
+# average line, so a row is seldom too long; such a row has no lines, as has one whose lines were all removed.
+_ROWS: Final = Prepared(
+    b"sessiond_rows_of_lines",
+    """
+    SELECT CASE WHEN (
+        SELECT sum(octet_length(line)) FROM lines WHERE number = $1 AND seq BETWEEN start AND stop
+    ) <= $4 THEN (
+        SELECT string_agg(line || '\\x0a'::bytea, ''::bytea ORDER BY seq) FROM lines
+            WHERE number = $1 AND seq BETWEEN start AND stop
+    ) END, stop FROM (
+        SELECT start, least(start + step - 1, $3) AS stop FROM (
+            SELECT greatest(1, least($6, $5 * (seq + 1) / greatest(size, 1))) AS step
+                FROM sessions WHERE number = $1
+        ) AS average, generate_series($2, $3, step) AS start
+    ) AS rows
+    """,
+    (INT8, INT8, INT8, INT8, INT8, INT8),
+)
+_ROW_LINES: Final = 256
+
+
 class Piece(NamedTuple):
     """Whole lines that were read together."""
 
@@ -43,8 +79,9 @@ class Piece(NamedTuple):
 
 
 def prepare_reads(connection: Connection[Any]) -> None:
-    """Let a new connection know the statement of this module. Raises psycopg.Error."""
+    """Let a new connection know the statements of this module. Raises psycopg.Error."""
     _LINES.prepare(connection)
+    _ROWS.prepare(connection)
 
 
 def lines_from(session: int, first: int, last: int) -> Call:
@@ -69,27 +106,36 @@ def piece_of(connection: PatientConnection, session: int, first: int, last: int)
 def pieces_ahead(
     connection: PatientConnection, session: int, first: int, last: int
 ) -> Iterator[Piece]:
-    """Yield the lines of a range that has some; the server reads and sends while the caller works on a piece.
+    """Yield the lines of a range; the server reads and sends while the caller works on a piece.
 
-    The pool closes the connection of a caller that takes fewer than all pieces. Raises psycopg.Error.
+    Ends early at a row of lines that is too long. The pool closes the connection of a caller that takes fewer
+    than all pieces, and that of an early end. Raises psycopg.Error.
     """
-    _send(connection, session, first, last)
-    while first <= last:
-        found = answered(connection)
-        if not found.ntuples:
-            return
-        first = number(found.get_value(found.ntuples - 1, 1)) + 1
-        if first <= last:
-            _send(connection, session, first, last)
-        for piece in _pieces(found):
+    for start in range(first, last + 1, DATABASE_AHEAD_LINES):
+        stop = min(last, start + DATABASE_AHEAD_LINES - 1)
+        for piece in _as_they_come(connection, _rows(session, start, stop)):
+            if not piece.data:
+                return
             yield piece
-            # Else the server would wait for room in the socket.
-            connection.take_in()
 
 
-def _send(connection: PatientConnection, session: int, first: int, last: int) -> None:
-    one, values = lines_from(session, first, last)
-    one.send(connection, values)
+def _as_they_come(connection: PatientConnection, call: Call) -> Iterator[Piece]:
+    """Yield the rows of a statement. Raises psycopg.Error."""
+    send_for_rows(connection, call)
+    rows: deque[PGresult] = deque()
+    have_all = False
+    while rows or not have_all:
+        if not have_all:
+            # Without a look behind each row the server would wait for room in the socket.
+            came, have_all = rows_of(connection, waits=not rows)
+            rows.extend(came)
+        if rows:
+            yield from _pieces(rows.popleft())
+
+
+def _rows(session: int, first: int, last: int) -> Call:
+    values = (session, first, last, LINE_BYTES_MAX, _ROW_BYTES, _ROW_LINES)
+    return _ROWS, [*map(int8, values)]
 
 
 def _pieces(found: PGresult) -> Iterator[Piece]:
