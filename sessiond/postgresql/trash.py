@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import Any, Final, LiteralString
 
 from psycopg.errors import UniqueViolation
 
@@ -21,6 +21,16 @@ from sessiond.service.database.database import NO_LINES, Head, Trashed
 
 __all__ = ["TrashTable"]
 
+_OPEN_ELSEWHERE: Final = (
+    "EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s AND sessions.number = ANY(open)"
+    " AND noted_at > clock_timestamp() - make_interval(secs => %(counts)s))"
+)
+
+
+def _others(daemon: str) -> dict[str, Any]:
+    """Return the values of `_OPEN_ELSEWHERE` for a daemon."""
+    return {"daemon": daemon, "counts": OPEN_NOTE_COUNTS_SECONDS}
+
 
 class TrashTable(Asking):
     """The deleted sessions of one schema. Safe in any thread; each method raises StorageError."""
@@ -37,25 +47,29 @@ class TrashTable(Asking):
             position(at) | {"then": epoch},
         )
 
+    def open_elsewhere(self, daemon: str) -> list[str]:
+        """Return the ids of the sessions that other daemons have noted as open."""
+        rows = self._asked(
+            "ask which sessions are open",
+            lambda each: each.execute(
+                f"SELECT session_id FROM sessions WHERE NOT is_deleted AND {_OPEN_ELSEWHERE}",
+                _others(daemon),
+            ).fetchall(),
+            "look",
+        )
+        return [session_id.decode() for (session_id,) in rows]
+
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""
         which: LiteralString = (
             "place = 'draft'" if number is None else "number = %(number)s AND place <> 'archived'"
         )
-        values = {
-            "number": number,
-            "before_us": before_ns // 1000,
-            "daemon": daemon,
-            "counts": OPEN_NOTE_COUNTS_SECONDS,
-        }
+        values = {"number": number, "before_us": before_ns // 1000} | _others(daemon)
         with self._changing("delete what is unused") as connection:
             rows = connection.execute(
                 f"UPDATE sessions SET {DELETED} WHERE {which} AND NOT is_deleted"
                 " AND written_at < to_timestamp(%(before_us)s / 1e6)"
-                " AND NOT EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s"
-                " AND sessions.number = ANY(open)"
-                " AND noted_at > clock_timestamp() - make_interval(secs => %(counts)s))"
-                " RETURNING number",
+                f" AND NOT {_OPEN_ELSEWHERE} RETURNING number",
                 values,
             ).fetchall()
         return [number for (number,) in rows]

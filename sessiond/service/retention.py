@@ -1,7 +1,7 @@
 """Retention: unused sessions whose files are old go to the trash.
 
 Rule 1: only sessions of this profile that have their place, never an archived session, never one
-that is open for a client.
+that is open for a client, at this daemon or at another one.
 Rule 2: the age is that of the file, by the disk's clock. Times in entries decide nothing here,
 since a client may have sent any. Right before a file goes, its time is checked again.
 """
@@ -96,11 +96,16 @@ async def retain(
 async def _older(service: Service, before_ns: int, asker: Asker) -> list[_Old]:
     """Return the sessions that are due, or may be, the oldest first."""
     query = service.store.older(before_ns)
+    elsewhere = await to_thread.run_sync(service.store.open_elsewhere)
     found: list[_Old] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
         page = await service.live_catalog.select(query, PAGE_ROWS_DEFAULT, after, asker)
-        unused = [info for info in page.sessions if _unused(service, _id_in(info))]
+        unused = [
+            info
+            for info in page.sessions
+            if _unused(service, session_id := _id_in(info)) and session_id not in elsewhere
+        ]
         found += await to_thread.run_sync(_due, service.store, unused, before_ns)
         after = page.last
         if after is None:

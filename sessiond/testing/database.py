@@ -403,15 +403,23 @@ class MemoryConnection:
     def _delete(self, head: Head, epoch: str | None = None) -> Head:
         return self._change(head, is_deleted=True, leases=b"", epoch=epoch or head.epoch)
 
+    def open_elsewhere(self, daemon: str) -> list[str]:
+        """Return the ids of the sessions that other daemons have noted as open."""
+        with self._guard:
+            noted = self._noted_elsewhere(daemon)
+            found = [self._heads[number] for number in noted if number in self._heads]
+            return [head.session_id for head in found if not head.is_deleted]
+
+    def _noted_elsewhere(self, daemon: str) -> set[int]:
+        since = self._place.now_ns() - int(OPEN_NOTE_COUNTS_SECONDS * 1e9)
+        notes = self._place.open_notes.items()
+        noted = [numbers for other, (numbers, at) in notes if other != daemon and at > since]
+        return {number for numbers in noted for number in numbers}
+
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""
         with self._guard:
-            since = self._place.now_ns() - int(OPEN_NOTE_COUNTS_SECONDS * 1e9)
-            notes = [
-                numbers
-                for other, (numbers, at) in self._place.open_notes.items()
-                if other != daemon and at > since
-            ]
+            noted = self._noted_elsewhere(daemon)
             found = [
                 head
                 for head in self._heads.values()
@@ -419,7 +427,7 @@ class MemoryConnection:
                 and (head.place == "draft" if number is None else head.number == number)
                 and head.place != "archived"
                 and head.written_ns < before_ns
-                and not any(head.number in numbers for numbers in notes)
+                and head.number not in noted
             ]
             return [self._delete(head).number for head in found]
 

@@ -526,6 +526,15 @@ def test_a_schema_of_an_earlier_version_gets_what_it_lacks(
     assert again[3].delete_unused(1, time.time_ns() + 10**12, "one") == [1]
 
 
+def test_a_session_that_is_noted_as_open_is_open_elsewhere(database: PostgresqlDatabase) -> None:
+    at = made(database)
+    database.beat("one", [at.number, 999])
+    assert database.open_elsewhere("two") == ["a-session"]
+    assert database.open_elsewhere("one") == []
+    assert database.delete(at) is not None
+    assert database.open_elsewhere("two") == []
+
+
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_what_a_role_has_set_for_transactions_does_not_matter(
     cluster: Cluster, connect: Callable[[], PostgresqlDatabase], level: str

@@ -280,6 +280,19 @@ def test_a_session_that_is_cleaned_up_right_before_its_opening_is_not_found(site
             store.close()
 
 
+async def test_a_dry_run_of_retention_names_no_session_that_is_open_at_another_daemon(
+    site: Site,
+) -> None:
+    async with clients_of(site, "one", "three") as (one, three):
+        await old_session(site, one, SESSION)
+        await old_session(site, one, "session-b")
+        await subscribe(three)
+        for dry_run in (True, False):
+            answer = await one.call("retention/run", max_age_hours=24, dry_run=dry_run)
+            assert [row["id"] for row in answer["sessions"]] == ["session-b"]
+            assert answer["failed"] == []
+
+
 async def test_a_session_that_is_open_at_another_daemon_is_not_unused(site: Site) -> None:
     now_ns = time.time_ns() + 10**12
     database = site.connect()
@@ -289,6 +302,7 @@ async def test_a_session_that_is_open_at_another_daemon_is_not_unused(site: Site
         head = await to_thread.run_sync(database.find, SESSION)
         assert head is not None
         await to_thread.run_sync(database.beat, "two", [head.number])
+        assert await to_thread.run_sync(database.open_elsewhere, "three") == [SESSION]
         # Another daemon has the session open, or the session was written to since.
         for before_ns, asker in ((now_ns, "three"), (0, "two")):
             deleted = await to_thread.run_sync(
@@ -378,6 +392,7 @@ async def test_a_dry_run_of_retention_names_no_session_whose_time_it_could_not_r
         assert len((await one.call("retention/run", max_age_hours=1))["sessions"]) == 1
         await append(two, "e-2")
         await call(two, "session/close")
+        site.forget_open_notes()
         for dry_run in (True, False):
             connection.fails = True
             answer = await one.call("retention/run", max_age_hours=1, dry_run=dry_run)

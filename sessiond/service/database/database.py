@@ -265,6 +265,13 @@ class SessionDatabase(Protocol):
         """
         ...
 
+    def open_elsewhere(self, daemon: str) -> list[str]:
+        """Return the ids of the sessions that other daemons have noted as open.
+
+        A note counts for OPEN_NOTE_COUNTS_SECONDS. A session that is deleted is left out.
+        """
+        ...
+
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or with None all drafts, if unused since a time; return what was deleted.
 

@@ -110,6 +110,7 @@ class DatabaseStore:
         self.identify, self.write_new = files.identify, files.write_new
         self._trash = trash = DatabaseTrash(database, files, copies, self._doorbell, self._daemon)
         self.discard, self.discard_unused = trash.discard, trash.discard_unused
+        self.open_elsewhere = trash.open_elsewhere
         self.restore, self.trashed = trash.restore, trash.page
         self.purge, self.erase, self.purged = trash.purge, trash.erase, files.purged
         making = DatabaseMaking(database, files, self._opener, self._doorbell, self._daemon)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -94,6 +94,10 @@ class FileStore:
         encrypted = self._folder(layout.secrets, partial(codec.decode_as, codec.SECRETS))
         self.keys = keys = KeySource(files, layout.home, environment.key_settings)
         self.secrets = SecretStore(keys, partial(Documents, encrypted, now_ms, report))
+
+    def open_elsewhere(self) -> Collection[str]:
+        """Return no ids: one daemon serves the files of a profile."""
+        return ()
 
     def raw_documents(self, kind: str) -> DocumentFolder[bytes]:
         """Return the files of one kind of document, as their bytes."""

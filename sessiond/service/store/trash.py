@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from msgspec import Struct
@@ -47,6 +48,10 @@ class Trash(Protocol):
         The time is in nanoseconds since 1970, by the store's clock. A session that another daemon has
         open stays, too.
         """
+        ...
+
+    def open_elsewhere(self) -> Collection[str]:
+        """Return the ids of the sessions that other daemons have open. Raises StorageError."""
         ...
 
     def restore(self, session_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -93,6 +94,10 @@ class DatabaseTrash:
         if is_discarded:
             self._discard_left_over(session_id)
         return is_discarded
+
+    def open_elsewhere(self) -> Collection[str]:
+        """Return the ids of the sessions that other daemons have open. Raises StorageError."""
+        return self._database.open_elsewhere(self._daemon)
 
     def settle_drafts(self, claim: Claim) -> None:
         """Move drafts to the trash that were abandoned at any daemon, if it is this daemon's turn."""
