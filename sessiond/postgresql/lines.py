@@ -40,8 +40,8 @@ class LineTable(Asking):
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Head | None:
         """Store lines behind a position, in the place of `at`; None if the session is elsewhere by now."""
         with self._appending() as connection:
-            call = AppendCall(connection, at, lines, digest, commits=False)
-            call.send(sync=sync)
+            call = AppendCall(connection, at, lines, digest, sync)
+            call.send()
             appended = call.answer()
         return self._kept(appended)
 
@@ -54,8 +54,8 @@ class LineTable(Asking):
             return None
         ends = ExitStack()
         ends.push(self._at_hand)
-        call = AppendCall(connection, at, lines, digest, commits=False)
-        return SentCall(call, ends, self._kept, sync=sync)
+        call = AppendCall(connection, at, lines, digest, sync)
+        return SentCall(call, ends, self._kept)
 
     def hold(self, at: Head) -> HeldSession | None:
         """Wait in turn for the row of a session, and hold the row; None if that is not possible now."""

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
-_APPEND: Final = """
+_MOVED: Final = """
 WITH moved AS (
     UPDATE sessions SET seq = seq + $1, digest = $2, size = size + $3,
         written_at = clock_timestamp(), changed = pg_current_xact_id(),
@@ -54,18 +54,19 @@ WITH moved AS (
     WHERE {keeps} AND number = $4 AND epoch = $5 AND seq = $6 AND digest = $7
         AND version = $8 AND NOT is_deleted
     RETURNING number, written_at, version
-),
-stored AS (
-    INSERT INTO lines (number, seq, line) SELECT {lines}
-)
-SELECT {keeps}, moved.written_at, moved.version FROM (SELECT) AS always LEFT JOIN moved ON true
+)"""
+# An array of one line, and a join for an answer, cost the server a twentieth of the whole statement each.
+_ONE_LINE: Final = """
+INSERT INTO lines (number, seq, line) SELECT number, $6 + 1, $9 FROM moved
+RETURNING (SELECT written_at FROM moved), (SELECT version FROM moved)
 """
-# An array of one line costs the server a twentieth of the whole statement.
-_ONE_LINE: Final = "moved.number, $6 + 1, $9 FROM moved"
-_LINES: Final = (
-    "moved.number, $6 + given.at, given.line"
-    " FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)"
+_LINES: Final = """,
+stored AS (
+    INSERT INTO lines (number, seq, line) SELECT moved.number, $6 + given.at, given.line
+        FROM moved, unnest($9) WITH ORDINALITY AS given (line, at)
 )
+SELECT written_at, version FROM moved
+"""
 # A pooler may have given the connection another process of the server, so nothing that was set is believed.
 _KEEPS: Final = (
     "current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'"
@@ -91,11 +92,10 @@ class _Append(NamedTuple):
     @classmethod
     def that(cls, name: bytes, keeps: str) -> _Append:
         """Return the statements that store lines only if a condition holds."""
-        one = _APPEND.format(keeps=keeps, lines=_ONE_LINE)
-        several = _APPEND.format(keeps=keeps, lines=_LINES)
+        moved = _MOVED.format(keeps=keeps)
         return cls(
-            Prepared(name + b"_one", one, (*_TYPES, BYTEA, TEXT)),
-            Prepared(name, several, (*_TYPES, BYTEAS, TEXT)),
+            Prepared(name + b"_one", moved + _ONE_LINE, (*_TYPES, BYTEA, TEXT)),
+            Prepared(name, moved + _LINES, (*_TYPES, BYTEAS, TEXT)),
         )
 
 
@@ -173,12 +173,13 @@ class AppendCall(NamedTuple):
     at: Head
     lines: Sequence[bytes]
     digest: bytes
-    commits: bool
+    sync: bool
+    commits: bool = False
     """True if the append ends the transaction that holds the row."""
 
-    def send(self, *, sync: bool) -> None:
+    def send(self) -> None:
         """Let libpq send the append. Waits for nothing; raises psycopg.Error."""
-        one, values = _append(self.at, self.lines, self.digest, sync=sync)
+        one, values = self._call()
         if self.commits:
             send_together(self.connection, (one, values), (_COMMIT, ()))
         else:
@@ -190,7 +191,47 @@ class AppendCall(NamedTuple):
             result, _ = answered_together(self.connection, 2)
         else:
             result = answered(self.connection)
-        return _appended(result, self.at, self.lines, self.digest)
+        if result.ntuples:
+            return Appended(keeps=True, head=self._head(result))
+        return Appended(not self.sync or keeps_commits(self.connection), None)
+
+    def _call(self) -> Call:
+        at, lines = self.at, self.lines
+        statements = _SYNC if self.sync else _NO_SYNC
+        is_one = len(lines) == 1
+        return (statements.one if is_one else statements.several), [
+            int8(len(lines)),
+            self.digest,
+            int8(size_of(lines)),
+            int8(at.number),
+            at.epoch.encode(),
+            int8(at.seq),
+            at.digest,
+            int8(at.version),
+            lines[0] if is_one else byteas(lines),
+            at.place.encode(),
+        ]
+
+    def _head(self, result: PGresult) -> Head:
+        at, lines = self.at, self.lines
+        written_at = result.get_value(0, 0)
+        assert written_at is not None, "the column is not null"
+        written_ns = nanoseconds(written_at)
+        # Under an unchanged version an append changes nothing else of the row.
+        return Head(
+            at.number,
+            at.session_id,
+            at.epoch,
+            at.seq + len(lines),
+            self.digest,
+            at.size + size_of(lines),
+            at.place,
+            is_deleted=False,
+            written_ns=written_ns,
+            version=number(result.get_value(0, 1)),
+            leases=at.leases,
+            now_ns=written_ns,
+        )
 
 
 def flush(connection: PatientConnection) -> bool:
@@ -206,43 +247,3 @@ def keeps_commits(connection: PatientConnection) -> bool:
 def ring_on(connection: PatientConnection, channel: str, text: str) -> None:
     """Tell a text to all that listen on a channel. Raises psycopg.Error."""
     _RING.run(connection, [channel.encode(), text.encode()])
-
-
-def _append(at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Call:
-    statements = _SYNC if sync else _NO_SYNC
-    is_one = len(lines) == 1
-    return (statements.one if is_one else statements.several), [
-        int8(len(lines)),
-        digest,
-        int8(size_of(lines)),
-        int8(at.number),
-        at.epoch.encode(),
-        int8(at.seq),
-        at.digest,
-        int8(at.version),
-        lines[0] if is_one else byteas(lines),
-        at.place.encode(),
-    ]
-
-
-def _appended(result: PGresult, at: Head, lines: Sequence[bytes], digest: bytes) -> Appended:
-    written_at = result.get_value(0, 1)
-    if written_at is None:
-        return Appended(result.get_value(0, 0) == b"\x01", None)
-    written_ns = nanoseconds(written_at)
-    # Under an unchanged version an append changes nothing else of the row.
-    head = Head(
-        at.number,
-        at.session_id,
-        at.epoch,
-        at.seq + len(lines),
-        digest,
-        at.size + size_of(lines),
-        at.place,
-        is_deleted=False,
-        written_ns=written_ns,
-        version=number(result.get_value(0, 2)),
-        leases=at.leases,
-        now_ns=written_ns,
-    )
-    return Appended(keeps=True, head=head)

@@ -41,8 +41,8 @@ class HeldSession:
 
     def send(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> SentCall:
         """Send an append that releases the row, and wait for nothing."""
-        call = AppendCall(self._connection, at, lines, digest, commits=True)
-        return SentCall(call, self._ends, self._kept, sync=sync)
+        call = AppendCall(self._connection, at, lines, digest, sync, commits=True)
+        return SentCall(call, self._ends, self._kept)
 
     def release(self) -> None:
         """Let other writers have the row."""

@@ -20,8 +20,6 @@ class SentCall:
         call: AppendCall,
         ends: ExitStack,
         kept: Callable[[Appended], Head | None],
-        *,
-        sync: bool,
     ) -> None:
         """Send an append, and wait for nothing. Take what ends the use of the connection, and what judges the outcome."""
         self._call = call
@@ -29,7 +27,7 @@ class SentCall:
         self._kept = kept
         self._failure: Exception | None = None
         try:
-            call.send(sync=sync)
+            call.send()
         except Exception as error:  # noqa: BLE001 - the use of the connection ends with `stored`
             # The server may have got the append nevertheless.
             self._failure = error
