@@ -15,6 +15,7 @@ from sessiond.postgresql.statements.rows import (
     HEAD,
     OF_VERSION,
     head_of,
+    id_of,
     position,
 )
 from sessiond.service.database.database import NO_LINES, Head, Trashed
@@ -22,7 +23,7 @@ from sessiond.service.database.database import NO_LINES, Head, Trashed
 __all__ = ["TrashTable"]
 
 _OPEN_ELSEWHERE: Final = (
-    "EXISTS (SELECT 1 FROM daemons WHERE daemon <> %(daemon)s AND sessions.number = ANY(open)"
+    "number IN (SELECT unnest(open) FROM daemons WHERE daemon <> %(daemon)s"
     " AND noted_at > clock_timestamp() - make_interval(secs => %(counts)s))"
 )
 
@@ -57,7 +58,7 @@ class TrashTable(Asking):
             ).fetchall(),
             "look",
         )
-        return [session_id.decode() for (session_id,) in rows]
+        return [id_of(session_id) for (session_id,) in rows]
 
     def delete_unused(self, number: int | None, before_ns: int, daemon: str) -> list[int]:
         """Delete a session, or all drafts, if unused since a time; return what was deleted."""
@@ -69,7 +70,7 @@ class TrashTable(Asking):
             rows = connection.execute(
                 f"UPDATE sessions SET {DELETED} WHERE {which} AND NOT is_deleted"
                 " AND written_at < to_timestamp(%(before_us)s / 1e6)"
-                f" AND NOT {_OPEN_ELSEWHERE} RETURNING number",
+                f" AND NOT ({_OPEN_ELSEWHERE}) RETURNING number",
                 values,
             ).fetchall()
         return [number for (number,) in rows]

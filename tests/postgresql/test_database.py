@@ -25,6 +25,7 @@ from sessiond.service.database.database import NO_LINES, NO_TOKEN, Head, HeldRow
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.flushing import is_flushed
 from tests.postgresql.flushing import lazy as lazy
+from tests.service.one_database.site import SPOILT_ID
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -528,11 +529,18 @@ def test_a_schema_of_an_earlier_version_gets_what_it_lacks(
     assert again[3].delete_unused(1, time.time_ns() + 10**12, "one") == [1]
 
 
-def test_a_session_that_is_noted_as_open_is_open_elsewhere(database: PostgresqlDatabase) -> None:
+def test_a_session_that_is_noted_as_open_is_open_elsewhere(
+    cluster: Cluster, schema: str, database: PostgresqlDatabase
+) -> None:
     at = made(database)
     database.beat("one", [at.number, 999])
+    database.beat("three", [at.number])
     assert database.open_elsewhere("two") == ["a-session"]
+    database.beat("three", [])
     assert database.open_elsewhere("one") == []
+    # A person may have changed the id to bytes that are no text.
+    cluster.sql(f"UPDATE {schema}.sessions SET session_id = '{SPOILT_ID}'")
+    assert database.open_elsewhere("two") == [SPOILT_ID]
     assert database.delete(at) is not None
     assert database.open_elsewhere("two") == []
 
