@@ -20,6 +20,7 @@ prompt_flushes = lists.prompt_flushes
 # No test sets the clock of a server, and the threads of a daemon are not the server's.
 _IN_MEMORY_ONLY: Final = {
     "test_retention_runs_once_an_hour_over_all_daemons",
+    "test_a_dry_run_of_retention_names_no_session_that_is_open_at_another_daemon",
     "test_a_dry_run_of_retention_names_no_session_whose_time_it_could_not_read",
     "test_a_failed_retention_keeps_no_other_daemon_from_the_work",
     "test_a_thread_ends_that_is_told_to_as_it_begins_its_work",

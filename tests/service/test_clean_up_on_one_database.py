@@ -284,11 +284,13 @@ async def test_a_dry_run_of_retention_names_no_session_that_is_open_at_another_d
     site: Site,
 ) -> None:
     async with clients_of(site, "one", "three") as (one, three):
-        await old_session(site, one, SESSION)
-        await old_session(site, one, "session-b")
+        for name in (SESSION, "session-b"):
+            await create(one, name, persist="immediate")
+            await one.call("session/close", session_id=name)
+        await to_thread.run_sync(site.age)
         await subscribe(three)
         for dry_run in (True, False):
-            answer = await one.call("retention/run", max_age_hours=24, dry_run=dry_run)
+            answer = await one.call("retention/run", max_age_hours=1, dry_run=dry_run)
             assert [row["id"] for row in answer["sessions"]] == ["session-b"]
             assert answer["failed"] == []
 

@@ -82,11 +82,12 @@ async def test_a_fork_that_is_purged_before_its_answer_can_be_made_again(site: S
         assert [row["entry"]["id"] for row in page["entries"]] == ["e-1"]
 
 
-async def test_a_new_session_that_is_purged_before_its_answer_is_made_anew(site: Site) -> None:
+async def test_a_new_session_that_is_purged_before_its_answer_is_not_found(site: Site) -> None:
     async with closed_session(site) as (connection, wire):
         connection.behind_creation = True
-        made = await wire.call("session/create", session_id=FORK, cwd="/p")
-        assert made["created"]
+        refusal = await wire.refusal("session/create", session_id=FORK, cwd="/p")
+        assert refusal.data["kind"] == "session_not_found"
+        assert (await wire.call("session/create", session_id=FORK, cwd="/p"))["created"]
         assert (await wire.call("session/get", session_id=FORK))["session"]["seq"] == 0
 
 

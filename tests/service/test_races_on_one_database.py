@@ -164,8 +164,9 @@ class UnreadCreation(Wrapped):
 
 
 @pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "found"])
-async def test_a_creation_that_fails_deletes_nothing_that_another_daemon_has_stored(
-    site: Site, is_answered: bool
+@pytest.mark.parametrize("is_used", [True, False], ids=["used", "answered elsewhere"])
+async def test_a_creation_deletes_nothing_that_another_daemon_has_answered(
+    site: Site, is_answered: bool, is_used: bool
 ) -> None:
     connection = UnreadCreation(site, is_answered=is_answered)
     async with (
@@ -176,11 +177,16 @@ async def test_a_creation_that_fails_deletes_nothing_that_another_daemon_has_sto
         creation = await one.request("session/create", session_id=SESSION, cwd="/p")
         await happened(connection.has_created)
         await three.call("session/create", session_id=SESSION, cwd="/p", if_exists="open")
-        await append(three, "e-1")
+        if is_used:
+            await append(three, "e-1")
         connection.may_go.set()
-        with pytest.raises(Refusal, match="storage_error"):
-            await one.answer(creation)
-        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1"]
+        if is_answered or not is_used:
+            assert (await one.answer(creation))["created"]
+        else:
+            # What another daemon has stored behind the header cannot be read.
+            with pytest.raises(Refusal, match="storage_error"):
+                await one.answer(creation)
+        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1"] * is_used
 
 
 async def test_a_scope_whose_creation_another_daemon_takes_back_is_created(site: Site) -> None:

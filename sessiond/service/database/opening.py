@@ -87,6 +87,16 @@ class DatabaseOpener:
             raise
         return log
 
+    def new(self, log: DatabaseLog, place: Place) -> OpenSession:
+        """Return the session of a log that `log_with` has made. Raises SessionCorrupt, StorageError.
+
+        `begin` follows, or the log is closed.
+        """
+        session_id = log.head.session_id
+        indexer = Indexer(Path(session_id), in_place=True, session_id=session_id)
+        indexer.visit_lines(0, log.read(0, log.line_count - 1))
+        return _session(log, indexer, place)
+
     def begin(self, opened: OpenSession, log: DatabaseLog, head: Head) -> None:
         """Serve a session by a log, with the row that the database has now for its lines."""
         log.begin(head)
@@ -145,21 +155,7 @@ class DatabaseOpener:
                     log.close()
                     return None
                 log.head = found
-            opened = OpenSession(
-                head.session_id,
-                indexer.session,
-                log,
-                indexer.dialect,
-                indexer.header,
-                indexer.intake,
-                epoch=log.head.epoch,
-                persist="on_assistant" if head.place == "draft" else "immediate",
-                # A draft has a place to come to, and the database needs no path for that.
-                place=Path(head.session_id) if head.place == "draft" else None,
-                created_at=rfc3339(indexer.header.timestamp),
-                archived=head.place == "archived",
-            )
-            opened.endings.read(opened.session, log, opened.dialect)
+            opened = _session(log, indexer, head.place)
             if folder is not None:
                 self._share(opened, log, head)
         except BaseException:
@@ -205,6 +201,27 @@ class DatabaseOpener:
             return renewed
         refuse_missing_lines(self._database, counted, found.seq + 1)
         return None
+
+
+def _session(log: DatabaseLog, indexer: Indexer, place: Place) -> OpenSession:
+    """Return the session of the lines that an indexer has visited. Raises StorageError."""
+    session_id = log.head.session_id
+    opened = OpenSession(
+        session_id,
+        indexer.session,
+        log,
+        indexer.dialect,
+        indexer.header,
+        indexer.intake,
+        epoch=log.head.epoch,
+        persist="on_assistant" if place == "draft" else "immediate",
+        # A draft has a place to come to, and the database needs no path for that.
+        place=Path(session_id) if place == "draft" else None,
+        created_at=rfc3339(indexer.header.timestamp),
+        archived=place == "archived",
+    )
+    opened.endings.read(opened.session, log, opened.dialect)
+    return opened
 
 
 def _take_place(opened: OpenSession, place: Place) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import SessiondError, StorageError
 from sessiond.model.entries import Header
-from sessiond.service.database.database import Place, SessionDatabase
+from sessiond.service.database.database import NO_LINES, Place, SessionDatabase, chained
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.service.database.leases import leases_in
 from sessiond.service.database.log import DatabaseLog
@@ -49,21 +49,40 @@ class DatabaseMaking:
         self.require_free(header.id)
         if root is not None or persist == "never":
             return self._files.create(header, persist, root)
-        is_draft = persist == "on_assistant"
-        return self._create(header.id, [[NATIVE.encode_header(header)]], is_draft=is_draft)
+        place: Place = "draft" if persist == "on_assistant" else "placed"
+        opened = self._new(header.id, [NATIVE.encode_header(header)], place)
+        opened.created = True
+        return opened
+
+    def _new(self, session_id: str, lines: Sequence[bytes], place: Place) -> OpenSession:
+        """Store a new session, and open the session by the lines that were stored."""
+        epoch = self._new_epoch()
+        # First the copy: once the database has the session, another daemon may answer with the session.
+        log = self._opener.log_with(session_id, epoch, lines)
+        is_begun = False
+        try:
+            opened = self._opener.new(log, place)
+            create = partial(self._database.create, session_id, epoch, [lines], place)
+            head = created(self._database, session_id, epoch, create)
+            if head is None:
+                raise id_is_taken(session_id)
+            if head.digest == chained(NO_LINES, lines) and head.place == place:
+                self._opener.begin(opened, log, head)
+                is_begun = True
+        finally:
+            if not is_begun:
+                log.close()
+        if place != "draft":
+            self._doorbell.ring(head.number)
+        # Another daemon may have gone on with a session whose creation lost its answer.
+        return opened if is_begun else self._opener.opened(head)
 
     def make(self, session_id: str, chunks: Iterable[Sequence[bytes]]) -> OpenSession:
         """Store the lines of a copy as one session, all or none, and open the session."""
         self.require_free(session_id)
-        return self._create(session_id, map(short_enough, chunks), is_draft=False)
-
-    def _create(
-        self, session_id: str, chunks: Iterable[Sequence[bytes]], *, is_draft: bool
-    ) -> OpenSession:
-        place: Place = "draft" if is_draft else "placed"
-        epoch = self._new_epoch()
-        counts = list[int]()
-        create = partial(self._database.create, session_id, epoch, _counted(chunks, counts), place)
+        epoch, counts = self._new_epoch(), list[int]()
+        stored = _counted(map(short_enough, chunks), counts)
+        create = partial(self._database.create, session_id, epoch, stored, "placed")
         head = created(self._database, session_id, epoch, create)
         if head is None:
             raise id_is_taken(session_id)
@@ -77,8 +96,7 @@ class DatabaseMaking:
                     self._database.delete(head, unless_appended=True)
             raise
         opened.created = True
-        if not is_draft:
-            self._doorbell.ring(head.number)
+        self._doorbell.ring(head.number)
         return opened
 
     def require_free(self, session_id: str) -> None:
