@@ -23,6 +23,7 @@ from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site
 from tests.service.subscribing import subscribe
+from tests.service.test_presence_on_one_database import is_shown, until
 from tests.service.test_signals_on_one_database import signal, told
 
 pytestmark = pytest.mark.one_loop
@@ -177,9 +178,9 @@ async def test_signals_keep_their_order_among_lines_that_come_by_pieces(
             await made.store([name])
             expected.append(name)
         await call(made.one, "session/presence", state="thinking")
-        # The line is stored behind what the daemon has to tell.
+        # The line is stored behind the signals, and before or behind the presence.
         await made.store(["last"])
-        await call(made.three, "session/get")
+        await until(lambda: is_shown(made.three))
         assert await told(made.three, len(expected) + 2) == [*expected, "last", "session/presence"]
 
 
