@@ -8,7 +8,7 @@ since a client may have sent any. Right before a file goes, its time is checked 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -76,7 +76,9 @@ async def retain(
     if before <= 0:
         return done
     before_ns = int(before * _SECOND_NS)
-    old = await _older(service, before_ns, asker)
+    # A run asks again at each session, in the step that takes the session.
+    spared = await to_thread.run_sync(service.store.open_elsewhere) if dry_run else ()
+    old = await _older(service, before_ns, spared, asker)
     for count, one in enumerate(old):
         asker.progress.report(count, len(old), "sessions")
         info, session_id = one.info, _id_in(one.info)
@@ -93,10 +95,11 @@ async def retain(
     return done
 
 
-async def _older(service: Service, before_ns: int, asker: Asker) -> list[_Old]:
+async def _older(
+    service: Service, before_ns: int, spared: Collection[str], asker: Asker
+) -> list[_Old]:
     """Return the sessions that are due, or may be, the oldest first."""
     query = service.store.older(before_ns)
-    elsewhere = await to_thread.run_sync(service.store.open_elsewhere)
     found: list[_Old] = []
     after: Position | None = None
     while len(found) < PAGE_ROWS_MAX:
@@ -104,7 +107,7 @@ async def _older(service: Service, before_ns: int, asker: Asker) -> list[_Old]:
         unused = [
             info
             for info in page.sessions
-            if _unused(service, session_id := _id_in(info)) and session_id not in elsewhere
+            if _unused(service, session_id := _id_in(info)) and session_id not in spared
         ]
         found += await to_thread.run_sync(_due, service.store, unused, before_ns)
         after = page.last
