@@ -154,8 +154,10 @@ class Mirror(Alone, WholeLines):
         """Write the waiting lines into the spool, behind the last line. Raises OSError."""
         lines = self._waiting
         if lines:
-            self._spool.add(lines)
-            self._reader.checksums.add(joined(lines))
+            data = joined(lines)
+            self._spool.put_at(data, self.size_bytes)
+            self._spool.take(lines)
+            self._reader.checksums.add(data)
         self._waiting = []
         return lines
 

@@ -87,14 +87,14 @@ class DatabaseOpener:
             raise
         return log
 
-    def new(self, log: DatabaseLog, place: Place) -> OpenSession:
-        """Return the session of a log that `log_with` has made. Raises SessionCorrupt, StorageError.
+    def new(self, log: DatabaseLog, lines: Sequence[bytes], place: Place) -> OpenSession:
+        """Return the session of a log that `log_with` has made of these lines. Raises SessionCorrupt, StorageError.
 
         `begin` follows, or the log is closed.
         """
         session_id = log.head.session_id
         indexer = Indexer(Path(session_id), in_place=True, session_id=session_id)
-        indexer.visit_lines(0, log.read(0, log.line_count - 1))
+        indexer.visit_lines(0, [*lines])
         return _session(log, indexer, place)
 
     def begin(self, opened: OpenSession, log: DatabaseLog, head: Head) -> None:

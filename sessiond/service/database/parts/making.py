@@ -61,7 +61,7 @@ class DatabaseMaking:
         log = self._opener.log_with(session_id, epoch, lines)
         is_begun = False
         try:
-            opened = self._opener.new(log, place)
+            opened = self._opener.new(log, lines, place)
             create = partial(self._database.create, session_id, epoch, [lines], place)
             head = created(self._database, session_id, epoch, create)
             if head is None:
