@@ -159,6 +159,7 @@ ATTACKERS: Final = (
         (
             "tests/postgresql/test_bad_rows.py",
             "tests/postgresql/test_database.py",
+            "tests/postgresql/test_reading.py",
             "tests/postgresql/test_session_rows.py",
             "-k",
             "not trio",
