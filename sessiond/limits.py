@@ -183,6 +183,9 @@ DATABASE_START_SECONDS: Final = 5.0
 # through, and after the second pause the daemon tries to hear them again.
 DATABASE_HEARD_SECONDS: Final = 5.0
 DATABASE_DEAF_SECONDS: Final = 60.0
+# postgresql: pauses between two looks at whether other daemons hear rings, and between two rings while none does.
+DATABASE_ALONE_SECONDS: Final = 10.0
+DATABASE_LONE_RING_SECONDS: Final = 1.0
 # postgresql: sessions that one ring names, so that a payload stays below 8,000 bytes.
 DATABASE_RING_SESSIONS_MAX: Final = 300
 # postgresql: lines and bytes of one piece of a session that is read, and bytes of one that a repair stores; a

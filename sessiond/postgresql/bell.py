@@ -4,6 +4,8 @@ Law 1: any role of the database may listen, so a ring has numbers and nothing el
 daemon that rings, then those of sessions. Law 2: the own rings of a daemon come back to the daemon, which
 passes them over. A ring that does not come back tells that other daemons' rings do not come, either.
 Law 3: any role may also ring. A ring that cannot be read is a ring for all sessions.
+Law 4: a daemon that no other one hears rings now and then, for law 2: each ring takes time from its appends.
+A daemon that begins to listen rings for nothing, and with that tells the lone one that there are two.
 """
 
 from __future__ import annotations
@@ -16,11 +18,16 @@ from time import monotonic
 from typing import Any, Final
 
 import psycopg
-from psycopg import sql
 
 from sessiond.errors import StorageError
-from sessiond.limits import DATABASE_DEAF_SECONDS, DATABASE_HEARD_SECONDS
+from sessiond.limits import (
+    DATABASE_ALONE_SECONDS,
+    DATABASE_DEAF_SECONDS,
+    DATABASE_HEARD_SECONDS,
+    DATABASE_LONE_RING_SECONDS,
+)
 from sessiond.postgresql.patience import PatientConnection
+from sessiond.postgresql.statements.ringing import is_alone_on, listen_on
 
 __all__ = ["Bell"]
 
@@ -48,6 +55,10 @@ class Bell:
         self._dsn = dsn
         self._settings = settings
         self._connection: PatientConnection | None = None
+        self._is_alone = False
+        """True if no other daemon heard rings when this one looked, and none has rung since."""
+        self._alone_until = self._quiet_until = 0.0
+        """Times of the next look at that, and of the next ring of a lone daemon, on the monotonic clock."""
         self._rung_at: float | None = None
         """Time at which the first own ring was sent that has not come back, on the monotonic clock."""
         self._heard = 0
@@ -60,6 +71,10 @@ class Bell:
 
     def ring(self, numbers: Iterable[int]) -> None:
         """Ring for sessions; for all of them without a number. Raises what the ringing raises."""
+        now = monotonic()
+        if self._is_alone and now < self._quiet_until:
+            return
+        self._quiet_until = now + DATABASE_LONE_RING_SECONDS
         heard = self._heard
         self._ring_on(self.channel, " ".join([self._own, *map(str, numbers)]))
         with self._guard:
@@ -83,12 +98,14 @@ class Bell:
         rung, is_all = set[int](), False
         until = monotonic() + seconds
         try:
+            self._look_for_others(connection)
             while not (rung or is_all) and (left := until - monotonic()) >= 0:
                 for heard in connection.notifications(left):
                     ringer, *numbers = heard.split() or [""]
                     if ringer == self._own:
                         self._hear()
                     else:
+                        self._is_alone = False
                         named = _sessions(numbers)
                         rung.update(named)
                         is_all = is_all or not named
@@ -107,6 +124,12 @@ class Bell:
         with self._guard:
             self._heard += 1
             self._rung_at, self.is_deaf = None, False
+
+    def _look_for_others(self, connection: PatientConnection) -> None:
+        """Find out now and then whether other daemons hear rings. Raises psycopg.Error."""
+        if (now := monotonic()) >= self._alone_until:
+            self._is_alone = is_alone_on(connection, self.channel)
+            self._alone_until = now + DATABASE_ALONE_SECONDS
 
     def _begin(self) -> None:
         """Listen, and ring for nothing, to hear whether rings come."""
@@ -136,7 +159,7 @@ class Bell:
         """Return a connection that listens. Raises psycopg.Error, StorageError."""
         connection = PatientConnection.connect(self._dsn, **self._settings())
         try:
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            listen_on(connection, self.channel)
         except BaseException:
             _close(connection)
             raise
@@ -165,6 +188,8 @@ class Bell:
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
+        # What other daemons do is not known without a connection that listens.
+        self._is_alone, self._alone_until = False, 0.0
         if connection is not None:
             _close(connection)
 

@@ -21,7 +21,7 @@ from sessiond.postgresql.daemons import DaemonTables
 from sessiond.postgresql.documents import DocumentTable
 from sessiond.postgresql.sessions import SessionTable
 from sessiond.postgresql.starting import prepared
-from sessiond.postgresql.statements.appending import ring_on
+from sessiond.postgresql.statements.ringing import ring_on
 from sessiond.postgresql.trash import TrashTable
 
 __all__ = ["PostgresqlDatabase"]

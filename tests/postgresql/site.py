@@ -48,7 +48,9 @@ class PostgresqlSite(Site):
     def listeners(self) -> int:
         """Number of daemons that hear rings."""
         ((count,),) = self._cluster.sql(
-            f"SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN \"{self._schema}\"'"
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'"
+            " AND ((classid::bigint << 32) | objid::bigint)"
+            f" = hashtextextended('{self._schema}', 1)"
         )
         return int(count)
 

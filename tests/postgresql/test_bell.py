@@ -75,6 +75,48 @@ async def test_no_ring_of_another_role_ends_a_daemon(
         assert await told(three, 1) == [(3, "e-3")]
 
 
+def test_a_daemon_that_no_other_one_hears_rings_now_and_then(
+    cluster: Cluster,
+    schema: str,
+    connect: Callable[[], PostgresqlDatabase],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import psycopg
+
+    import sessiond.postgresql.bell  # noqa: F401
+
+    set_limits(monkeypatch, DATABASE_LONE_RING_SECONDS=60.0, DATABASE_ALONE_SECONDS=60.0)
+    one, two = connect(), connect()
+    with psycopg.connect(cluster.dsn(), autocommit=True) as listener:
+        listener.execute(f"LISTEN {schema}")
+
+        def rings(*numbers: int) -> list[int]:
+            """Ring at the first daemon for each of these sessions; return those that were rung for."""
+            for number in numbers:
+                one.ring([number])
+            heard = (ring.payload.split() for ring in listener.notifies(timeout=0.2))
+            return [int(number) for _, *told in heard for number in told if number != "-1"]
+
+        assert rings(1, 2) == [1, 2], "the daemon does not know yet"
+        assert one.wait(0.0) is None
+        assert rings(3, 4) == [3, 4]
+        assert one.wait(0.0) is None
+        assert rings(5, 6) == []
+        assert two.wait(0.0) is None
+        # The other daemon says that it listens.
+        assert one.wait(0.1) is None
+        assert rings(7, 8) == [7, 8]
+        assert two.wait(HANG_SECONDS) is not None
+        two.stop_listening()
+        assert one.wait(0.1) is None
+        assert rings(9) == [9], "the next look is due in a minute"
+        set_limits(monkeypatch, DATABASE_LONE_RING_SECONDS=0.0)
+        one.stop_listening()
+        for _ in range(2):
+            assert one.wait(0.0) is None
+        assert rings(10, 11) == [10, 11], "its own rings tell whether rings come"
+
+
 @pytest.mark.usefixtures("soon_deaf")
 def test_a_ring_that_is_sent_late_is_no_ring_that_does_not_come_back(
     cluster: Cluster, schema: str

@@ -24,7 +24,7 @@ from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS
 from tests.kit.sessions import SESSION
-from tests.postgresql.cluster import Cluster
+from tests.postgresql.cluster import LISTENING, Cluster
 from tests.postgresql.site import PostgresqlSite
 from tests.postgresql.test_database import once_it_answers
 from tests.service.one_database.calls import SAID, entries
@@ -37,7 +37,6 @@ pytestmark = pytest.mark.slow
 
 BUSY = 64
 OTHER = "another-session"
-LISTENING = "query LIKE 'LISTEN%'"
 # Of the connections that answer requests.
 IDLE = f"state = 'idle' AND NOT {LISTENING}"
 WAITING = "wait_event_type = 'Lock'"

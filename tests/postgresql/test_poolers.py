@@ -15,7 +15,7 @@ from anyio import to_thread
 from sessiond.errors import StorageError
 from tests.kit.calls import append, create
 from tests.kit.limits import set_limits
-from tests.postgresql.cluster import Cluster
+from tests.postgresql.cluster import LISTENING, Cluster
 from tests.postgresql.pooler import PROGRAM, pooler
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.postgresql.site import PostgresqlSite
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
 
 pytestmark = pytest.mark.slow
-
-LISTENING = "query LIKE 'LISTEN%'"
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The statements of the way of an append: rows of open sessions, lines behind a position, and rings."""
+"""The statements of the way of an append: rows of open sessions, and lines behind a position."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from sessiond.postgresql.statements.prepared import (
     send_together,
 )
 from sessiond.postgresql.statements.reading import Piece, in_one, lines_from, prepare_reads
+from sessiond.postgresql.statements.ringing import prepare_ring
 from sessiond.postgresql.statements.rows import SEEN, heads_in
 from sessiond.service.database.database import Head, size_of
 
@@ -42,7 +43,6 @@ __all__ = [
     "hold_row",
     "keeps_commits",
     "prepare_statements",
-    "ring_on",
 ]
 
 # One statement, so one round trip. Rivals wait for the row, and then find another position.
@@ -111,12 +111,6 @@ _LOCK: Final = Prepared(
     " FROM sessions WHERE number = $1 FOR NO KEY UPDATE",
     (INT8,),
 )
-# A ring waits for no disk.
-_RING: Final = Prepared(
-    b"sessiond_ring",
-    "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
-    (TEXT, TEXT),
-)
 # The server keeps the plan for one number. It plans anew each time for a list, whose length differs.
 _HEAD: Final = Prepared(b"sessiond_head", f"SELECT {SEEN} FROM sessions WHERE number = $1", (INT8,))
 _HEADS: Final = Prepared(
@@ -134,10 +128,11 @@ class Appended(NamedTuple):
 
 
 def prepare_statements(connection: Connection[Any]) -> None:
-    """Let a new connection know the statements of this module and of reads. Raises psycopg.Error."""
-    for one in (*_SYNC, *_NO_SYNC, _BEGIN, _COMMIT, _LOCK, _RING, _HEAD, _HEADS, _KEPT, _FLUSH):
+    """Let a new connection know the statements of calls. Raises psycopg.Error."""
+    for one in (*_SYNC, *_NO_SYNC, _BEGIN, _COMMIT, _LOCK, _HEAD, _HEADS, _KEPT, _FLUSH):
         one.prepare(connection)
     prepare_reads(connection)
+    prepare_ring(connection)
 
 
 def heads_of(connection: PatientConnection, numbers: Sequence[int]) -> list[Head]:
@@ -242,8 +237,3 @@ def flush(connection: PatientConnection) -> bool:
 def keeps_commits(connection: PatientConnection) -> bool:
     """Return whether a commit of this connection is kept through a crash. Raises psycopg.Error."""
     return _KEPT.run(connection, ()).get_value(0, 0) == b"\x01"
-
-
-def ring_on(connection: PatientConnection, channel: str, text: str) -> None:
-    """Tell a text to all that listen on a channel. Raises psycopg.Error."""
-    _RING.run(connection, [channel.encode(), text.encode()])
