@@ -32,7 +32,7 @@ READABLE = ("'7 -1'", "'7 99999999999999999999'", "'7' || repeat(' 9', 3000)")
 
 @pytest.fixture
 def soon_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a bell be taken for deaf after a moment, and try again after a moment."""
+    """Let a bell ring each time, be taken for deaf after a moment, and try again after a moment."""
     # The driver is an extra. The modules have the limits once they are loaded.
     import sessiond.postgresql.database  # noqa: F401
 
@@ -40,6 +40,7 @@ def soon_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
         DATABASE_HEARD_SECONDS=0.2,
         DATABASE_DEAF_SECONDS=0.3,
+        DATABASE_LONE_RING_SECONDS=0.0,
         DATABASE_CONNECT_SECONDS=2,
     )
 
