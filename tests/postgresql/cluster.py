@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["AS_USER", "LISTENING", "Cluster", "own", "programs"]
+__all__ = ["AS_USER", "LISTENERS", "LISTENING", "Cluster", "own", "programs"]
 
 # PostgreSQL refuses to run as root.
 _USER: Final = "nobody"
@@ -21,10 +21,10 @@ _GROUP: Final = "nogroup"
 _IS_ROOT: Final = os.geteuid() == 0
 AS_USER: Final[dict[str, Any]] = {"user": _USER, "group": _GROUP} if _IS_ROOT else {}
 """The user of servers that tests start, as `subprocess` is told of one."""
-LISTENING: Final = (
-    "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock')"
-)
-"""Condition of the connections on which daemons hear rings."""
+LISTENERS: Final = "FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'"
+"""The locks of the connections on which daemons hear rings."""
+LISTENING: Final = f"pid IN (SELECT pid {LISTENERS})"
+"""Condition of these connections."""
 _PATIENCE_SECONDS: Final = 60.0
 _SETTINGS: Final = {
     "listen_addresses": "",

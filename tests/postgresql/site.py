@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessiond.service.database.database import SessionDatabase
-from tests.postgresql.cluster import Cluster
+from tests.postgresql.cluster import LISTENERS, Cluster
 from tests.service.one_database.site import SPOILT_ID, Site
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class PostgresqlSite(Site):
     def listeners(self) -> int:
         """Number of daemons that hear rings."""
         ((count,),) = self._cluster.sql(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'"
-            " AND ((classid::bigint << 32) | objid::bigint)"
+            f"SELECT count(*) {LISTENERS} AND ((classid::bigint << 32) | objid::bigint)"
             f" = hashtextextended('{self._schema}', 1)"
         )
         return int(count)

@@ -27,7 +27,8 @@ _RING: Final = Prepared(
 )
 # The lock under which tables are made has another key.
 _LISTENER: Final = "SELECT pg_advisory_lock_shared(hashtextextended(%s, 1))"
-# A connection that shares the lock gets the lock for itself only if no other connection shares it.
+# A connection that shares the lock gets the lock for itself only if no other connection shares the lock.
+# Prepared, so that psycopg does not take in rings while it waits for the answer.
 _ALONE: Final = Prepared(
     b"sessiond_alone",
     "SELECT CASE WHEN pg_try_advisory_lock(hashtextextended($1, 1))"
