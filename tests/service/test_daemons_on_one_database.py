@@ -182,6 +182,28 @@ async def test_a_read_sees_what_was_answered_before_at_the_other_daemon(site: Si
         assert (await two.refusal("session/get", session_id=SESSION)).code == SessionNotFound.code
 
 
+async def test_a_read_that_waits_for_a_reopening_sees_what_was_answered_before(site: Site) -> None:
+    connection = Held(site.connect())
+    async with (
+        site.daemon("one", connection, NEVER) as first,
+        first.connect() as one,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+    ):
+        await create(one, persist="immediate")
+        await site.watches(one=one)
+        await call(three, "session/delete")
+        await create(three, persist="immediate")
+        connection.holds = "pieces"
+        read = await one.request("session/get", session_id=SESSION)
+        await happened(connection.has_begun)
+        # The row of the new session was read: its lines are those up to that row.
+        await append(three, "e-1")
+        later = await one.request("session/get", session_id=SESSION)
+        connection.may_go.set()
+        assert (await one.answer(later))["session"]["seq"] == 1
+        await one.answer(read)
+
+
 async def test_no_command_does_nothing_for_what_the_other_daemon_has_changed(site: Site) -> None:
     async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
         await create(one, persist="immediate")

@@ -8,22 +8,23 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import Lock, create_task_group, fail_after, sleep
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Query
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.listing.live_catalog import LiveCatalog
-from sessiond.testing.wire import Wire
+from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
 from tests.kit.patience import HANG_SECONDS, happened
 from tests.kit.sessions import SESSION
-from tests.service.one_database.connections import Severed, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
 pytestmark = pytest.mark.one_loop
 
+OTHER = "session-2"
 TIME_TO_ANSWER = 0.2
 """Seconds for a list that does not wait for what the list has to wait for."""
 
@@ -58,11 +59,13 @@ class Gate:
 
 
 class Slow(Wrapped):
-    """A connection of which one call of a kind waits behind its work."""
+    """A connection of which one call of a kind waits behind its work, or fails."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site.connect())
-        self.gates = {name: Gate() for name in ("pieces", "heads", "changes")}
+        self.is_away = False
+        """True to find no session."""
+        self.gates = {name: Gate() for name in ("pieces", "heads", "find", "changes")}
 
     def _behind(self, name: str, found: Any) -> Any:
         self.gates[name]()
@@ -73,6 +76,11 @@ class Slow(Wrapped):
 
     def heads(self, *args: Any) -> Any:
         return self._behind("heads", self.inner.heads(*args))
+
+    def find(self, *args: Any) -> Any:
+        if self.is_away:
+            raise OUT_OF_REACH
+        return self._behind("find", self.inner.find(*args))
 
     def changes(self, *args: Any) -> Any:
         return self._behind("changes", self.inner.changes(*args))
@@ -98,6 +106,11 @@ async def listed(wire: Wire) -> list[str]:
     return [row["id"] for row in answer["sessions"]]
 
 
+async def has_waiting(lock: Lock) -> None:
+    while not lock.statistics().tasks_waiting:  # noqa: ASYNC110 - nobody tells
+        await sleep(0.005)
+
+
 async def test_an_opening_that_has_read_before_a_change_brings_back_no_old_row(site: Site) -> None:
     connection = Slow(site)
     async with two_daemons(site, connection) as (_, one, three):
@@ -120,6 +133,42 @@ async def test_an_opening_that_has_read_before_a_change_brings_back_no_old_row(s
         assert (await one.answer(read))["session"]["archived"]
 
 
+@pytest.mark.parametrize("change", ["archived", "another session"])
+async def test_no_old_row_is_shown_that_an_opening_stores_behind_the_scan_of_a_list(
+    site: Site, change: str
+) -> None:
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (lists, one, three):
+        await create(three, persist="immediate")
+        await append(three, "e-1")
+        assert await listed(one) == [SESSION]
+        reading, looking = connection.gates["pieces"], connection.gates["heads"]
+        reading.close()
+        looking.close()
+        read = await one.request("session/get", session_id=SESSION)
+        await happened(reading.is_reached)
+        if change == "archived":
+            await call(three, "session/archive")
+        else:
+            # The session that is deleted has more lines than the session that comes.
+            await call(three, "session/delete")
+            await create(three, persist="immediate", cwd="/later")
+        await lists._scanning.acquire()
+        asked = await one.request("session/list")
+        await has_waiting(lists._scanning)
+        async with lists._turn:
+            lists._scanning.release()
+            # The scan of the list has found the change.
+            await has_waiting(lists._turn)
+            reading.open()
+            await happened(looking.is_reached)
+        await sleep(TIME_TO_ANSWER)
+        looking.open()
+        shown = [row["cwd"] for row in (await one.answer(asked))["sessions"]]
+        assert shown == ([] if change == "archived" else ["/later"])
+        await one.answer(read)
+
+
 async def test_a_list_waits_for_the_session_that_another_look_has_found_behind(site: Site) -> None:
     connection = Slow(site)
     async with two_daemons(site, connection) as (lists, one, three):
@@ -134,6 +183,93 @@ async def test_a_list_waits_for_the_session_that_another_look_has_found_behind(s
         # A look as one of many behind changes; the session's own look comes later.
         await lists._look_around()
         asking.open()
+        assert (await one.answer(asked))["sessions"] == []
+
+
+async def test_a_list_waits_for_a_scan_that_has_not_stored_what_it_has_found(site: Site) -> None:
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (lists, one, three):
+        await create(three, persist="immediate")
+        await call(three, "session/delete")
+        assert await listed(one) == []
+        reading, finding = connection.gates["pieces"], connection.gates["find"]
+        finding.close()
+        restored = await one.request("session/restore", session_id=SESSION)
+        await happened(finding.is_reached)
+        await call(three, "session/restore")
+        # The daemon changes the session itself, so the row is left to a later scan.
+        await lists._look_around()
+        finding.open()
+        with pytest.raises(Refusal):
+            await one.answer(restored)
+        reading.close()
+        async with create_task_group() as tasks:
+            tasks.start_soon(lists._look_around)
+            await happened(reading.is_reached)
+            asked = await one.request("session/list")
+            await sleep(TIME_TO_ANSWER)
+            reading.open()
+        answer = await one.answer(asked)
+        assert [row["id"] for row in answer["sessions"]] == [SESSION]
+
+
+async def test_a_list_looks_again_at_a_session_whose_log_was_closed_before_its_row_was_stored(
+    site: Site,
+) -> None:
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (lists, one, three):
+        await create(three, persist="immediate")
+        await call(one, "session/get")
+        assert await listed(one) == [SESSION]
+        await call(three, "session/archive")
+        reading, looking = connection.gates["pieces"], connection.gates["heads"]
+        looking.close()
+        asked = await one.request("session/list")
+        await happened(looking.is_reached)
+        async with lists._turn:
+            # The look is answered, and the list waits for its turn to store what the look has found.
+            looking.open()
+            await call(one, "session/get")
+            await call(three, "session/delete")
+            await call(three, "session/purge")
+            await create(three, persist="immediate", cwd="/later")
+            reading.close()
+            read = await one.request("session/get", session_id=SESSION)
+            await happened(reading.is_reached)
+        await sleep(TIME_TO_ANSWER)
+        reading.open()
+        assert (await one.answer(read))["session"]["cwd"] == "/later"
+        # The session that was archived is in no list.
+        assert [row["cwd"] for row in (await one.answer(asked))["sessions"]] == ["/later"]
+
+
+async def test_a_list_looks_again_at_a_session_that_was_closed_by_an_outage_before_its_turn(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, DATABASE_SHARED_SECONDS=0.01)
+    connection = Slow(site)
+    async with two_daemons(site, connection) as (lists, one, three):
+        for session_id in (SESSION, OTHER):
+            await create(three, session_id, persist="immediate")
+            await one.call("session/get", session_id=session_id)
+        assert sorted(await listed(one)) == sorted([SESSION, OTHER])
+        for session_id in (SESSION, OTHER):
+            await three.call("session/archive", session_id=session_id)
+        looking = connection.gates["heads"]
+        looking.close()
+        asked = await one.request("session/list")
+        await happened(looking.is_reached)
+        # One look waits, the other one is answered.
+        while not lists._dirty:  # noqa: ASYNC110 - nobody tells
+            await sleep(0.01)
+        (looked,) = lists._dirty
+        await three.call("session/delete", session_id=looked.session_id)
+        connection.is_away = True
+        with pytest.raises(Refusal):
+            await one.call("session/get", session_id=looked.session_id)
+        await looked.released.wait()
+        connection.is_away = False
+        looking.open()
         assert (await one.answer(asked))["sessions"] == []
 
 

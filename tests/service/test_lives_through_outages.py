@@ -115,8 +115,8 @@ class Life:
         for _ in range(STEPS):
             steps = {
                 "nowhere": [self.create],
-                "there": [self.append, self.append, self.delete, self.archive, self.repair],
-                "in trash": [self.restore, self.restore, self.purge],
+                "there": [self.append, self.delete, self.delete, self.archive, self.repair],
+                "in trash": [self.restore, self.restore, self.restore, self.purge],
             }
             await self._dice.choice(steps[self.state])()
             await self.check()
@@ -206,11 +206,13 @@ async def three_daemons(
 
 
 async def bother(wires: list[Wire], names: list[str], dice: random.Random) -> None:
-    """Open sessions at any daemon, watch them, and let go of them."""
+    """List sessions at any daemon, open them, watch them, and let go of them."""
     methods = ("session/get", "subscribe", "unsubscribe", "session/verify", "session/close")
     while True:
         wire = dice.choice(wires)
         with suppress(Refusal):
+            # A list makes a scan, during which other lists are asked for.
+            await wire.call("session/list")
             await wire.call(dice.choice(methods), session_id=dice.choice(names))
         wire.notifications.clear()
         await sleep(dice.random() / 100)

@@ -127,6 +127,10 @@ class Loop:
         self._on_open(self.live)
         self._on_change()
         self._opening.done(opened)
+        self._turn_to(opened)
+
+    def _turn_to(self, opened: OpenSession) -> None:
+        """Look for changes of the log that was opened just now."""
         self._monitor.turn_to(opened)
         if opened.journal.is_shared:
             # What waited for the opening may have come behind its reading.
@@ -166,7 +170,7 @@ class Loop:
         self._on_open(again)
         again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
         again.writer.foreign_lines.tell_standing({})
-        self._monitor.turn_to(opened)
+        self._turn_to(opened)
         self._on_change()
 
     async def _reopened(self, before: OpenSession) -> OpenSession:

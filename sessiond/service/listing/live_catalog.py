@@ -232,6 +232,8 @@ class LiveCatalog:
             gone = [actor.session_id] if actor.in_memory or actor.is_gone else []
             if gone or actor in self._dirty:
                 self._dirty.discard(actor)
+                if actor.is_shut:
+                    self._scanner.miss([actor.session_id])
                 seen = [] if gone or actor.is_shut else [snapshot(actor.opened)]
                 await self._put(seen, gone, lambda: None)
 
@@ -269,7 +271,9 @@ class LiveCatalog:
             created = {one.info.id for one in seen if one.opened.created}
 
         def work() -> T:
-            rows = [row for one in seen if (row := self._store.row(one)) is not None]
+            found = [(one.info.id, self._store.row(one)) for one in seen]
+            rows = [row for _, row in found if row is not None]
+            self._scanner.miss([session_id for session_id, row in found if row is None])
             if rows or gone:
                 changes.add(self._catalog.put(rows, gone), rows, gone, created)
                 self._scanner.meet(rows, gone)

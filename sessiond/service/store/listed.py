@@ -130,6 +130,13 @@ class Scanner(Protocol):
         """Take note that lists show sessions that were behind. Waits for nothing."""
         ...
 
+    def miss(self, sessions: Iterable[str]) -> None:
+        """Take note that rows of open sessions were not stored, since their logs were closed.
+
+        What an earlier look has brought to such a session is in no list.
+        """
+        ...
+
     def shows_old_rows(self) -> bool:
         """Return whether lists still do not show a session as a scan found its row. Blocking."""
         ...

@@ -44,6 +44,7 @@ class _State(NamedTuple):
 
     seq: int
     shown: int
+    epoch: str = ""
     number: int = 0
     """Number of the row, where a row of the database has the state."""
 
@@ -56,16 +57,17 @@ def _to_be_shown(head: Head) -> _State:
     """Return the state that lists should show of a row of the database."""
     if head.is_deleted:
         # What this daemon has stored of the session is older.
-        return _State(sys.maxsize, _NOT_SHOWN, head.number)
+        return _State(sys.maxsize, _NOT_SHOWN, number=head.number)
     is_draft, is_archived = head.place == "draft", head.place == "archived"
     shown = hash((head.epoch, head.digest.hex(), is_draft, is_archived))
-    return _State(head.seq, shown, head.number)
+    return _State(head.seq, shown, head.epoch, head.number)
 
 
 def _shown_by(row: Stored) -> _State:
     """Return the state that a row of the lists shows."""
     mark, facts = row.mark, row.facts
-    return _State(mark.seen_seq, hash((mark.epoch, digest_in(mark), facts.draft, facts.archived)))
+    shown = hash((mark.epoch, digest_in(mark), facts.draft, facts.archived))
+    return _State(mark.seen_seq, shown, mark.epoch)
 
 
 class Census:
@@ -106,7 +108,8 @@ class Census:
         return any(
             (now := self._states.get(session_id)) is not None
             and was.shown != now.shown
-            and was.seq <= now.seq
+            # The seqs of two epochs say nothing about which one is older.
+            and (was.seq <= now.seq or was.epoch != now.epoch)
             for session_id, was in list(self._stored.items())
         )
 

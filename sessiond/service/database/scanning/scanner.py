@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from msgspec import Struct, field
+
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
@@ -21,6 +23,27 @@ __all__ = ["DatabaseScanner"]
 ReadRow = Callable[[Head], Stored]
 _State = tuple[int, int, bytes]
 _NO_ID = "the row has no session id: correct session_id, or mark the row is_deleted"
+
+
+class _Behind:
+    """An open session that lists do not show as a scan found its row."""
+
+    def __init__(self, head: Head | None) -> None:
+        self.head = head
+        """The row; None if the session has none."""
+
+
+class _Scan(Struct):
+    """Findings of one scan, none of which counts before the catalog has the rows."""
+
+    heads: Collection[Head]
+    """Rows to compare."""
+    gone: list[str]
+    """Sessions that leave the lists."""
+    later: dict[str, Head] = field(default_factory=dict[str, Head])
+    """Sessions whose rows are left to their own daemon, or to a later scan."""
+    settled: dict[str, object] = field(default_factory=dict[str, object])
+    """Sessions that were behind, and are not any more."""
 
 
 class DatabaseScanner:
@@ -53,8 +76,8 @@ class DatabaseScanner:
         self._census = Census(database, now)
         self._later: dict[str, Head] = {}
         """Sessions that were open when they changed: their own daemon, or a later scan, has the row."""
-        self._behind: dict[str, Head | None] = {}
-        """Open sessions that lists did not show as a scan found their rows; None without a row."""
+        self._behind: dict[str, _Behind] = {}
+        """Open sessions that lists did not show as a scan found their rows."""
         self._unreadable: dict[str, str] = {}
         self._purged: set[str] = set()
         """Purged sessions whose words this daemon may still have."""
@@ -135,20 +158,27 @@ class DatabaseScanner:
 
     def caught_up(self, sessions: Behind) -> None:
         """Take note that lists show sessions that were behind."""
-        for session_id, head in sessions.items():
+        for session_id, behind in sessions.items():
             # A later scan may have found the session behind once more.
-            if self._behind.get(session_id) is head:
+            if self._behind.get(session_id) is behind:
                 self._behind.pop(session_id, None)
+
+    def miss(self, sessions: Iterable[str]) -> None:
+        """Take note that rows of open sessions were not stored, since their logs were closed."""
+        for session_id in sessions:
+            behind = self._behind.get(session_id)
+            if behind is not None:
+                self._behind[session_id] = _Behind(behind.head)
 
     def shows_old_rows(self) -> bool:
         """Return whether lists still do not show a session as a scan found its row."""
-        for session_id, head in list(self._behind.items()):
-            if head is None:
+        for session_id, behind in list(self._behind.items()):
+            if behind.head is None:
                 is_over = not self._has_open(session_id)
             else:
-                is_over = self._is_current(head, self._catalog.known(session_id))
-            if is_over and self._behind.get(session_id) is head:
-                self._behind.pop(session_id, None)
+                is_over = self._is_current(behind.head, self._catalog.known(session_id))
+            if is_over:
+                self.caught_up({session_id: behind})
         return bool(self._behind) or self._census.shows_old_rows()
 
     def meet(self, rows: Iterable[Stored], gone: Collection[str]) -> None:
@@ -173,20 +203,22 @@ class DatabaseScanner:
             if self._is_anew:
                 raise
             return
-        waiting, self._later = self._later, {}
-        changes, before = seen.changes, () if seen.is_all else waiting.values()
+        changes, before = seen.changes, () if seen.is_all else self._later.values()
         heads = {head.number: head for head in (*before, *changes.heads)}
         gone = self._gone(listed, changes.heads) if seen.is_all else []
+        scan = _Scan(heads.values(), gone)
         try:
             store_in_batches(
-                self._readings(heads.values(), gone),
+                self._readings(scan),
                 gone,
-                lambda rows, left: self._put(rows, left, tell, heads.values()),
+                lambda rows, left: self._put(rows, left, tell, scan),
                 for_many(report, len(heads)),
             )
         except BaseException:
-            self._later |= waiting
+            self._later |= scan.later
             raise
+        self._later = scan.later
+        self.caught_up(scan.settled)
         self._erase_purged()
         self._generation = generation
         self._seen = {head.number: _state_of(head) for head in changes.heads}
@@ -200,7 +232,7 @@ class DatabaseScanner:
         gone: list[str] = []
         missing = {*listed, *self._behind} - {one.session_id for one in heads if not one.is_deleted}
         # Their actors find no row, and close the sessions.
-        self._behind |= dict.fromkeys(missing)
+        self._behind |= {session_id: _Behind(None) for session_id in missing}
         for session_id in missing:
             self._unreadable.pop(session_id, None)
             known = self._catalog.known(session_id)
@@ -208,16 +240,18 @@ class DatabaseScanner:
                 gone.append(session_id)
         return gone
 
-    def _readings(self, heads: Iterable[Head], gone: list[str]) -> Iterator[Read | None]:
+    def _readings(self, scan: _Scan) -> Iterator[Read | None]:
         """Yield the new row of each session that needs one, with the mark recorded before."""
-        alive = {head.session_id for head in heads if not head.is_deleted}
-        for head in heads:
+        alive = {head.session_id for head in scan.heads if not head.is_deleted}
+        for head in scan.heads:
             known = self._catalog.known(head.session_id)
-            if self._is_settled_by(head):
-                self._behind.pop(head.session_id, None)
+            is_open = self._has_open(head.session_id)
+            behind = self._behind.get(head.session_id)
+            if behind is not None and _is_settled(behind, head, is_open=is_open):
+                scan.settled[head.session_id] = behind
             if head.is_deleted:
                 if known is not None and known.listed and head.session_id not in alive:
-                    gone.append(head.session_id)
+                    scan.gone.append(head.session_id)
                 if known is not None and head.seq < 0:
                     self._purged.add(head.session_id)
                 self._unreadable.pop(head.session_id, None)
@@ -225,27 +259,22 @@ class DatabaseScanner:
             elif not is_session_id(head.session_id):
                 self._unreadable[head.session_id] = _NO_ID
                 yield None
-            elif self._has_open(head.session_id):
-                self._later[head.session_id] = head
-                # The row of an open session is its actor's, which may not have seen this one.
-                if self._is_current(head, known):
-                    self._behind.pop(head.session_id, None)
-                else:
-                    self._behind[head.session_id] = head
+            elif is_open:
+                scan.later[head.session_id] = head
+                self._leave(head, known)
                 yield None
             elif self._is_current(head, known):
                 yield None
             else:
-                yield self._row(head, None if known is None else known.mark, gone)
+                yield self._row(head, None if known is None else known.mark, scan.gone)
 
-    def _is_settled_by(self, head: Head) -> bool:
-        """Return whether the scan itself brings a session that was behind into the lists, or out of them."""
+    def _leave(self, head: Head, known: Known | None) -> None:
+        """Leave the row of an open session to its actor, which may not have seen this one."""
         behind = self._behind.get(head.session_id)
-        if head.is_deleted and behind is not None:
-            # A later session may have the id of one that is deleted.
-            return head.number == behind.number
-        # The session was closed before its actor came to the row.
-        return not self._has_open(head.session_id)
+        if self._is_current(head, known):
+            self._behind.pop(head.session_id, None)
+        elif behind is None or behind.head is not head:
+            self._behind[head.session_id] = _Behind(head)
 
     def _is_current(self, head: Head, known: Known | None) -> bool:
         if known is None or not known.listed or not is_at(known.mark, head):
@@ -280,18 +309,14 @@ class DatabaseScanner:
                     continue
             self._purged.discard(session_id)
 
-    def _put(self, rows: list[Read], gone: list[str], tell: Tell, heads: Iterable[Head]) -> None:
+    def _put(self, rows: list[Read], gone: list[str], tell: Tell, scan: _Scan) -> None:
         # The row of a session that was opened meanwhile is its actor's, which may not have seen this one.
         closed = [one for one in rows if not self._has_open(one[0].session_id)]
         opened = {row.session_id for row, _ in rows} - {row.session_id for row, _ in closed}
-        if opened:
-            behind = {
-                head.session_id: head
-                for head in heads
-                if head.session_id in opened and not head.is_deleted
-            }
-            self._later |= behind
-            self._behind |= behind
+        for head in scan.heads if opened else ():
+            if head.session_id in opened and not head.is_deleted:
+                scan.later[head.session_id] = head
+                self._behind[head.session_id] = _Behind(head)
         if closed or gone:
             before, stored = self._catalog.put_read(closed, gone)
             tell(before, stored, gone)
@@ -300,3 +325,12 @@ class DatabaseScanner:
 def _state_of(head: Head) -> _State:
     """Return what differs after each change of a row that a list shows."""
     return head.version, head.seq, head.digest
+
+
+def _is_settled(behind: _Behind, head: Head, *, is_open: bool) -> bool:
+    """Return whether a scan itself brings a session that was behind into the lists, or out of them."""
+    if head.is_deleted and behind.head is not None:
+        # A later session may have the id of one that is deleted.
+        return head.number == behind.head.number
+    # The session was closed before its actor came to the row.
+    return not is_open

@@ -143,6 +143,9 @@ class FolderScanner:
     def caught_up(self, sessions: Behind) -> None:
         """Do nothing: no session is behind."""
 
+    def miss(self, sessions: Iterable[str]) -> None:
+        """Do nothing: the log that follows is touched as it is opened, or else the file shows a change."""
+
     def shows_old_rows(self) -> bool:
         """Return False: the rows of open sessions are those of the only daemon that has them."""
         return False
