@@ -221,3 +221,52 @@ def test_a_thread_ends_that_is_told_to_as_it_begins_its_work(
     closing.start()
     closing.join(SOON_SECONDS)
     assert not closing.is_alive()
+
+
+class Scarce(threading.Thread):
+    """A thread that the system has once the first one was refused."""
+
+    refused = False
+
+    def start(self) -> None:
+        if not Scarce.refused:
+            Scarce.refused = True
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+def test_a_bell_without_a_thread_rings_once_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Scarce, "refused", False)
+    monkeypatch.setattr(doorbell, "Thread", Scarce)
+    rung: list[set[int]] = []
+    has_rung = threading.Event()
+
+    def note(numbers: set[int]) -> None:
+        rung.append(numbers)
+        has_rung.set()
+
+    connection: Any = Wrapped(MemoryDatabase(lambda: 0).connection())
+    connection.ring = note
+    bell = Doorbell(connection)
+    # The append that rings is stored: it is not refused for that.
+    bell.ring(1)
+    bell.ring(1)
+    assert has_rung.wait(HANG_SECONDS)
+    bell.close()
+    assert rung == [{1}]
+
+
+def test_a_courier_without_a_thread_writes_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Scarce, "refused", False)
+    monkeypatch.setattr(courier, "Thread", Scarce)
+    has_written = threading.Event()
+    writes = Courier(lambda _: has_written.set())
+    connection = MemoryDatabase(lambda: 0).connection()
+    outgoing = Outgoing(connection, 1, "a-daemon", "a-sender", WaitingBytes())
+    with pytest.raises(RuntimeError):
+        writes.wake(outgoing)
+    writes.wake(outgoing)
+    assert has_written.wait(HANG_SECONDS)
+    writes.close()

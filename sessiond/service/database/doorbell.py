@@ -30,11 +30,17 @@ class Doorbell:
 
     def ring(self, number: int) -> None:
         """Tell other daemons soon that a session has changed. Waits for nothing."""
+        if self._thread is not None and number in self._numbers:
+            # A ring for the session waits, and is sent behind this call.
+            return
         with self._guard:
             self._numbers.add(number)
             if self._thread is None and not self._is_over:
-                self._thread = Thread(target=self._run, name="doorbell", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="doorbell", daemon=True)
+                # The system may have no thread now: other daemons poll.
+                with suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
         # A set event was not cleared yet, so the thread has not taken the numbers.
         if not self._changed.is_set():
             self._changed.set()

@@ -29,12 +29,14 @@ class Courier:
         self._thread: Thread | None = None
 
     def wake(self, outgoing: Outgoing) -> None:
-        """Write soon what an opening has to tell. Waits for nothing."""
+        """Write soon what an opening has to tell. Waits for nothing; raises RuntimeError for no thread."""
         with self._guard:
-            self._waiting[outgoing] = None
             if self._thread is None and not self._over.is_set():
-                self._thread = Thread(target=self._run, name="courier", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="courier", daemon=True)
+                thread.start()
+                # Not before: a thread that could not be started is started by the next call.
+                self._thread = thread
+            self._waiting[outgoing] = None
         self._changed.set()
 
     def close(self) -> None:
