@@ -50,13 +50,15 @@ class ConnectionAtHand:
         self._until = 0.0
         """Time on the monotonic clock at which the connection goes back to the pool."""
         self._is_over = False
+        self.taken = _Taken(self)
+        """Context of a call that has taken the connection by `take_ready`; one for all, since each append needs one."""
 
     def take(self) -> bool:
         """Take the connection for the block that follows; return False while another call has it."""
         return not self._is_over and self._guard.acquire(blocking=False)
 
     def take_ready(self) -> PatientConnection | None:
-        """Take the connection and return it, if that waits for nothing; else None. `__exit__` follows."""
+        """Take the connection and return it, if that waits for nothing; else None. The end of `taken` follows."""
         if not self.take():
             return None
         if self._connection is None or monotonic() > self._until:
@@ -109,3 +111,22 @@ class ConnectionAtHand:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.putconn(connection)
+
+
+class _Taken:
+    """Context whose end is the end of a call that has the connection already."""
+
+    def __init__(self, at_hand: ConnectionAtHand) -> None:
+        self._at_hand = at_hand
+
+    def __enter__(self) -> None:
+        """Do nothing: the call has the connection."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the call. Raises StorageError."""
+        self._at_hand.__exit__(kind, error, trace)

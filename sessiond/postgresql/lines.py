@@ -52,10 +52,8 @@ class LineTable(Asking):
         connection = self._at_hand.take_ready()
         if connection is None:
             return None
-        ends = ExitStack()
-        ends.push(self._at_hand)
         call = AppendCall(connection, at, lines, digest, sync)
-        return SentCall(call, ends, self._kept)
+        return SentCall(call, self._at_hand.taken, self._kept)
 
     def hold(self, at: Head) -> HeldSession | None:
         """Wait in turn for the row of a session, and hold the row; None if that is not possible now."""

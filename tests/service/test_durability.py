@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import anyio.lowlevel
 import msgspec
 import pytest
 
+from sessiond.session.draft import Draft
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
 from tests.kit.calls import append_all, create
@@ -101,6 +103,29 @@ async def rest_on_it(wire: Wire) -> list[int]:
         await wire.request("branch", session_id=SESSION, entry_id="new", head="there"),
         await wire.request("session/label", session_id=SESSION, entry_id="new", label="x"),
     ]
+
+
+async def test_what_is_stored_is_answered_and_there_although_a_bug_keeps_it_from_the_index(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug, commit = ZeroDivisionError(), Draft.commit
+
+    def failing(_draft: Draft) -> None:
+        monkeypatch.setattr(Draft, "commit", commit)
+        raise bug
+
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await start(wire, filled=True)
+        monkeypatch.setattr(Draft, "commit", failing)
+        said = {"role": "user", "content": "new"}
+        receipt = await wire.call("append", session_id=SESSION, message=said)
+        assert (receipt["seq"], receipt["durability"]) == (5, "disk")
+        while not house.bugs:
+            await anyio.lowlevel.checkpoint()
+        # The bug has closed the session, which is read again.
+        assert b'"new"' in await look(other)
+        assert house.bugs == [bug]
+        house.bugs.clear()
 
 
 async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(house: House) -> None:

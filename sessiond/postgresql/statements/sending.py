@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 
 from sessiond.postgresql.statements.appending import AppendCall, Appended
 from sessiond.postgresql.statements.prepared import Forsaken
@@ -18,7 +18,7 @@ class SentCall:
     def __init__(
         self,
         call: AppendCall,
-        ends: ExitStack,
+        ends: AbstractContextManager[object],
         kept: Callable[[Appended], Head | None],
     ) -> None:
         """Send an append, and wait for nothing. Take what ends the use of the connection, and what judges the outcome."""

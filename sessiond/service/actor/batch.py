@@ -39,6 +39,8 @@ class Batch(Struct):
     commands: Sequence[Command]
     lines: list[bytes]
     owners: list[Command] = msgspec.field(default_factory=list[Command])
+    plain: int = 0
+    """Number of the commands that are plain appends, staged in runs."""
     sync: bool = False
     has_assistant: bool = False
     act: Act | None = None
@@ -142,6 +144,7 @@ def _stage_run(batch: Batch, at: int) -> int:
         command.rests_on_batch = True
         batch.sync = batch.sync or command.sync
     batch.owners += run
+    batch.plain += count
     return count
 
 

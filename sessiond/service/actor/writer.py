@@ -1,14 +1,14 @@
 """The single writer of a session.
 
 The writer takes all waiting commands as one batch, in six steps: stage, encode,
-persist, commit, publish, answer. Only persist awaits. So no task ever sees half
-a batch, no entry is visible before it is durable, and the commands that arrive
-while the disk works are the next batch.
+persist, commit, publish, answer; the answer may come before the commit. Only
+persist awaits. So no task ever sees half a batch, no entry is visible before it
+is durable, and the commands that arrive while the disk works are the next batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ from sessiond.service.external.foreign_lines import ForeignLines
 from sessiond.service.log.log_reader import LogReader
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.out_of_sight import out_of_sight
+from sessiond.service.ports import Listener
 from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.messenger import Messenger
 
@@ -261,12 +262,20 @@ class SessionWriter:
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.
 
-        No await: no task sees half of a batch.
+        No await: no task sees half of a batch. So plain appends that no subscriber watches are answered before
+        the commit, and their clients wait for the disk alone.
         """
         opened, hub = self._opened, self._hub
         # Their events leave with their answers, in one piece.
-        asking = dict.fromkeys([one.ticket.client.listener for one in batch.commands])
+        asking: dict[Listener, None] = {}
+        for command in batch.commands:
+            asking[command.ticket.client.listener] = None
         found = self.foreign_lines.publish(asking)
+        is_heard = hub.has_live
+        # The answers to plain appends say nothing of what the commit finds out.
+        answers_first = not (error or found or is_heard) and batch.plain == len(batch.commands)
+        if answers_first:
+            self._answer(batch, error, asking)
         if error is not None:
             self._failures += 1
         elif batch.lines:
@@ -277,7 +286,7 @@ class SessionWriter:
             opened.hidden = False
             lines = opened.journal.line_count
             assert len(opened.session.names) == lines, "index and file number the lines alike"
-            if hub.has_live:
+            if is_heard:
                 hub.publish(batch.events(), asking)
             self._batches += 1
             self._entries += len(batch.lines)
@@ -285,11 +294,18 @@ class SessionWriter:
         if found or batch.act is not None:
             # Our own lines leave a session as writable as it was.
             self.foreign_lines.tell_standing(asking)
-        settle(batch, error, opened.durability, self._environment.report_bug)
+        if not answers_first:
+            self._answer(batch, error, asking)
+        return bool(batch.lines or batch.act)
+
+    def _answer(
+        self, batch: Batch, error: SessiondError | None, asking: Iterable[Listener]
+    ) -> None:
+        """Settle all commands of a batch, and send their connections what waits there."""
+        settle(batch, error, self._opened.durability, self._environment.report_bug)
         self._inbox.settled(batch.commands)
         for listener in asking:
             listener.flush()
-        return bool(batch.lines or batch.act)
 
     def refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
         """Answer every command with an error."""
