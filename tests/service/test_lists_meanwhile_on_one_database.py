@@ -111,17 +111,23 @@ async def has_waiting(lock: Lock) -> None:
         await sleep(0.005)
 
 
+async def begin_to_open(connection: Slow, one: Wire, three: Wire) -> int:
+    """Make a session, and open the session at one daemon as far as its lines are read; return the request."""
+    await create(three, persist="immediate")
+    await append(three, "e-1")
+    assert await listed(one) == [SESSION]
+    for name in ("pieces", "heads"):
+        connection.gates[name].close()
+    read = await one.request("session/get", session_id=SESSION)
+    await happened(connection.gates["pieces"].is_reached)
+    return read
+
+
 async def test_an_opening_that_has_read_before_a_change_brings_back_no_old_row(site: Site) -> None:
     connection = Slow(site)
     async with two_daemons(site, connection) as (_, one, three):
-        await create(three, persist="immediate")
-        await append(three, "e-1")
-        assert await listed(one) == [SESSION]
+        read = await begin_to_open(connection, one, three)
         reading, looking = connection.gates["pieces"], connection.gates["heads"]
-        reading.close()
-        looking.close()
-        read = await one.request("session/get", session_id=SESSION)
-        await happened(reading.is_reached)
         await call(three, "session/archive")
         assert await listed(one) == []
         reading.open()
@@ -139,14 +145,8 @@ async def test_no_old_row_is_shown_that_an_opening_stores_behind_the_scan_of_a_l
 ) -> None:
     connection = Slow(site)
     async with two_daemons(site, connection) as (lists, one, three):
-        await create(three, persist="immediate")
-        await append(three, "e-1")
-        assert await listed(one) == [SESSION]
+        read = await begin_to_open(connection, one, three)
         reading, looking = connection.gates["pieces"], connection.gates["heads"]
-        reading.close()
-        looking.close()
-        read = await one.request("session/get", session_id=SESSION)
-        await happened(reading.is_reached)
         if change == "archived":
             await call(three, "session/archive")
         else:
