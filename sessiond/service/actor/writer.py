@@ -123,7 +123,8 @@ class SessionWriter:
             return False
         finally:
             self.writing = False
-        return self.conclude(batch, error)  # 4, 5, 6
+        # Where daemons append in turn, clients that wake early only delay the daemons.
+        return self.conclude(batch, error, answers_soon=False)  # 4, 5, 6
 
     async def _store(
         self, commands: Sequence[Command], *, overtaken: int
@@ -259,11 +260,13 @@ class SessionWriter:
         """Run work in a thread and return its result; a cancelled caller waits until the end."""
         return await self.threads.looks.finish(work)
 
-    def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
+    def conclude(
+        self, batch: Batch, error: SessiondError | None, *, answers_soon: bool = True
+    ) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.
 
-        No await: no task sees half of a batch. So plain appends that no subscriber watches are answered before
-        the commit, and their clients wait for the disk alone.
+        No await: no task sees half of a batch. So with `answers_soon` plain appends that no subscriber watches
+        are answered before the commit, and their clients wait for the disk alone.
         """
         opened, hub = self._opened, self._hub
         # Their events leave with their answers, in one piece.
@@ -273,7 +276,8 @@ class SessionWriter:
         found = self.foreign_lines.publish(asking)
         is_heard = hub.has_live
         # The answers to plain appends say nothing of what the commit finds out.
-        answers_first = not (error or found or is_heard) and batch.plain == len(batch.commands)
+        is_plain = batch.plain == len(batch.commands)
+        answers_first = answers_soon and is_plain and not (error or found or is_heard)
         if answers_first:
             self._answer(batch, error, asking)
         if error is not None:
