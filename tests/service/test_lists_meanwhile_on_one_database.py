@@ -106,6 +106,18 @@ async def listed(wire: Wire) -> list[str]:
     return [row["id"] for row in answer["sessions"]]
 
 
+async def listed_beside_a_scan(lists: LiveCatalog, wire: Wire, gate: Gate) -> Any:
+    """Return the answer to a list that is asked for while a scan waits at a gate."""
+    gate.close()
+    async with create_task_group() as tasks:
+        tasks.start_soon(lists._look_around)
+        await happened(gate.is_reached)
+        asked = await wire.request("session/list")
+        await sleep(TIME_TO_ANSWER)
+        gate.open()
+    return await wire.answer(asked)
+
+
 async def has_waiting(lock: Lock) -> None:
     while not lock.statistics().tasks_waiting:  # noqa: ASYNC110 - nobody tells
         await sleep(0.005)
@@ -202,14 +214,7 @@ async def test_a_list_waits_for_a_scan_that_has_not_stored_what_it_has_found(sit
         finding.open()
         with pytest.raises(Refusal):
             await one.answer(restored)
-        reading.close()
-        async with create_task_group() as tasks:
-            tasks.start_soon(lists._look_around)
-            await happened(reading.is_reached)
-            asked = await one.request("session/list")
-            await sleep(TIME_TO_ANSWER)
-            reading.open()
-        answer = await one.answer(asked)
+        answer = await listed_beside_a_scan(lists, one, reading)
         assert [row["id"] for row in answer["sessions"]] == [SESSION]
 
 
@@ -287,14 +292,7 @@ async def test_a_page_is_none_from_before_a_scan_that_has_stored_its_rows(
         await create(three, persist="immediate")
         assert await listed(one) == [SESSION]
         await call(three, "session/archive")
-        raising.close()
-        async with create_task_group() as tasks:
-            tasks.start_soon(lists._look_around)
-            await happened(raising.is_reached)
-            asked = await one.request("session/list")
-            await sleep(TIME_TO_ANSWER)
-            raising.open()
-        assert (await one.answer(asked))["sessions"] == []
+        assert (await listed_beside_a_scan(lists, one, raising))["sessions"] == []
 
 
 async def test_a_list_whose_look_was_not_answered_says_so_whatever_a_later_look_says(
