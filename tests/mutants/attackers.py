@@ -123,6 +123,7 @@ ATTACKERS: Final = (
             "tests/service/test_signs_of_old_lists.py",
             "tests/service/test_clocks_on_one_database.py",
             "tests/service/test_states_on_one_database.py",
+            "tests/service/test_turns_on_one_database.py",
             "tests/service/test_whole_sessions_on_one_database.py",
             "tests/unit/test_catching_up.py",
             "tests/unit/test_positions.py",

@@ -4,9 +4,12 @@ The usual batch needs nothing but the disk: it is staged where a chunk of reques
 a thread, and committed, published and answered where the thread's wake-up arrives. So a
 durable append costs no switch of tasks.
 
+Where daemons append to the session in turn, the flight waits for its turn first, in a thread, and takes
+what waits in the inbox once the turn has come.
+
 Law: a flight begins only while the task of the session rests, and the task does nothing before the
-flight has landed. What needs more than one step (foreign lines, stored entries to compare with, a
-change of the file as a whole, a failure of ours) is left to the task.
+flight has landed; a turn has ended by then. What needs more steps (many foreign lines, stored entries to
+compare with, a change of the file as a whole, a failure of ours) is left to the task.
 """
 
 from __future__ import annotations
@@ -61,12 +64,18 @@ class Flights:
         else:
             self._wake()
 
-    def begin(self, writer: SessionWriter) -> None:
-        """Store what waits, as far as that needs nothing but the disk; else wake the task."""
+    def begin(self, writer: SessionWriter, *, in_turn: bool = False) -> None:
+        """Store what waits, as far as that needs nothing but the disk; else wake the task.
+
+        With `in_turn` the flight has waited for its turn.
+        """
         if self.under_way or self.taken or self.failure is not None:
             # The landing goes on with what waits, or has woken the task.
             return
         line = self._inbox.line
+        if writer.is_shared and not in_turn and line and not line[0].act and writer.is_contended:
+            self._wait_in_turn(writer)
+            return
         while line:
             if line[0].act is not None:
                 self._wake()
@@ -88,9 +97,53 @@ class Flights:
                 self._wake()
                 return
 
-    def _take_off(self, writer: SessionWriter, batch: Batch) -> None:
+    def _wait_in_turn(self, writer: SessionWriter) -> None:
         try:
-            writer.threads.disk.start(
+            writer.threads.looks.start(writer.wait_in_turn, partial(self._come_in_turn, writer))
+        except RuntimeError:
+            # There was no thread to wait in: the task says what becomes of that.
+            self._wake()
+        else:
+            self.under_way = writer.writing = True
+
+    def _come_in_turn(self, writer: SessionWriter, outcome: Outcome) -> None:
+        """Store what waits by now, behind what other daemons have stored."""
+        self.under_way = writer.writing = False
+        try:
+            if writer.comes_in_turn(outcome.failure):
+                self.begin(writer, in_turn=True)
+        except Exception as bug:  # noqa: BLE001 - the task of the session deals with it
+            self.failure = bug
+        if not self.under_way:
+            # Nothing is stored in this turn, so the task does what comes next.
+            self._wakes_later = True
+            self._touch_down(writer)
+
+    def _touch_down(self, writer: SessionWriter) -> None:
+        """Let the task go on, if there is something to do for the task; else begin with what waits."""
+        if writer.is_shared and writer.has_turn:
+            # The thread that has waited is free, so there is one that ends the turn.
+            writer.threads.looks.start(writer.end_turn, partial(self._end_turn, writer))
+            self.under_way = writer.writing = True
+            return
+        wakes, self._wakes_later = self._wakes_later, False
+        if self._landing is not None:
+            self._landing.set()
+        elif wakes:
+            self._wake()
+        elif self._inbox.line:
+            self.begin(writer)
+
+    def _end_turn(self, writer: SessionWriter, _outcome: Outcome) -> None:
+        self.under_way = writer.writing = False
+        self._touch_down(writer)
+
+    def _take_off(self, writer: SessionWriter, batch: Batch) -> None:
+        # A batch that has its turn does not wait behind those that wait for theirs.
+        has_turn = writer.is_shared and writer.has_turn
+        threads = writer.threads.batches if has_turn else writer.threads.disk
+        try:
+            threads.start(
                 partial(writer.store, batch),
                 partial(self._land, writer, batch),
                 partial(writer.send, batch) if writer.is_shared else None,
@@ -116,13 +169,8 @@ class Flights:
                 goes_on = self._recover(writer, batch, outcome.failure)
         except Exception as bug:  # noqa: BLE001 - the task of the session deals with it
             self.failure = bug
-        wakes, self._wakes_later = self._wakes_later or not goes_on, False
-        if self._landing is not None:
-            self._landing.set()
-        elif wakes:
-            self._wake()
-        else:
-            self.begin(writer)
+        self._wakes_later = self._wakes_later or not goes_on
+        self._touch_down(writer)
 
     def _recover(self, writer: SessionWriter, batch: Batch, failure: Exception) -> bool:
         """Settle a batch that was not stored, or leave it to the task; return what `_settle` does."""

@@ -81,14 +81,43 @@ class SessionWriter:
         self.is_shared = self._journal.is_shared
         self.threads = self._shared if self.is_shared else self._files
 
+    @property
+    def is_contended(self) -> bool:
+        """True if other daemons append to the session just now, so that an append waits in turn."""
+        return self._journal.is_contended
+
+    @property
+    def has_turn(self) -> bool:
+        """True if other daemons wait for the next append of this writer."""
+        return self._journal.is_held
+
+    def wait_in_turn(self) -> None:
+        """Keep other daemons from the session, behind all of their lines; for a thread. Raises as `hold` does."""
+        self._journal.hold()
+
+    def comes_in_turn(self, failure: Exception | None) -> bool:
+        """Take in what the wait has found; return False if there is more than one wait finds.
+
+        `failure` is what the wait came to. Raises Replaced, and what is no error of the store.
+        """
+        # The append that follows meets an error of the store, too, and reports the error.
+        if failure is not None and not isinstance(failure, SessiondError):
+            raise failure
+        self.foreign_lines.take_in()
+        return not self._journal.behind_bytes
+
+    def end_turn(self) -> None:
+        """Let other daemons append again; for a thread. Raises nothing."""
+        self._journal.release()
+
     def staged(self, commands: Sequence[Command]) -> Batch | None:
         """Return the batch of these commands; None if the store has to be read for that first."""
         if self._opened.journal is not self._journal:
             self._meet_store()
-        if self._looked_at(commands) or self._opened.journal.is_contended:
+        if self._looked_at(commands):
             return None
         batch = stage(commands, self._opened, self._environment, {}, self._leases)
-        if self._opened.journal.is_shared and self._may_be_stale(batch):
+        if self.is_shared and not self.has_turn and self._may_be_stale(batch):
             batch.give_up()
             return None
         return batch
@@ -123,8 +152,7 @@ class SessionWriter:
             return False
         finally:
             self.writing = False
-        # Where daemons append in turn, clients that wake early only delay the daemons.
-        return self.conclude(batch, error, answers_soon=False)  # 4, 5, 6
+        return self.conclude(batch, error)  # 4, 5, 6
 
     async def _store(
         self, commands: Sequence[Command], *, overtaken: int
@@ -260,13 +288,11 @@ class SessionWriter:
         """Run work in a thread and return its result; a cancelled caller waits until the end."""
         return await self.threads.looks.finish(work)
 
-    def conclude(
-        self, batch: Batch, error: SessiondError | None, *, answers_soon: bool = True
-    ) -> bool:
+    def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.
 
-        No await: no task sees half of a batch. So with `answers_soon` plain appends that no subscriber watches
-        are answered before the commit, and their clients wait for the disk alone.
+        No await: no task sees half of a batch. So plain appends that no subscriber watches are answered before
+        the commit, and their clients wait for the disk alone.
         """
         opened, hub = self._opened, self._hub
         # Their events leave with their answers, in one piece.
@@ -277,7 +303,7 @@ class SessionWriter:
         is_heard = hub.has_live
         # The answers to plain appends say nothing of what the commit finds out.
         is_plain = batch.plain == len(batch.commands)
-        answers_first = answers_soon and is_plain and not (error or found or is_heard)
+        answers_first = is_plain and not (error or found or is_heard)
         if answers_first:
             self._answer(batch, error, asking)
         if error is not None:
