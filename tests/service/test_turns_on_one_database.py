@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -92,14 +91,7 @@ class Rig:
 
 @pytest.fixture
 async def in_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Rig]:
-    """Yield a daemon that has lost a race just now."""
-    async with rig(site, monkeypatch) as made:
-        yield made
-
-
-@asynccontextmanager
-async def rig(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Rig]:
-    """Run both daemons, of which none hears of the other."""
+    """Yield two daemons that do not hear of each other, of which one has lost a race just now."""
     # A busy machine may need longer for a test than a session is taken to be contended.
     set_limits(monkeypatch, CONTENDED_SECONDS=HANG_SECONDS)
     connection = InTurn(site.connect())
@@ -113,20 +105,20 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Rig
         await append(one, "lost")
         assert connection.steps[-2:] == ["waits", "stores 1"]
         connection.steps.clear()
+        connection.has_begun.clear()
         yield Rig(daemon, connection, one, three)
 
 
-async def begun(rig: Rig, method: str = "append", **members: Any) -> int:
-    """Send a request whose turn does not come before the test lets it."""
-    rig.connection.has_begun.clear()
+async def waiting(rig: Rig, entry_id: str) -> int:
+    """Send an append whose turn does not come before the test lets the turn come."""
     rig.connection.may_go.clear()
-    number = await rig.one.request(method, session_id=SESSION, **members)
+    number = await rig.one.request("append", session_id=SESSION, entry=entry(entry_id))
     await happened(rig.connection.has_begun)
     return number
 
 
 async def test_what_comes_while_an_append_waits_is_stored_in_the_same_turn(in_turn: Rig) -> None:
-    first = await begun(in_turn, entry=entry("e-1"))
+    first = await waiting(in_turn, "e-1")
     more = [
         await in_turn.one.request("append", session_id=SESSION, entry=entry(f"e-{number}"))
         for number in (2, 3)
@@ -140,7 +132,7 @@ async def test_what_comes_while_an_append_waits_is_stored_in_the_same_turn(in_tu
     assert await in_turn.ids() == ["other", "e-1", "e-2", "e-3"]
 
 
-async def test_the_next_turn_takes_what_comes_during_a_turn(in_turn: Rig) -> None:
+async def test_an_append_in_turn_takes_one_turn(in_turn: Rig) -> None:
     for number in range(3):
         await append(in_turn.one, f"e-{number}")
         await append(in_turn.three, f"other-{number}")
@@ -175,7 +167,7 @@ async def test_a_retry_in_turn_is_compared_with_what_is_stored(in_turn: Rig) -> 
 
 
 async def test_an_append_that_is_cancelled_in_time_is_not_stored(in_turn: Rig) -> None:
-    number = await begun(in_turn, entry=entry("e-1"))
+    number = await waiting(in_turn, "e-1")
     await in_turn.one.send(
         {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
     )
@@ -195,7 +187,7 @@ async def test_what_changes_the_row_waits_for_no_turn(in_turn: Rig) -> None:
 
 
 async def test_a_change_of_the_row_behind_an_append_in_turn_follows_its_turn(in_turn: Rig) -> None:
-    appended = await begun(in_turn, entry=entry("e-1"))
+    appended = await waiting(in_turn, "e-1")
     archived = await in_turn.one.request("session/archive", session_id=SESSION)
     await in_turn.one.call("server/ping")
     in_turn.connection.may_go.set()
