@@ -7,7 +7,8 @@ other program writes are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -91,34 +92,46 @@ def write_repaired(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE)
 
 
 def bring_over(files: Files, fd: int, start: int, young: Path) -> int:
-    """Append the old file's bytes from `start` on, durably; return where they end.
+    """Append the old file's whole lines from `start` on, durably; return where they end.
 
     Foreign writers may append to the old file until the new file has its name. Raises OSError.
     """
-    end = files.fstat(fd).st_size
-    if end <= start:
-        return start
-    out = files.open_append(young)
-    try:
-        for chunk in chunks_of(files, fd, start, end):
-            write_all(files, out, chunk)
-        files.fdatasync(out)
-    finally:
-        files.close(out)
+    end = at = start
+    # The size of a file can stand inside a line: the kernel takes a write page by page.
+    for chunk in chunks_of(files, fd, start, files.fstat(fd).st_size):
+        last = chunk.rfind(b"\n")
+        end = end if last < 0 else at + last + 1
+        at += len(chunk)
+    if end > start:
+        _append(files, young, chunks_of(files, fd, start, end))
     return end
 
 
 def bring_late_lines(files: Files, fd: int, start: int, young: Path) -> None:
     """Append what programs that had the old file open still write there, until they are quiet.
 
-    Raises OSError.
+    Half a line that does not become whole gets an end, so that no other line joins the half. Raises OSError.
     """
     end = bring_over(files, fd, start, young)
     for _ in range(int(LATE_LINES_WAIT_SECONDS / LATE_LINE_SECONDS)):
         files.pause(LATE_LINE_SECONDS)
         start, end = end, bring_over(files, fd, end, young)
-        if end == start:
+        if start == end == files.fstat(fd).st_size:
             return
+    size = files.fstat(fd).st_size
+    if size > end:
+        _append(files, young, chain(chunks_of(files, fd, end, size), [b"\n"]))
+
+
+def _append(files: Files, path: Path, chunks: Iterable[bytes]) -> None:
+    """Append bytes to a file, durably. Raises OSError."""
+    out = files.open_append(path)
+    try:
+        for chunk in chunks:
+            write_all(files, out, chunk)
+        files.fdatasync(out)
+    finally:
+        files.close(out)
 
 
 def _survey(files: Files, path: Path, fd: int, look: VerifyScope) -> FileSurvey:
