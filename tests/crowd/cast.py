@@ -16,9 +16,10 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 from msgspec import Raw, Struct
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 __all__ = ["Broken", "Watcher", "Writer", "drive", "open_socket", "stored_digest"]
 
-PATIENCE_SECONDS: Final = 120.0
 _RECEIVE_BYTES: Final = 1 << 18
 
 

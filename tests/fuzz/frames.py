@@ -18,10 +18,10 @@ from tests.fuzz.account import faults
 from tests.fuzz.corpus import bodies
 from tests.fuzz.mutations import IDS, mutated_body, mutated_bytes
 from tests.fuzz.streams import debts
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["Attack", "attacks", "besiege"]
 
-_PATIENCE_SECONDS: Final = 120.0
 _BODIES_MAX: Final = 30
 _CHANGED_FRAMING_PART: Final = 0.05
 _READ_BYTES: Final = 1 << 16
@@ -161,7 +161,7 @@ class _Attacker:
 def besiege(path: Path, together: Sequence[Attack]) -> list[str]:
     """Run several attacks at once, each over its own connection; return the faults."""
     attackers = [_Attacker(path, attack) for attack in together]
-    end = time.monotonic() + _PATIENCE_SECONDS
+    end = time.monotonic() + PATIENCE_SECONDS
     try:
         with selectors.DefaultSelector() as selector:
             for attacker in attackers:

@@ -21,12 +21,12 @@ import anyio
 
 from sessiond_client import SessiondClientError, connect, connect_blocking
 from tests.fuzz.mutations import mutated_body
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["ask_anyio", "ask_blocking", "lying"]
 
 _TRANSCRIPTS: Final = Path(__file__).parent.parent / "protocol" / "transcripts"
 _CALL_SECONDS: Final = 0.05
-_PATIENCE_SECONDS: Final = 120.0
 _EVENTS: Final = 20
 _TOLD: Final = re.compile(r"^[a-z]*< (.*(?:\n    .*)*)", re.MULTILINE)
 
@@ -89,9 +89,9 @@ def lying(path: Path, seed: int) -> Iterator[None]:
             yield
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            accepting.join(_PATIENCE_SECONDS)
+            accepting.join(PATIENCE_SECONDS)
             for thread in threads:
-                thread.join(_PATIENCE_SECONDS)
+                thread.join(PATIENCE_SECONDS)
     assert not any(thread.is_alive() for thread in threads), "a client left its connection open"
 
 
@@ -142,7 +142,7 @@ def ask_blocking(path: Path, seed: int, calls: int) -> list[str]:
             watching = threading.Thread(target=attempt, args=("subscribe", lambda: watch(client)))
             watching.start()
             watching.join(_CALL_SECONDS)
-        watching.join(_PATIENCE_SECONDS)
+        watching.join(PATIENCE_SECONDS)
         if watching.is_alive():
             found.append("a subscription outlived its client")
 
@@ -185,7 +185,7 @@ def ask_anyio(path: Path, seed: int, calls: int) -> list[str]:
                     return
 
     async def bounded() -> None:
-        with anyio.fail_after(_PATIENCE_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             await attempt("connect", ask)
 
     anyio.run(bounded)

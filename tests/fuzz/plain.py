@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.fuzz.account import error_faults
 from tests.fuzz.judge import strict
 from tests.kit.link import Link
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["Answer", "Plain"]
-
-_PATIENCE_SECONDS: Final = 120.0
 
 
 def _integer(text: str) -> int | str:
@@ -46,7 +45,7 @@ class Plain(Link):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._socket.settimeout(_PATIENCE_SECONDS)
+        self._socket.settimeout(PATIENCE_SECONDS)
         self._asked = 0
         self.told: list[dict[str, Any]] = []
         self.faults: list[str] = []

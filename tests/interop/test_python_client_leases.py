@@ -20,11 +20,11 @@ from sessiond_client import (
     connect,
     connect_blocking,
 )
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-PATIENCE_SECONDS = 120.0
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 MESSAGE = {"role": "user", "content": "hi"}
 

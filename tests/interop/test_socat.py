@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
-PATIENCE_SECONDS = 120
 SCRIPT = """
 {"id":1,"method":"session/create","params":{"cwd":"/my/project","session_id":"my-session"}}
 {"id":2,"method":"append","params":{"session_id":"my-session","message":{"role":"user","content":"hi"}}}

@@ -27,6 +27,7 @@ import pytest
 
 import sessiond_client
 from tests.interop.test_conformance import CASES, skipped, with_daemon
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
@@ -34,7 +35,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 STUBS: Final = Path(__file__).resolve().parents[2] / "clients" / "stubs"
 ADAPTER: Final = Path(__file__).with_name("conformance_stubs.py")
 KINDS: Final = ["py", "mjs", "sh"]
-PATIENCE_SECONDS: Final = 120
 SESSION: Final = "session-of-stubs"
 TEXT: Final = 'She said "why?" \\ and\ttwo lines:\n日本 \u2028 é 😀 $HOME `id` %s\n'
 # The cases about what a stub does.

@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from sessiond.methods import METHODS
 from sessiond.testing.wire import Wire
 from tests.kit.sessions import SESSION, entry
 
+_ON_A_SESSION: Final = frozenset(
+    name
+    for method in METHODS
+    for name in (method.name, *method.aliases)
+    if any(
+        field.name == "session_id" and field.required
+        for field in msgspec.structs.fields(method.params)
+    )
+)
+"""Names of the methods that cannot do without the id of a session."""
 
-async def call(wire: Wire, method: str, **params: Any) -> Any:
-    """Call a method on the test's only session."""
-    return await wire.call(method, session_id=SESSION, **params)
+
+async def call(wire: Wire, method: str, part: str = "", /, **params: Any) -> Any:
+    """Call a method; return its result, or the part of the result that a path names.
+
+    A method that needs the id of a session is called on the test's only one, unless `params` say
+    otherwise. `part_of` says how a path is spelled.
+    """
+    return part_of(await wire.call(method, **_on_session(method, params)), part)
+
+
+async def refused(wire: Wire, method: str, part: str = "kind", /, **params: Any) -> Any:
+    """Return the kind of the refusal of a call, or another part of its `data`; fail if it is not refused."""
+    refusal = await wire.refusal(method, **_on_session(method, params))
+    return part_of(refusal.data, part)
+
+
+def part_of(found: Any, path: str) -> Any:
+    """Return the part of a JSON value that a path names; an empty path names the whole value.
+
+    A path has the names of members, with dots between. `[]` behind a name stands for each item of a
+    list: `entries[].entry.id` are the ids of all entries of a page. Several names in braces give a tuple:
+    `entries[].{seq,entry.id}`.
+    """
+    if not path:
+        return found
+    if path.startswith("{"):
+        return tuple(part_of(found, one) for one in path[1:-1].split(","))
+    head, _, rest = path.partition(".")
+    if not head.endswith("[]"):
+        return part_of(found[head], rest)
+    rows = found[head[:-2]] if head != "[]" else found
+    return [part_of(row, rest) for row in rows]
+
+
+def _on_session(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a call, with the session of the test where the method needs one."""
+    return {"session_id": SESSION, **params} if method in _ON_A_SESSION else params
 
 
 async def create(wire: Wire, session_id: str = SESSION, **more: Any) -> Any:
@@ -86,3 +133,29 @@ async def say(
 async def session_info(wire: Wire, session_id: str = SESSION) -> Any:
     """Return the `session` member of `session/get`."""
     return (await wire.call("session/get", session_id=session_id))["session"]
+
+
+async def watch(wire: Wire, **params: Any) -> Any:
+    """Subscribe to the test's only session, unless `params` name another one. Return the answer."""
+    return await call(wire, "subscribe", **params)
+
+
+async def events(wire: Wire, count: int) -> list[tuple[str, int | str]]:
+    """Return the next notifications in short: events as (id, seq), the rest as (word, seq or reason)."""
+    found: list[tuple[str, int | str]] = []
+    while len(found) < count:
+        message = await wire.next_notification()
+        params = message["params"]
+        word = message["method"].removeprefix("session/")
+        name = params["entry"]["id"] if word == "event" else word
+        found.append((name, params.get("seq", params.get("reason", ""))))
+    return found
+
+
+async def never(wire: Wire, session_id: str = SESSION) -> None:
+    """Check that the daemon has no notification left to send.
+
+    The answer of a flush stands behind everything that was due before.
+    """
+    await wire.call("session/flush", session_id=session_id)
+    assert wire.notifications == []

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["inotify_folders", "inotify_watcher"]
 
@@ -62,7 +62,7 @@ def _folders() -> InotifyFolders | None:
 
 
 def _once_there(make: Callable[[], T | None]) -> T:
-    end = time.monotonic() + HANG_SECONDS
+    end = time.monotonic() + PATIENCE_SECONDS
     while (made := make()) is None:
         assert time.monotonic() < end, "other programs have all descriptors of inotify"
         time.sleep(_TRY_SECONDS)

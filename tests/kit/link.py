@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 __all__ = ["Link", "Refused", "request"]
 
-PATIENCE_SECONDS: Final = 120.0
 _TRY_AGAIN_SECONDS: Final = 0.01
 _STUCK_SECONDS: Final = 0.5
 

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, sleep, to_thread
 
-__all__ = ["HANG_SECONDS", "happened", "has_happened"]
+__all__ = ["PATIENCE_SECONDS", "eventually", "happened", "has_happened", "soon"]
 
-HANG_SECONDS: Final = 120
+T = TypeVar("T")
+
+PATIENCE_SECONDS: Final = 120
 """Seconds after which a wait hangs for good, also where other programs have the processors."""
+_LOOK_SECONDS: Final = 0.005
+
+
+async def eventually(look: Callable[[], T | Awaitable[T]]) -> T:
+    """Look again and again until a look gives something true; return what the look gave.
+
+    For what no event tells of. A test that waits for good fails.
+    """
+    with fail_after(PATIENCE_SECONDS):
+        while True:
+            found = look()
+            seen: T = await found if inspect.isawaitable(found) else found
+            if seen:
+                return seen
+            await sleep(_LOOK_SECONDS)
+
+
+def soon(look: Callable[[], T]) -> T:
+    """Do as `eventually` does, in a test that has no event loop."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < until, f"{look} has not come true"
+        time.sleep(_LOOK_SECONDS)
+    return seen
 
 
 async def happened(event: threading.Event) -> None:
@@ -23,4 +52,4 @@ async def has_happened(event: threading.Event) -> bool:
 
     A scope that ends cannot end a wait in a thread: without a limit of its own the wait hangs for good.
     """
-    return await to_thread.run_sync(event.wait, HANG_SECONDS, limiter=CapacityLimiter(1))
+    return await to_thread.run_sync(event.wait, PATIENCE_SECONDS, limiter=CapacityLimiter(1))

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 __all__ = ["AS_USER", "LISTENERS", "LISTENING", "Cluster", "own", "programs"]
 
 # PostgreSQL refuses to run as root.
@@ -25,7 +27,6 @@ LISTENERS: Final = "FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareL
 """The locks of the connections on which daemons hear rings."""
 LISTENING: Final = f"pid IN (SELECT pid {LISTENERS})"
 """Condition of these connections."""
-_PATIENCE_SECONDS: Final = 60.0
 _SETTINGS: Final = {
     "listen_addresses": "",
     "max_connections": "100",
@@ -109,7 +110,7 @@ class Cluster:
         A server that ends is started again: a backend of a killed server may still be there, and
         keeps the next server from its memory for a moment.
         """
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         self._server = self._begun()
         while subprocess.run([self._bin / "pg_isready", "-q", "-h", self.folder]).returncode:
             assert time.monotonic() < until, (self.folder / "log").read_text()
@@ -196,7 +197,7 @@ class Cluster:
 
     def wait_for(self, question: str, rows: int = 1) -> None:
         """Wait until a question has so many rows."""
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while len(self.sql(question)) < rows:
             assert time.monotonic() < until, question
             time.sleep(0.01)
@@ -242,7 +243,7 @@ class Cluster:
 
     def wait_for_backends(self, which: str, count: int = 1) -> list[int]:
         """Wait until so many connections of daemons are as the condition says; return their processes."""
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while len(found := self.backends(which)) < count:
             assert time.monotonic() < until, which
             time.sleep(0.01)

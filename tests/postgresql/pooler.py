@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.postgresql.cluster import AS_USER, Cluster, own
 
 __all__ = ["PROGRAM", "pooler"]
 
 PROGRAM: Final = "pgbouncer"
 _PORT: Final = 6432
-_PATIENCE_SECONDS: Final = 60.0
 _SETTINGS: Final = """\
 [databases]
 postgres = host={host} user=tests
@@ -42,7 +42,7 @@ def pooler(cluster: Cluster, mode: Literal["session", "transaction"]) -> Generat
             [PROGRAM, "-q", str(settings)], stdout=log, stderr=log, cwd=folder, **AS_USER
         )
     try:
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while not (folder / f".s.PGSQL.{_PORT}").exists():
             assert process.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < until

@@ -9,7 +9,7 @@ import pytest
 from anyio import fail_after, to_thread
 
 from tests.kit.calls import append, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
@@ -50,7 +50,7 @@ async def test_a_time_that_no_number_says_keeps_nothing_from_lists_and_events(
         for wire in (one, three):
             assert await shown(wire) == (sorted([SESSION, WELL]), [])
     async with site.daemon("five") as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             assert await shown(wire) == (sorted([SESSION, WELL]), [])
             await append(wire, "e-2")
 

@@ -14,7 +14,7 @@ import pytest
 from sessiond.errors import StorageError
 from tests.kit.calls import append, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.site import PostgresqlSite
 from tests.service.one_database.calls import told
@@ -52,10 +52,10 @@ def test_a_ring_that_cannot_be_read_is_a_ring_for_all_sessions(
     assert database.wait(0.0) is None
     cluster.sql(f"SELECT pg_notify('{schema}', {payload})")
     begun = time.monotonic()
-    assert database.wait(HANG_SECONDS) is None
-    assert time.monotonic() - begun < HANG_SECONDS / 2
+    assert database.wait(PATIENCE_SECONDS) is None
+    assert time.monotonic() - begun < PATIENCE_SECONDS / 2
     cluster.sql(f"SELECT pg_notify('{schema}', '7 8')")
-    assert database.wait(HANG_SECONDS) == frozenset({8})
+    assert database.wait(PATIENCE_SECONDS) == frozenset({8})
 
 
 async def test_no_ring_of_another_role_ends_a_daemon(
@@ -107,7 +107,7 @@ def test_a_daemon_that_no_other_one_hears_rings_now_and_then(
         # The other daemon says that it listens.
         assert one.wait(0.1) is None
         assert rings(7, 8) == [7, 8]
-        assert two.wait(HANG_SECONDS) is not None
+        assert two.wait(PATIENCE_SECONDS) is not None
         two.stop_listening()
         assert one.wait(0.1) is None
         assert rings(9) == [9], "the next look is due in a minute"
@@ -129,7 +129,7 @@ def test_a_ring_that_is_sent_late_is_no_ring_that_does_not_come_back(
 
     def ring(channel: str, text: str) -> None:
         is_busy.set()
-        assert may_ring.wait(HANG_SECONDS)
+        assert may_ring.wait(PATIENCE_SECONDS)
         cluster.sql(f"SELECT pg_notify('{channel}', '{text}')")
 
     bell = Bell(cluster.dsn(), schema, lambda: {"autocommit": True}, ring)
@@ -140,7 +140,7 @@ def test_a_ring_that_is_sent_late_is_no_ring_that_does_not_come_back(
         may_ring.clear()
         ringing = threading.Thread(target=bell.ring, args=[[1]])
         ringing.start()
-        assert is_busy.wait(HANG_SECONDS)
+        assert is_busy.wait(PATIENCE_SECONDS)
         assert bell.wait(0.5) is None
         assert not bell.is_deaf
         may_ring.set()
@@ -178,7 +178,7 @@ def test_a_server_without_a_connection_for_rings_is_no_database_that_is_away(
     database, limit = narrow
     assert database.now_ns() > 0
     limit(1)
-    until = time.monotonic() + HANG_SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     while database.notifications:
         with suppress(StorageError):
             database.wait(0.05)
@@ -207,7 +207,7 @@ def test_a_database_that_is_away_is_told_as_such_and_not_as_one_without_rings(
                 database.wait(0.05)
         assert database.notifications
         own_cluster.start()
-        until = time.monotonic() + HANG_SECONDS
+        until = time.monotonic() + PATIENCE_SECONDS
         while database.unreachable_since is not None:
             with suppress(StorageError):
                 database.wait(0.05)

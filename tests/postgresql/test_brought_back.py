@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.kit.link import Link, Refused
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import running
@@ -17,7 +18,6 @@ from tests.processes.harness.daemon import running
 pytestmark = pytest.mark.slow
 
 SESSION = "my-session"
-PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture

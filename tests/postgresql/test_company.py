@@ -14,7 +14,7 @@ from anyio import fail_after, to_thread
 
 from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import append, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.flushing import is_flushed
 from tests.postgresql.flushing import lazy as lazy
@@ -63,7 +63,7 @@ async def test_a_crash_of_the_server_is_counted_and_presence_comes_back(
         here.connect() as one,
         there.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
@@ -123,7 +123,7 @@ async def test_a_ring_has_numbers_and_nothing_else(
             here.connect() as one,
             there.connect() as three,
         ):
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 await create(one, persist="immediate")
                 await subscribe(three)
                 await present(one, state=SECRET, data=SECRET)

@@ -22,7 +22,7 @@ from sessiond.service.database.database import Head, Unsent, chained
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import LISTENING, Cluster
 from tests.postgresql.site import PostgresqlSite
@@ -63,7 +63,7 @@ async def clients(site: PostgresqlSite, count: int) -> AsyncGenerator[list[Wire]
     async with AsyncExitStack() as ends:
         daemon = await ends.enter_async_context(site.daemon("one"))
         wires = [await ends.enter_async_context(daemon.connect()) for _ in range(count)]
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield wires
 
 
@@ -153,7 +153,7 @@ async def test_appends_that_wait_for_rows_leave_connections_to_all_other_work(
             assert (await one.call("session/get", session_id=OTHER))["session"]["seq"] == 0
             renewed = await call(one, "session/renew", lease_id=lease["lease_id"], ttl_ms=90_000)
             assert renewed["expires_at"] > lease["expires_at"]
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 while await to_thread.run_sync(beats, cluster, schema) == before:
                     pass
             waiting = await to_thread.run_sync(cluster.backends, WAITING)

@@ -14,7 +14,7 @@ import pytest
 
 from sessiond.cli.ui.text import cells
 from tests.kit.agent_roots import CLAUDE, claude_root, codex_root, gemini_root
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import pi_file, put
 from tests.processes.harness.shell import Shell, user_shell
 from tests.processes.harness.terminal import on_a_terminal
@@ -57,7 +57,7 @@ def test_a_list_shows_which_program_is_busy(everything: Shell, registry: Path) -
     about = {"pid": os.getpid(), "sessionId": CLAUDE.format(1), "status": "busy"}
     registered.write_text(json.dumps(about), "utf-8")
     # What the list of another test found in the registry is kept for a moment.
-    until = monotonic() + HANG_SECONDS
+    until = monotonic() + PATIENCE_SECONDS
     while not (busy := busy_sessions(everything)):
         assert monotonic() < until
     assert busy == {CLAUDE.format(1)}

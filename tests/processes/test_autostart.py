@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.harness.daemon import PATIENCE_SECONDS, SESSIOND
+from tests.kit.patience import PATIENCE_SECONDS
+from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.machine import LIST, Machine
 
 pytestmark = pytest.mark.slow

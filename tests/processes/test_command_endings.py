@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from sessiond.methods import METHODS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
-from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
+from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
 

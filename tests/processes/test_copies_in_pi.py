@@ -14,6 +14,7 @@ import pytest
 from tests.bench.harness.processes import REPOSITORY
 from tests.kit.agent_roots import claude_root, codex_root, gemini_root
 from tests.kit.link import Link
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.slow
 
 SAMPLE = REPOSITORY / "tests" / "samples" / "pi" / "pi.jsonl"
 OTHER = "session-b"
-PATIENCE_SECONDS = 120
 COPIES: list[tuple[str, dict[str, Any]]] = [
     *(
         ("session/fork", {"entries": entries, "ids": ids})

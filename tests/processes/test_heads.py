@@ -17,6 +17,7 @@ import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
 from tests.kit.link import Link
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 
@@ -26,7 +27,6 @@ PROGRAM = Path(__file__).with_name("head_agent.py")
 AGENTS = [f"agent-{number}" for number in range(1, 7)]
 WRITERS = ["main-1", "main-2"]
 STEPS = {**dict.fromkeys(AGENTS, 40), **dict.fromkeys(WRITERS, 15)}
-PATIENCE_SECONDS = 120
 
 
 class Watcher(threading.Thread):

@@ -16,8 +16,8 @@ import pytest
 
 from sessiond.limits import LOG_BYTES_MAX
 from tests.kit.link import Refused
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import pi_file, put
-from tests.processes.harness.daemon import PATIENCE_SECONDS
 from tests.processes.harness.machine import LIST, Machine
 
 pytestmark = pytest.mark.slow

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from tests.kit.link import Link, request
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.pi import node_and_pi
 from tests.kit.sessions import SESSION
 from tests.processes import held_daemon
@@ -24,7 +25,6 @@ from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_SECONDS = 120
 ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
 
 

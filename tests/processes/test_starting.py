@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes import held_start
-from tests.processes.harness.daemon import PATIENCE_SECONDS, Daemon
+from tests.processes.harness.daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

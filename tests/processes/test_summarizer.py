@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.kit.link import Link, Refused
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
-PATIENCE_SECONDS = 120.0
 SECRET = "a word of the conversation"
 
 # Each is given the folder for its traces.

@@ -25,11 +25,11 @@ from tests.kit.agent_files.writing import write_fast, write_torn
 from tests.kit.agreement import KITS, Kit, Pair, Script, contexts, tokens, usage_of
 from tests.kit.calls import session_info
 from tests.kit.house import House
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import add_root
 
 pytestmark = pytest.mark.one_loop
 
-PATIENCE_SECONDS = 120.0
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 PAGE = 500
 TIME = "2026-01-16T10:00:00.000Z"

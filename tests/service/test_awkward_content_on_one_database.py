@@ -11,7 +11,7 @@ from anyio import fail_after
 from sessiond.limits import FRAME_BYTES_MAX
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import SAID, entries
 from tests.service.one_database.site import Site, clients_of
@@ -79,7 +79,7 @@ async def test_a_message_as_large_as_a_frame_is_stored_and_one_byte_more_is_refu
     site: Site,
 ) -> None:
     room = FRAME_BYTES_MAX - len(frame(b'""'))
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with clients_of(site, "one") as (one,):
             await create(one, persist="immediate")
             await one.send(frame(b'"' + b"x" * (room + 1) + b'"'))

@@ -9,7 +9,7 @@ from anyio import fail_after, to_thread
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.site import SPOILT_ID, Site, clients_of
 from tests.service.test_presence_on_one_database import is_shown, present, until, watched
@@ -49,7 +49,7 @@ async def test_an_id_that_is_no_text_keeps_no_other_session_from_lists_and_event
             assert WELL in sessions_shown
             assert unreadable == [SPOILT_ID]
     async with site.daemon("five") as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             assert await shown(wire) == ([WELL], [SPOILT_ID])
             refusal = await wire.refusal("session/get", session_id=SESSION)
             assert refusal.data["kind"] == "session_not_found"

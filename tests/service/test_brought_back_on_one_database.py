@@ -12,7 +12,7 @@ from msgspec.json import encode
 from sessiond.service.database.database import chained
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries, told
 from tests.service.one_database.connections import Wrapped
@@ -95,7 +95,7 @@ async def test_all_rows_are_read_once_behind_what_was_brought_back(
         site.daemon("three", connection) as third,
         third.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await stored(one, SESSION)
             await to_thread.run_sync(site.remember)
             await stored(one, YOUNG)

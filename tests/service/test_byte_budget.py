@@ -20,7 +20,7 @@ from sessiond.testing.wire import RawWire
 from sessiond.transports import receiving as receiving_module
 from sessiond.transports.base import SocketPort
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, connected, quiet, request
 
 LARGE = 10 * READ_BYTES
@@ -183,7 +183,7 @@ async def test_events_of_all_connections_have_half_of_the_room() -> None:
         daemon.byte_budget.bytes_max = 4_000_000
         refused = connections[0]
         assert not refused.offer(event)
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(refused.wait_room)
                 assert await ends[0].lines(1) == [event]

@@ -27,7 +27,7 @@ from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -107,10 +107,10 @@ async def test_running_daemons_take_abandoned_drafts_and_no_open_one(
 async def test_the_clean_up_of_drafts_is_done_once_over_all_daemons(site: Site) -> None:
     connections = [Asked(site) for _ in range(3)]
     async with site.daemon("one", connections[0]):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await until(lambda: connections[0].calls["delete_unused"] > 0)
         async with site.daemon("three", connections[1]), site.daemon("four", connections[2]):
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 for connection in connections:
                     await until(partial(has_claimed, connection))
     assert [connection.calls["delete_unused"] for connection in connections] == [1, 0, 0]
@@ -144,7 +144,7 @@ async def two_daemons(
         site.daemon("three", connections[1]) as second,
         first.connect() as wire,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             for connection in connections:
                 await until(partial(has_claimed, connection))
             await old_session(site, wire, SESSION)
@@ -337,7 +337,7 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
 
 async def is_so(holds: Callable[[], bool]) -> None:
     """Wait until something holds of which the database tells."""
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         while not await to_thread.run_sync(holds):  # noqa: ASYNC110 - nobody tells
             await sleep(0.01)
 

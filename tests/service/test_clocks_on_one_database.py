@@ -12,7 +12,7 @@ from anyio import fail_after, sleep
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, renew, say
 from tests.service.one_database.site import POLL_SECONDS, Site
@@ -42,7 +42,7 @@ async def apart(site: Site) -> AsyncGenerator[tuple[Wire, Wire]]:
         first.connect() as ahead,
         second.connect() as behind,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield ahead, behind
 
 

@@ -15,7 +15,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.testing.daemon import Daemon, running_daemon
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.site import Site
 
@@ -48,7 +48,7 @@ async def test_openings_of_one_session_do_not_add_up(
     running: AbstractAsyncContextManager[Daemon] = (
         running_daemon(site.home) if store == "files" else site.daemon("one")
     )
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with running as daemon, daemon.connect() as wire:
             await create(wire, persist="immediate")
             await append(wire, "e-1")
@@ -65,7 +65,7 @@ async def test_new_epochs_of_an_open_session_do_not_add_up(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, CLOSED_ENTRIES_MAX=1_000)
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("one") as daemon, daemon.connect() as wire:
             await create(wire, persist="immediate")
             await append(wire, "e-1")
@@ -79,7 +79,7 @@ async def test_new_epochs_of_an_open_session_do_not_add_up(
 
 async def test_a_list_keeps_none_of_the_sessions_that_were_read(site: Site) -> None:
     names = [f"{SESSION}-{number}" for number in range(TIMES)]
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("one") as daemon, daemon.connect() as wire:
             for each in names:
                 await create(wire, each, persist="immediate")

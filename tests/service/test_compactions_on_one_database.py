@@ -16,7 +16,7 @@ from sessiond.errors import StorageError
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, create_to_compact
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID, kinds
 from tests.service.one_database.connections import Wrapped
@@ -54,7 +54,7 @@ async def writers_at(site: Site, **connections: Any) -> AsyncGenerator[list[Wire
             wire = await ends.enter_async_context(daemon.connect())
             await wire.call("initialize", capabilities=OFFER)
             wires.append(wire)
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield wires
 
 
@@ -68,7 +68,7 @@ async def test_a_head_that_two_daemons_could_compact_is_compacted_once(site: Sit
         daemons = [await ends.enter_async_context(site.daemon(name)) for name in ("one", "two")]
         one, two = [await ends.enter_async_context(each.connect()) for each in daemons]
         writers = [await ends.enter_async_context(each.connect()) for each in daemons]
-        ends.enter_context(fail_after(HANG_SECONDS))
+        ends.enter_context(fail_after(PATIENCE_SECONDS))
         asked: list[tuple[Wire, Any]] = []
         is_asked = anyio.Event()
 
@@ -174,7 +174,7 @@ def test_a_claim_that_is_kept_ends_with_its_time_alone(site: Site) -> None:
     other.end_claim("work", "two")
     assert not other.claim("work", "two", 60.0)
     assert database.claim("work", "one", 0.05)
-    until = time.monotonic() + HANG_SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     while not other.claim("work", "two", 60.0):
         assert time.monotonic() < until
         time.sleep(0.01)

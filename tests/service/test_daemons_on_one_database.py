@@ -14,7 +14,7 @@ from sessiond.limits import Bounds
 from sessiond.service.database.database import Head
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, entries, told
 from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, Wrapped
@@ -281,7 +281,7 @@ async def test_the_poll_goes_on_without_rings(site: Site) -> None:
         await create(one, persist="immediate")
         await subscribe(three)
         await append(one, "e-1")
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             assert await told(three, 1) == [(1, "e-1")]
 
 

@@ -16,12 +16,11 @@ from sessiond.service.files.rows import Rows
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import call, create
 from tests.kit.house import House, arrived
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
 pytestmark = pytest.mark.one_loop
-
-PATIENCE_SECONDS = 120.0
 
 
 async def epoch(wire: Wire) -> str:

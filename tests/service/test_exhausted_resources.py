@@ -15,7 +15,7 @@ from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.testing.daemon import Daemon, Wire
 from tests.kit.calls import append, create, session_info
 from tests.kit.house import House
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 
 NO_THREAD = "can't start new thread"
@@ -53,7 +53,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
 
 async def let_go(daemon: Daemon, wire: Wire) -> None:
     """Close the session until its file is free: a session being read stays open at first."""
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         while not daemon.service.registry.is_free(SESSION):
             await wire.call("session/close", session_id=SESSION)
 

@@ -17,7 +17,7 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
@@ -136,7 +136,7 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
 
         monkeypatch.setattr(DatabaseLog, "take_found", taken)
         monkeypatch.setattr(DatabaseLog, "append", tried)
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await site.watches(three=three)
@@ -199,7 +199,7 @@ async def test_an_append_far_behind_is_stored_behind_all_lines(
 async def test_no_daemon_waits_for_the_fetch_of_many_lines(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with rig(site, monkeypatch, CONTENDED_SECONDS=HANG_SECONDS) as made:
+    async with rig(site, monkeypatch, CONTENDED_SECONDS=PATIENCE_SECONDS) as made:
         # From its first lost race on, the daemon appends in turn.
         await made.store(["first"])
         await append(made.three, "own-1")

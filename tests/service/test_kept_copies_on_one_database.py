@@ -15,7 +15,7 @@ from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.daemon import Daemon
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -77,7 +77,7 @@ async def epoch_of(site: Site) -> str:
 async def opened(site: Site, name: str = "one") -> tuple[list[Any], int]:
     """Return the entries that a new daemon reads, and how many lines the daemon fetched."""
     connection, running = counted(site, name)
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with running as daemon, daemon.connect() as wire:
             return await entries(wire), connection.fetched
 
@@ -189,7 +189,7 @@ async def test_a_session_that_was_deleted_elsewhere_leaves_no_copy(site: Site) -
     # The clean-up of a start finds the session deleted.
     async with site.daemon("one") as daemon, daemon.connect() as wire:
         await wire.call("session/list")
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             while copy_of(site).exists():
                 await wire.call("server/ping")
 
@@ -205,7 +205,7 @@ async def test_a_purge_elsewhere_erases_the_copy_of_an_open_session(site: Site) 
         await entries(one)
         await two.call("session/delete", session_id=SESSION)
         await two.call("session/purge", session_id=SESSION)
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             while copy_of(site).exists():
                 await one.call("session/list")
 
@@ -235,7 +235,7 @@ class Failing(Counted):
 async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site) -> None:
     await made(site)
     connection = Failing(site.connect())
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with (
             site.daemon("one", connection, 60) as here,
             site.daemon("two") as there,

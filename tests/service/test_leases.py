@@ -15,7 +15,7 @@ from sessiond.service.environment import Environment
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create_with, session_info
 from tests.kit.house import House, arrived
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import HI, SESSION
 
 
@@ -332,7 +332,7 @@ async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: Hou
             asked = await wire.request("session/acquire", **wait)
             free = await wire.request("session/acquire", head="side", **wait)
             wire._socket.shutdown(socket.SHUT_WR)
-            with anyio.fail_after(HANG_SECONDS):
+            with anyio.fail_after(PATIENCE_SECONDS):
                 while not any(client._asks_no_more for client in daemon.clients):
                     await anyio.lowlevel.checkpoint()
         assert (await refused(wire.answer(asked)))["kind"] == "lease_held"
@@ -442,7 +442,7 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
         await other.call("server/ping")
         lease_id = "lease-1"
         await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=100)
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             assert (await other.answer(number))["lease_id"] != lease_id
 
 

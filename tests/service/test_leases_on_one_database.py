@@ -10,7 +10,7 @@ from anyio import sleep
 
 from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import call, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, refused, renew, say
 from tests.service.one_database.connections import Counted, Hearing, Severed, Wrapped
@@ -145,7 +145,7 @@ class Beating(Wrapped):
         """Note that the daemon goes on."""
         if open_numbers:
             self.has_begun.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
         self.beats += 1
         self.inner.beat(daemon, open_numbers)
 

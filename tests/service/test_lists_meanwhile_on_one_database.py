@@ -17,7 +17,7 @@ from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
@@ -55,7 +55,7 @@ class Gate:
         if self.is_closed:
             self.is_closed = False
             self.is_reached.set()
-            assert self._may_pass.wait(HANG_SECONDS)
+            assert self._may_pass.wait(PATIENCE_SECONDS)
 
 
 class Slow(Wrapped):
@@ -96,7 +96,7 @@ async def two_daemons(
         clients_of(site, "three", poll_seconds=NEVER) as (three,),
         daemon.connect() as one,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield daemon.service.live_catalog, one, three
 
 

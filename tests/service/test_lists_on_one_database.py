@@ -21,7 +21,7 @@ from sessiond.service.store.listed import Snapshot
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Mute, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
@@ -120,7 +120,7 @@ async def watching(
         one.connect() as acting,
         three.connect() as seeing,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await seeing.call("catalog/subscribe")
             if how == "rings":
                 await site.is_heard_by(1)
@@ -210,7 +210,7 @@ async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Sit
         site.daemon("three", connection, FLUSH_SECONDS) as third,
         third.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             # Nothing is watched: the daemon rests.
             await until(lambda: connection.calls["claim"] > 0)
             connection.calls.clear()
@@ -316,7 +316,7 @@ async def test_a_list_shows_what_a_scan_found_before_the_actor_did(
         site.daemon("three", connection, NEVER) as third,
         third.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await call(three, "session/get")
             await three.call("session/list")
@@ -347,7 +347,7 @@ async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_ope
             found = self.inner.find(session_id)
             if found is None and session_id == SESSION:
                 looks_again.set()
-                assert may_find.wait(HANG_SECONDS)
+                assert may_find.wait(PATIENCE_SECONDS)
             return found
 
     def row(seen: Snapshot, log: DatabaseLog) -> Stored:
@@ -372,7 +372,7 @@ async def test_a_list_is_whole_while_a_session_that_was_deleted_elsewhere_is_ope
         listed = await one.request("session/list")
         await happened(has_row)
         may_find.set()
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             assert [each["id"] for each in (await one.answer(listed))["sessions"]] == ["session-b"]
             with pytest.raises(Refusal, match="session_not_found"):
                 await one.answer(read)

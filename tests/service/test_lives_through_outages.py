@@ -20,7 +20,7 @@ from anyio import create_task_group, fail_after, move_on_after, sleep
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.one_database.site import Site
 from tests.service.test_outages_on_one_database import Unreliable
 
@@ -201,7 +201,7 @@ async def three_daemons(
             await ends.enter_async_context(site.daemon(name, connection, 0.02))
             for name, connection in zip(NAMES, connections, strict=True)
         ]
-        with fail_after(2 * HANG_SECONDS):
+        with fail_after(2 * PATIENCE_SECONDS):
             yield connections, daemons
 
 
@@ -259,7 +259,7 @@ async def test_what_was_answered_of_whole_sessions_holds_through_outages(
                 connection.chance = 0.0
             first, *others = [await said(wire, lives) for wire in asking]
             assert all(other == first for other in others)
-            with move_on_after(HANG_SECONDS):
+            with move_on_after(PATIENCE_SECONDS):
                 # Hints come a look and a flush later.
                 while not all(heard.shows(life) for heard in hints for life in lives):  # noqa: ASYNC110 - nobody tells
                     await sleep(0.01)

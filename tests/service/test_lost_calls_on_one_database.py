@@ -20,7 +20,7 @@ from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, create_to_compact
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -74,14 +74,14 @@ async def two_clients(site: Site, connection: Losing) -> AsyncGenerator[tuple[Wi
         first.connect() as one,
         third.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield one, three
 
 
 async def test_a_session_that_is_opened_behind_a_lost_note_is_spared(site: Site) -> None:
     connection = Losing(site)
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
             await append(wire, "e-1")
             await call(wire, "session/close")
@@ -345,7 +345,7 @@ async def test_a_list_waits_for_an_actor_that_is_about_to_take_in_what_its_log_h
         look(log)
         if log.head.version > 0:
             has_looked.set()
-            assert is_asked.wait(HANG_SECONDS)
+            assert is_asked.wait(PATIENCE_SECONDS)
             time.sleep(0.2)
 
     monkeypatch.setattr(DatabaseLog, "look", late)
@@ -375,7 +375,7 @@ class Slow(Wrapped):
         found = self.inner.find(session_id)
         if found is None and session_id == SESSION and not self.may_go.is_set():
             self.has_found_none.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
         return found
 
 

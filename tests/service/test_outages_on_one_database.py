@@ -22,7 +22,7 @@ from anyio import create_task_group, fail_after, sleep
 from sessiond.service.database.database import Head, HeldRow, SentAppend, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import acquire, entries, say
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -157,7 +157,7 @@ async def daemons(
         for name, connection in zip(("one", "three", "seventh"), connections, strict=True):
             daemon = await ends.enter_async_context(site.daemon(name, connection, 0.02))
             clients.append([await ends.enter_async_context(daemon.connect()) for _ in range(5)])
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield connections, clients
 
 

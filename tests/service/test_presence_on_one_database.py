@@ -13,7 +13,7 @@ from anyio import fail_after, sleep, to_thread
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Hearing, Severed
 from tests.service.one_database.site import Site, clients_of
@@ -135,7 +135,7 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
@@ -166,7 +166,7 @@ async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site:
             site.daemon("three", hearing, silence=hearing.silence) as second,
             second.connect() as three,
         ):
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 assert (await subscribe(three))["clients"] != []
                 hearing.runs = True
                 assert await told(three) == []
@@ -205,7 +205,7 @@ async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) 
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             await present(one, state="thinking")
@@ -237,7 +237,7 @@ async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await present(one, state="thinking")
             await until(partial(is_shown, three))

@@ -11,7 +11,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import create, say, session_info
 from tests.kit.house import House, arrived
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 
 
@@ -229,7 +229,7 @@ async def test_many_sessions_leave_memory_at_once(house: House) -> None:
             await wire.request("session/update", session_id=session_id, persist="immediate")
             for session_id in ids
         ]
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             sessions = [(await wire.answer(number))["session"] for number in asked]
         assert all(session["persisted"] for session in sessions)
         assert daemon.service.statistics().sessions_in_memory == 0

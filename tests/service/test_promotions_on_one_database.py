@@ -14,7 +14,7 @@ from sessiond.journal.spool import Spool
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -184,7 +184,7 @@ class HeldBehind(Wrapped):
     def create(self, *args: Any, **options: Any) -> Any:
         head = self.inner.create(*args, **options)
         self.is_stored.set()
-        assert self.may_go.wait(HANG_SECONDS)
+        assert self.may_go.wait(PATIENCE_SECONDS)
         return head
 
 
@@ -221,7 +221,7 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
 
         def ring(*_: Any) -> None:
             reached.set()
-            assert may_ring.wait(HANG_SECONDS)
+            assert may_ring.wait(PATIENCE_SECONDS)
 
         monkeypatch.setattr(Doorbell, "ring", ring)
     else:
@@ -251,7 +251,7 @@ async def test_two_daemons_open_changed_lines_at_once(site: Site) -> None:
         first.connect() as three,
         second.connect() as four,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             async with clients_of(site, "one") as (one,):
                 await create(one, persist="immediate")
                 epoch = (await append(one, "e-1")) and (await call(one, "session/get"))

@@ -12,7 +12,7 @@ from anyio import fail_after
 from sessiond.journal.splitter import whole_lines
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
@@ -60,7 +60,7 @@ async def closed_session(site: Site) -> AsyncGenerator[tuple[Purged, Wire]]:
     """Yield a connection and a client of its daemon, where a session was open."""
     connection = Purged(site)
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
             await append(wire, "e-1")
             yield connection, wire

@@ -13,7 +13,7 @@ from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
 from sessiond.testing.wire import Refusal
 from tests.kit.calls import call, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import refused
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
@@ -62,7 +62,7 @@ class Purging(Wrapped):
     def purge(self, session_id: str) -> Any:
         done = self.inner.purge(session_id)
         self.has_purged.set()
-        assert self.may_go.wait(HANG_SECONDS)
+        assert self.may_go.wait(PATIENCE_SECONDS)
         return done
 
 
@@ -138,7 +138,7 @@ async def test_a_purge_leaves_prompts_of_a_session_that_takes_the_id_meanwhile(s
         first.connect() as one,
         second.connect() as two,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await queue(two, STEER, "q1", SECRET)
             await call(one, "session/delete")
@@ -230,7 +230,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
             asked = {"kind": STEER, "data": SECRET, "queue": True, "queue_id": "q1"}
             kinds.append(await refused(one, "session/signal", **asked))
 
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             async with create_task_group() as tasks:
                 tasks.start_soon(send)
                 await happened(held.has_begun)

@@ -14,7 +14,7 @@ from sessiond.service.database.database import Head, SessionDatabase, chained
 from sessiond.testing.wire import Refusal
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import SAID, TTL_MS, acquire, entries, refused
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
@@ -73,7 +73,7 @@ async def test_an_append_that_has_lost_a_race_waits_in_turn_for_the_row(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine may need longer for five appends than a session is taken to be contended.
-    set_limits(monkeypatch, CONTENDED_SECONDS=HANG_SECONDS)
+    set_limits(monkeypatch, CONTENDED_SECONDS=PATIENCE_SECONDS)
     connection = Rival(site.connect(), site.connect())
     async with site.daemon("one", connection) as first, first.connect() as one:
         await create(one, persist="immediate")
@@ -154,7 +154,7 @@ class UnreadCreation(Wrapped):
     def create(self, *args: Any, **options: Any) -> Any:
         head = self.inner.create(*args, **options)
         self.has_created.set()
-        assert self.may_go.wait(HANG_SECONDS)
+        assert self.may_go.wait(PATIENCE_SECONDS)
         if not self._is_answered:
             raise OUT_OF_REACH
         return head

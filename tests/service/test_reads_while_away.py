@@ -13,7 +13,7 @@ from sessiond.testing.wire import Wire
 from sessiond_client.generated import results
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Severed
 from tests.service.one_database.site import Site, environment_of
@@ -66,7 +66,7 @@ async def test_each_read_says_that_it_may_be_old_while_the_database_is_away(
     set_limits(monkeypatch, INLINE_READ_BYTES=inline_bytes)
     connection = Severed(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
             for name in ("e-1", "e-2"):
                 await append(wire, name)
@@ -97,7 +97,7 @@ async def test_each_read_says_that_it_may_be_old_while_the_database_is_away(
 async def test_a_session_in_a_file_beside_the_database_is_never_old(site: Site) -> None:
     connection = Severed(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="never")
             await append(wire, "e-1")
             connection.is_there = False
@@ -129,7 +129,7 @@ async def test_people_are_told_once_that_the_database_is_away_and_once_that_it_i
         site.daemon("one", connection, report_trouble=tell) as daemon,
         daemon.connect() as wire,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
             await append(wire, "e-1")
             connection.is_there = False

@@ -15,7 +15,7 @@ from sessiond.service.database.database import Head, size_of
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
@@ -53,7 +53,7 @@ async def damaged(site: Site, wire: Wire, text: str = "said") -> None:
 async def test_a_disk_that_fails_under_a_check_is_told(
     site: Site, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("one") as daemon, daemon.connect() as wire:
             await damaged(site, wire)
             with monkeypatch.context() as disk:
@@ -91,7 +91,7 @@ async def test_a_repair_goes_to_the_database_by_pieces(
 ) -> None:
     set_limits(monkeypatch, DATABASE_PIECE_BYTES=READ_BYTES)
     connection = Replacing(site)
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as wire:
             await damaged(site, wire, TEXT)
             before = await entries(wire)

@@ -10,7 +10,7 @@ from anyio import fail_after, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import SAID
 from tests.service.one_database.connections import Wrapped
@@ -73,7 +73,7 @@ async def test_a_daemon_that_opens_a_changed_session_says_what_is_wrong(
 ) -> None:
     change, expected = CHANGES[name]
     reports: list[str] = []
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("one") as daemon, daemon.connect() as wire:
             await create(wire, persist="immediate")
             for entry in ("e-1", "e-2"):
@@ -112,7 +112,7 @@ async def test_a_daemon_under_which_a_session_is_changed_answers_in_words(
 ) -> None:
     change, _ = CHANGES[name]
     async with site.daemon("one") as daemon, daemon.connect() as wire:
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
             for entry in ("e-1", "e-2"):
                 await append(wire, entry, "S3CRET")
@@ -147,7 +147,7 @@ async def test_a_wrong_number_of_lines_is_told_with_what_to_do(
         for entry in ("e-1", "e-2"):
             await append(wire, entry)
     await to_thread.run_sync(change, site)
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("two") as daemon, daemon.connect() as wire:
             refusal = await wire.refusal("session/get", session_id=SESSION)
             assert said in refusal.message
@@ -161,7 +161,7 @@ async def test_a_line_that_does_not_parse_is_read_only_until_a_repair(site: Site
             await append(wire, entry)
         epoch = await epoch_of(wire)
     await to_thread.run_sync(site.put_line, 2, GARBAGE)
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         async with site.daemon("two") as daemon, daemon.connect() as wire:
             session = (await call(wire, "session/get"))["session"]
             assert (session["read_only"], session["read_only_reason"]) == (True, "bad_line")
@@ -204,7 +204,7 @@ async def test_a_row_that_is_removed_during_an_opening_is_no_session(site: Site)
     async with site.daemon("one") as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
         await append(wire, "e-1")
-    with fail_after(HANG_SECONDS):
+    with fail_after(PATIENCE_SECONDS):
         connection = Losing(site)
         async with site.daemon("two", connection, NEVER) as daemon, daemon.connect() as wire:
             connection.loses = True

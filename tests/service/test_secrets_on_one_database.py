@@ -9,7 +9,7 @@ from anyio import create_task_group, fail_after
 
 from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Wire
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.service.one_database.connections import Held
 from tests.service.one_database.site import Site
 
@@ -34,7 +34,7 @@ async def test_of_two_rotations_at_once_neither_loses_the_key_of_the_other(
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await one.call("secret/set", **PLACE, value="first")
             rotated: list[Any] = []
 

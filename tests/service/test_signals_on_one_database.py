@@ -17,7 +17,7 @@ from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION, entry
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
@@ -97,7 +97,7 @@ async def pair(
         here.connect() as one,
         there.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await subscribe(three)
             if poll_seconds == NEVER:
@@ -205,13 +205,13 @@ class Lost(Wrapped):
 
     def hold(self, at: Head) -> Any:
         self.begins.set()
-        assert self.may_begin.wait(HANG_SECONDS)
+        assert self.may_begin.wait(PATIENCE_SECONDS)
         held = self.inner.hold(at)
         if not self.has_lost.is_set():
             assert held is not None
             held.release()
             self.has_lost.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
         return held
 
 
@@ -260,7 +260,7 @@ async def test_an_entry_waits_for_a_signal_that_is_on_its_way(site: Site) -> Non
     class Held(Company):
         def change(self, change: Any) -> None:
             has_begun.set()
-            assert may_go.wait(HANG_SECONDS)
+            assert may_go.wait(PATIENCE_SECONDS)
             self.inner.change(change)
 
     connection = Through(site.connect(), Held)

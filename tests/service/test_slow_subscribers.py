@@ -14,7 +14,7 @@ from sessiond.testing.daemon import Daemon, Refusal, Wire
 from tests.kit.calls import append, create, create_with
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import hub_of, subscribe, told
 
@@ -98,7 +98,7 @@ async def test_a_client_that_left_before_the_session_was_open_leaves_no_subscrip
                 await arrived(gate)
                 # The answer to this one finds nobody, which ends the connection at once.
                 await leaving.request("server/ping")
-            with anyio.fail_after(HANG_SECONDS):
+            with anyio.fail_after(PATIENCE_SECONDS):
                 while len(daemon.service.clients) > 1:
                     await anyio.lowlevel.checkpoint()
         await append(wire, "n1")

@@ -15,7 +15,7 @@ from sessiond.service.database.documents import SharedDocuments
 from sessiond.state.document import Change
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
@@ -188,7 +188,7 @@ class LostBehindOthers(Wrapped):
         if self.loses:
             self.loses = False
             self.has_stored.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
             raise OUT_OF_REACH
         return stored
 

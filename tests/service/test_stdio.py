@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from sessiond.limits import READ_BYTES
 from sessiond.transports.base import FdPort
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
 
@@ -23,7 +23,7 @@ async def test_pipes_carry_a_connection_and_get_their_blocking_mode_back() -> No
     their_read, our_write = os.pipe()
     our_read, their_write = os.pipe()
     kept_read, kept_write = os.dup(our_read), os.dup(our_write)
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(daemon.serve, FdPort(our_read, our_write))
             await quiet()
@@ -62,7 +62,7 @@ async def test_regular_files_which_no_poll_accepts_carry_a_connection(tmp_path: 
     port = FdPort(
         os.open(source, os.O_RDONLY), os.open(target, os.O_WRONLY | os.O_CREAT, 0o600), "files"
     )
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         await daemon.serve(port)
     assert [json.loads(line)["id"] for line in target.read_bytes().splitlines()] == list(
         range(count)

@@ -17,7 +17,7 @@ from sessiond.limits import Bounds
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site
 
@@ -116,7 +116,7 @@ async def test_a_subscription_gets_each_entry_whatever_is_unloaded(site: Site, s
             daemon.service.bounds = ROOM
         for session_id in SESSIONS:
             await create(watchers[0].wire, session_id, persist="immediate")
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             async with create_task_group() as tasks:
                 for one in watchers:
                     tasks.start_soon(one.live)

@@ -13,7 +13,7 @@ from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION, entry
 from tests.service.one_database.calls import entries, refused
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -59,7 +59,7 @@ class InTurn(Wrapped):
         """Wait for the turn."""
         self.steps.append("waits")
         self.has_begun.set()
-        assert self.may_go.wait(HANG_SECONDS)
+        assert self.may_go.wait(PATIENCE_SECONDS)
         if self.failure is not None:
             raise self.failure
         held = self.inner.hold(at) if self.has_room else None
@@ -93,7 +93,7 @@ class Rig:
 async def in_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Rig]:
     """Yield two daemons that do not hear of each other, of which one has lost a race just now."""
     # A busy machine may need longer for a test than a session is taken to be contended.
-    set_limits(monkeypatch, CONTENDED_SECONDS=HANG_SECONDS)
+    set_limits(monkeypatch, CONTENDED_SECONDS=PATIENCE_SECONDS)
     connection = InTurn(site.connect())
     async with (
         site.daemon("one", connection, NEVER) as daemon,

@@ -25,7 +25,7 @@ from sessiond.transports.admission import Admission
 from sessiond.transports.listening import CannotListen, Listening, listen
 from sessiond.transports.unix import serve_unix
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
 
@@ -33,7 +33,7 @@ from tests.service.transport_rig import Daemon, quiet, request
 async def listening(
     daemon: Daemon, path: Path, bounds: Bounds = DEFAULT_BOUNDS
 ) -> AsyncGenerator[TaskGroup]:
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             admission = Admission(daemon.byte_budget, lambda: bounds)
             await tasks.start(serve_unix, partial(listen, path), daemon.serve, admission)

@@ -21,7 +21,7 @@ from anyio import create_task_group, fail_after, move_on_after, sleep
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.one_database.connections import OUT_OF_REACH
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import NAMES, PASSING, Everywhere
@@ -67,7 +67,7 @@ async def late_daemons(
         def client(at: int) -> Any:
             return ends.enter_async_context(daemons[at].connect())
 
-        with fail_after(2 * HANG_SECONDS):
+        with fail_after(2 * PATIENCE_SECONDS):
             yield connections, [partial(client, at) for at in range(3)]
 
 

@@ -18,7 +18,7 @@ from anyio import create_task_group, fail_after, sleep
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire
 from tests.service.one_database.site import Site
@@ -116,7 +116,7 @@ async def test_waiting_clients_get_their_turns_through_outages(site: Site, seed:
             connection.chance = 0.0
         for daemon in daemons:
             wire = await ends.enter_async_context(daemon.connect())
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 lease = await acquire(wire, wait_ms=WAIT_MS)
                 await released(wire, lease["lease_id"])
     assert kinds.count("granted") > TURNS

@@ -19,7 +19,7 @@ from sessiond.testing.daemon import Daemon, Refusal
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import acquire, told
 from tests.service.one_database.connections import Wrapped
@@ -50,7 +50,7 @@ class Slow(Wrapped):
         if self.holds:
             self.holds = False
             self.has_begun.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
 
     def lease(self, *args: Any) -> Any:
         self.pass_by()
@@ -185,7 +185,7 @@ class LateClear(threading.Event):
 
     def clear(self) -> None:
         self.has_begun.set()
-        assert self.may_go.wait(HANG_SECONDS)
+        assert self.may_go.wait(PATIENCE_SECONDS)
         super().clear()
 
 
@@ -215,7 +215,7 @@ def test_a_thread_ends_that_is_told_to_as_it_begins_its_work(
 
     monkeypatch.setattr(module, "Event", new)
     close = begin(MemoryDatabase(lambda: 0))
-    assert made[0].has_begun.wait(HANG_SECONDS)
+    assert made[0].has_begun.wait(PATIENCE_SECONDS)
     # The thread has seen that it is to work, and clears the event once the end is told.
     closing = threading.Thread(target=close, daemon=True)
     closing.start()
@@ -251,7 +251,7 @@ def test_a_bell_without_a_thread_rings_once_there_is_one(monkeypatch: pytest.Mon
     # The append that rings is stored: it is not refused for that.
     bell.ring(1)
     bell.ring(1)
-    assert has_rung.wait(HANG_SECONDS)
+    assert has_rung.wait(PATIENCE_SECONDS)
     bell.close()
     assert rung == [{1}]
 
@@ -268,5 +268,5 @@ def test_a_courier_without_a_thread_writes_once_there_is_one(
     with pytest.raises(RuntimeError):
         writes.wake(outgoing)
     writes.wake(outgoing)
-    assert has_written.wait(HANG_SECONDS)
+    assert has_written.wait(PATIENCE_SECONDS)
     writes.close()

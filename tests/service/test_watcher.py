@@ -23,7 +23,7 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
 
@@ -78,7 +78,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         while not holds():  # noqa: ASYNC110 - nobody tells of what the file is
             await anyio.sleep(0.01)
 
@@ -388,7 +388,7 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watcher
             (watch,) = watching._looked  # type: ignore[attr-defined]
             watch.changed = changed
         appended = 0
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             while len(changes) < 3:
                 await append_ours(wire, "native")
                 appended += 1

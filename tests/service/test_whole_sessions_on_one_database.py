@@ -12,7 +12,7 @@ from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import acquire, entries, refused
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Mute, Wrapped
@@ -42,7 +42,7 @@ async def two_clients(
         one.connect() as acting,
         three.connect() as open_there,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield acting, open_there
 
 
@@ -203,7 +203,7 @@ class Together(Wrapped):
         found = super().__getattr__(name)
         if name == self.method and self.waits:
             self.waits = False
-            self.both.wait(HANG_SECONDS)
+            self.both.wait(PATIENCE_SECONDS)
         return found
 
 
@@ -236,7 +236,7 @@ async def test_what_two_daemons_do_at_once_is_done_once(
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             for name in ("e-1", "e-2"):
                 await append(one, name)
@@ -280,7 +280,7 @@ async def test_retention_of_two_daemons_reports_each_session_once(site: Site) ->
         first.connect() as one,
         second.connect() as three,
     ):
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             for name in names:
                 await create(one, name, persist="immediate")
                 await one.call("session/close", session_id=name)

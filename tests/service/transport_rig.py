@@ -21,7 +21,7 @@ from sessiond.testing.wire import RawWire
 from sessiond.transports.base import Port, SocketPort
 from sessiond.transports.connection import Connection
 from sessiond.transports.serving import serve_connection
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 async def quiet() -> None:
@@ -149,7 +149,7 @@ async def connected(
     """
     ours, theirs = socket.socketpair()
     wire = RawWire(theirs)
-    with anyio.fail_after(HANG_SECONDS):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(daemon.serve, wrap(SocketPort(ours, "test")))
             await quiet()

@@ -19,13 +19,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.torture.actor import Cast
 from tests.torture.records import Seen, read_log
 
 __all__ = ["CAST", "Company", "Role"]
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS: Final = 120.0
 
 
 class Role(Struct, frozen=True):

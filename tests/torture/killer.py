@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.torture.company import Company
 from tests.torture.owner import Owner
 from tests.torture.records import Killed, Log, now
@@ -23,7 +24,6 @@ PAUSE_SECONDS: Final = (0.1, 1.2)
 STOP_SECONDS: Final = (0.2, 3.0)
 ANSWERS: Final = 20
 """The minimum of answers between two misfortunes."""
-PATIENCE_SECONDS: Final = 120.0
 MISSED_SECONDS: Final = 2.0
 """The time for a client to start a daemon, before the killer starts one."""
 

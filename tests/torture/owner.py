@@ -12,14 +12,13 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.kit.link import Link
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 __all__ = ["Owner"]
-
-PATIENCE_SECONDS: Final = 120.0
 
 
 class Owner:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.torture.hearing import heard
 from tests.torture.records import (
     Act,
@@ -37,7 +38,6 @@ from tests.torture.wires import Wire
 
 __all__ = ["Outcome", "RawPort", "Watch"]
 
-PATIENCE_SECONDS: Final = 120.0
 _NAP_SECONDS: Final = 0.05
 Outcome = Answered | Refused | Lost
 

@@ -13,7 +13,7 @@ import pytest
 import sniffio
 
 from sessiond.service.actor.disk_threads import DiskThreads, Outcome
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 class Log:
@@ -28,7 +28,7 @@ class Log:
         self._more.set()
 
     async def wait(self, count: int) -> None:
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             while len(self.told) < count:
                 self._more = anyio.Event()
                 await self._more.wait()
@@ -92,7 +92,7 @@ async def test_there_are_no_more_threads_than_allowed_and_the_rest_waits() -> No
     gate = threading.Event()
     async with threads_of(2) as (threads, log):
         for number in range(5):
-            threads.start(partial(gate.wait, HANG_SECONDS), partial(log.note, str(number)))
+            threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, str(number)))
         assert len(disk_threads() - before) == 2
         assert log.told == []
         gate.set()
@@ -108,7 +108,7 @@ async def test_the_threads_end_with_the_loop() -> None:
         running = disk_threads() - before
         assert len(running) == 1
     for one in running:
-        await anyio.to_thread.run_sync(one.join, HANG_SECONDS)
+        await anyio.to_thread.run_sync(one.join, PATIENCE_SECONDS)
     assert not disk_threads() & running
 
 
@@ -121,7 +121,7 @@ async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
             patch.setattr(threading.Thread, "start", refuse)
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.start(lambda: None, partial(log.note, "refused"))
-        threads.start(partial(gate.wait, HANG_SECONDS), partial(log.note, "first"))
+        threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, "first"))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             threads.start(lambda: None, partial(log.note, "second"))
@@ -140,7 +140,7 @@ async def test_a_caller_waits_for_the_end_of_its_work_even_if_cancelled() -> Non
         async with anyio.create_task_group() as tasks:
 
             async def wait() -> None:
-                ended.append(await threads.finish(partial(gate.wait, HANG_SECONDS)))
+                ended.append(await threads.finish(partial(gate.wait, PATIENCE_SECONDS)))
 
             tasks.start_soon(wait)
             await anyio.lowlevel.checkpoint()
@@ -157,7 +157,7 @@ async def test_work_behind_the_end_is_done_and_leaves_no_thread() -> None:
     threads.start(lambda: running.append(threading.current_thread()), partial(log.note, "late"))
     await log.wait(1)
     for one in running:
-        await anyio.to_thread.run_sync(one.join, HANG_SECONDS)
+        await anyio.to_thread.run_sync(one.join, PATIENCE_SECONDS)
     assert not disk_threads() - before
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.lsp.document import Document, Snapshot
 from sessiond.lsp.text.text import Encoding, Position, Text
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.one_loop
 
@@ -36,7 +36,7 @@ class Ends:
     def are_elsewhere(self, count: int) -> bool:
         """Wait for the end of so many objects; return whether other threads freed them all."""
         for _ in range(count):
-            assert self._came.acquire(timeout=HANG_SECONDS), "an object was not freed"
+            assert self._came.acquire(timeout=PATIENCE_SECONDS), "an object was not freed"
         return threading.get_ident() not in self._threads
 
     def _note(self) -> None:

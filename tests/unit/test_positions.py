@@ -11,7 +11,7 @@ from typing import Any
 from sessiond.service.database.database import Head
 from sessiond.service.database.following.positions import Positions
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 class Stopped:
@@ -26,7 +26,7 @@ class Stopped:
         self.asked.append(numbers)
         if len(self.asked) == 1:
             self.has_begun.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
         return self.inner.heads(numbers)
 
 
@@ -39,9 +39,9 @@ def test_a_query_that_hangs_delays_the_looks_of_no_other_session_for_long() -> N
     with ThreadPoolExecutor(8) as threads:
         hangs = threads.submit(positions.head, 1)
         try:
-            assert connection.has_begun.wait(HANG_SECONDS)
+            assert connection.has_begun.wait(PATIENCE_SECONDS)
             others = [threads.submit(positions.head, number) for number in (2, 3, 1, 2, 3)]
-            found = [one.result(HANG_SECONDS / 4) for one in others]
+            found = [one.result(PATIENCE_SECONDS / 4) for one in others]
             assert [head and head.number for head in found] == [2, 3, 1, 2, 3]
             assert not hangs.done()
             # They have waited together, so they share a query.
@@ -54,7 +54,7 @@ def test_a_query_that_hangs_delays_the_looks_of_no_other_session_for_long() -> N
             assert head.seq == moved.seq + 1
         finally:
             connection.may_go.set()
-        first = hangs.result(HANG_SECONDS)
+        first = hangs.result(PATIENCE_SECONDS)
     assert first is not None
     assert first.number == 1
     # The calls behind it are in turn again.

@@ -18,7 +18,7 @@ from sessiond.rpc.progress import NO_PROGRESS, Progress
 from sessiond.service.actor.background import run_in_background
 from sessiond.testing.daemon import standing_environment
 from tests.kit.limits import set_limits
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 class Asker:
@@ -86,7 +86,7 @@ class Asker:
         self._news = anyio.Event()
 
     async def until(self, there: Callable[[], bool]) -> None:
-        with anyio.fail_after(HANG_SECONDS):
+        with anyio.fail_after(PATIENCE_SECONDS):
             while not there():
                 await self._news.wait()
 

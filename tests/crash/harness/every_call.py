@@ -26,11 +26,11 @@ from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
 from tests.crash.harness.bystanders import Bystanders
 from tests.kit.house import House
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["Act", "Shown", "found_after", "refusal_of", "refused_by_each_call"]
 
 CALLS_MAX: Final = 150
-PATIENCE_SECONDS: Final = 120.0
 # How much of what was under way a power cut keeps: bytes of each file, changes of names.
 POWER_CUTS: Final = ((0, 0), (60, 1), (100_000, 100))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from sessiond_client import Client
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:  # without the extra the tests are collected, and skipped
     from textual.pilot import Pilot
@@ -74,7 +74,7 @@ class Application:
 
     async def until(self, is_it: Callable[[], Any]) -> Any:
         """Wait for a condition, which may be a coroutine; return its value."""
-        end = time.monotonic() + HANG_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while True:
             value = is_it()
             if inspect.isawaitable(value):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["Terminal", "terminal"]
@@ -35,7 +35,7 @@ class Terminal:
             check=True,
             capture_output=True,
             text=True,
-            timeout=HANG_SECONDS,
+            timeout=PATIENCE_SECONDS,
         )
         return done.stdout
 
@@ -46,7 +46,7 @@ class Terminal:
     def screen(self, *options: str) -> str:
         """Return the screen without blanks at the ends of lines; `options` are those of tmux."""
         # A capture may fall into the middle of a drawing: two in a row show a whole one.
-        end = time.monotonic() + HANG_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         before, captured = "", self._captured(*options)
         while captured != before:
             assert time.monotonic() < end, "the screen changes all the time"
@@ -59,14 +59,14 @@ class Terminal:
 
     def until(self, is_it: Callable[[], bool]) -> None:
         """Wait for a condition."""
-        end = time.monotonic() + HANG_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while not is_it():
             assert time.monotonic() < end, f"the screen shows:\n{self.screen()}"
             time.sleep(_LOOK_SECONDS)
 
     def until_shown(self, *texts: str, options: Sequence[str] = ()) -> str:
         """Wait until the screen shows every text; return the screen."""
-        end = time.monotonic() + HANG_SECONDS
+        end = time.monotonic() + PATIENCE_SECONDS
         while not all(text in (screen := self.screen(*options)) for text in texts):
             assert time.monotonic() < end, f"no {texts} in:\n{screen}"
             time.sleep(_LOOK_SECONDS)

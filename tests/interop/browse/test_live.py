@@ -15,7 +15,7 @@ from anyio import to_thread
 from sessiond_client import Client, connect_blocking
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -170,7 +170,7 @@ class EndsBehindALabel(Starts):
         """Start a daemon."""
         super().__call__()
         with connect_blocking(self._server.socket_path) as other:
-            end = time.monotonic() + HANG_SECONDS
+            end = time.monotonic() + PATIENCE_SECONDS
             while not other.entries(SESSION, types=["label"]).entries:
                 assert time.monotonic() < end
                 time.sleep(0.01)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.interop.test_stubs import SESSION, run
+from tests.kit.patience import PATIENCE_SECONDS
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 PACKAGE: Final = REPOSITORY / "clients" / "emacs"
@@ -19,7 +20,6 @@ FILES: Final = ["sessiond-client.el", "sessiond.el"]
 SCRIPTS: Final = Path(__file__).parent
 TAIL: Final = f"*sessiond tail {SESSION}*"
 TREE: Final = f"*sessiond tree {SESSION}*"
-PATIENCE_SECONDS: Final = 60
 
 Json = dict[str, Any]
 

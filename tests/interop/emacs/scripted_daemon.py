@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from tests.interop.emacs.editor import PATIENCE_SECONDS, Json
+from tests.interop.emacs.editor import Json
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 class ScriptedDaemon:

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.interop.emacs.editor import PATIENCE_SECONDS, TAIL, TREE, Editor, entries, quoted
+from tests.interop.emacs.editor import TAIL, TREE, Editor, entries, quoted
 from tests.interop.emacs.proxy import through_a_proxy
 from tests.interop.test_stubs import (
     SESSION,
@@ -24,6 +24,7 @@ from tests.interop.test_stubs import (
     said,
     say,
 )
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]

@@ -17,6 +17,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -25,7 +26,6 @@ PI = SAMPLES / "pi" / "pi.jsonl"
 LINEAR = SAMPLES / "pi" / "pi-v1-linear.jsonl"
 SHARUR = SAMPLES / "sharur" / "sharur.jsonl"
 CLAUDE = SAMPLES.parent / "other_agents" / "claude-branch-compact.jsonl"
-PATIENCE_SECONDS = 120
 REFRESHES = (
     types.WORKSPACE_CODE_LENS_REFRESH,
     types.WORKSPACE_INLAY_HINT_REFRESH,

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.interop.lsp.editor import NATIVE, PATIENCE_SECONDS, copy, run
+from tests.interop.lsp.editor import NATIVE, copy, run
 from tests.kit.lsp_link import LspLink
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

@@ -20,7 +20,6 @@ from tests.interop.lsp.editor import (
     CLAUDE,
     LINEAR,
     NATIVE,
-    PATIENCE_SECONDS,
     PI,
     REFRESHES,
     SHARUR,
@@ -28,6 +27,7 @@ from tests.interop.lsp.editor import (
     copy,
     editor,
 )
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

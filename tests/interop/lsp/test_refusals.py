@@ -9,7 +9,8 @@ import pytest
 from lsprotocol import types
 
 from sessiond_client import connect
-from tests.interop.lsp.editor import NATIVE, PATIENCE_SECONDS, PI, Editor, copy, editor, whole
+from tests.interop.lsp.editor import NATIVE, PI, Editor, copy, editor, whole
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

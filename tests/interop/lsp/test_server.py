@@ -13,7 +13,8 @@ import pytest
 from anyio import to_thread
 from lsprotocol import types
 
-from tests.interop.lsp.editor import NATIVE, PATIENCE_SECONDS, copy, editor, run
+from tests.interop.lsp.editor import NATIVE, copy, editor, run
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]

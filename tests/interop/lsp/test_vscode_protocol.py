@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.interop.lsp.editor import NATIVE, PATIENCE_SECONDS, copy
+from tests.interop.lsp.editor import NATIVE, copy
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]

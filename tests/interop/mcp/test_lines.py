@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from sessiond_client import connect_blocking
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
 SESSION = "the-session-1"
 URI = f"sessiond://session/{SESSION}"
-PATIENCE_SECONDS = 30
 UPDATED = "notifications/resources/updated"
 Json = dict[str, Any]
 

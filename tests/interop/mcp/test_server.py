@@ -14,11 +14,11 @@ import anyio
 import pytest
 
 from sessiond_client import connect
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
-PATIENCE_SECONDS = 30
 SESSION = "the-session-1"
 URI = f"sessiond://session/{SESSION}"
 

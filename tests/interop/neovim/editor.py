@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import msgspec
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.processes import children
 
 __all__ = ["Editor", "editing"]
 
 PLUGIN: Final = Path(__file__).resolve().parents[3] / "clients" / "neovim"
-PATIENCE_SECONDS: Final = 60
 _TRY_AGAIN_SECONDS: Final = 0.01
 
 

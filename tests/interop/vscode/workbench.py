@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.processes import children_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CodeServer", "Window", "browsing", "serving"]
 
-PATIENCE_SECONDS: Final = 60
 # Chromium's own traffic is off: a machine without a network would refuse it again and again.
 FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.kit.link import Link
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["SESSIOND", "Daemon", "running"]
 
 SESSIOND: Final = str(Path(sys.executable).with_name("sessiond"))
-PATIENCE_SECONDS: Final = 120
 
 
 class Daemon:

@@ -11,11 +11,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+
+from tests.kit.patience import PATIENCE_SECONDS
 
 __all__ = ["can_attach", "failing"]
-
-PATIENCE_SECONDS: Final = 120
 
 
 def can_attach(strace: str) -> bool:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Final
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 from tests.torture.raw_port import Outcome, RawPort, Watch
 from tests.torture.records import Act, Answered, Closed, Record, Refused, Seen, Sent
@@ -24,7 +25,6 @@ from tests.torture.wires import socket_wire
 
 __all__ = ["Appender", "Watcher", "at_work", "what_is_wrong"]
 
-PATIENCE_SECONDS: Final = 120.0
 END: Final = "the-end"
 _TRY_AGAIN_SECONDS: Final = 0.02
 _LISTEN_SECONDS: Final = 1.0

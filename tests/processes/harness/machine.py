@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.kit.link import Link
-from tests.processes.harness.daemon import PATIENCE_SECONDS, SESSIOND
+from tests.kit.patience import PATIENCE_SECONDS
+from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["LIST", "Machine", "machine"]
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import sessiond_client
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["Shell", "user_shell"]
 
-PATIENCE_SECONDS: Final = 120
 SESSION_ID: Final = "my-session-id"
 
 

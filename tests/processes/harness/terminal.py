@@ -12,8 +12,9 @@ import termios
 from collections.abc import Mapping
 from typing import Final
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
-from tests.processes.harness.shell import PATIENCE_SECONDS, Shell
+from tests.processes.harness.shell import Shell
 
 __all__ = ["on_a_terminal", "script_on_a_terminal"]
 

@@ -27,14 +27,14 @@ from sessiond_client import (
 )
 from sessiond_client.options import Hook, Purpose
 from sessiond_client.results import Appended, SessionInfo
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.program import Program, Seen
 
 __all__ = ["PATIENT", "Walk"]
 
 Json = Any
-PATIENT: Final[dict[str, Any]] = {"timeout": HANG_SECONDS, "connect_timeout": HANG_SECONDS}
+PATIENT: Final[dict[str, Any]] = {"timeout": PATIENCE_SECONDS, "connect_timeout": PATIENCE_SECONDS}
 
 
 class Walk:
@@ -155,11 +155,11 @@ class Walk:
         with self.another("helper") as helper, ThreadPoolExecutor(1) as pool:
             served = pool.submit(serve, helper)
             try:
-                assert is_ready.wait(HANG_SECONDS)
+                assert is_ready.wait(PATIENCE_SECONDS)
                 yield
             finally:
                 helper.disconnect()
-            served.exception(HANG_SECONDS)
+            served.exception(PATIENCE_SECONDS)
 
     # -- what holds after every stage
 

@@ -13,7 +13,7 @@ from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.silence import Silence
 from sessiond.testing.database import MemorySent
-from tests.kit.patience import HANG_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS
 
 OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
 
@@ -75,7 +75,7 @@ class Held(Wrapped):
         if name == self.holds:
             self.holds = ""
             self.has_begun.set()
-            assert self.may_go.wait(HANG_SECONDS)
+            assert self.may_go.wait(PATIENCE_SECONDS)
         return super().__getattr__(name)
 
 

@@ -20,7 +20,7 @@ from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call
-from tests.kit.patience import HANG_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.service.one_database.connections import Mute, Wrapped
 
 POLL_SECONDS = 0.01
@@ -209,7 +209,7 @@ async def clients_of(
         for name in names:
             daemon = await ends.enter_async_context(site.daemon(name, poll_seconds=poll_seconds))
             wires.append(await ends.enter_async_context(daemon.connect()))
-        with fail_after(HANG_SECONDS):
+        with fail_after(PATIENCE_SECONDS):
             yield wires
 
 
@@ -233,7 +233,7 @@ async def no_threads_for_readers() -> AsyncGenerator[None]:
     before, threads.total_tokens = threads.total_tokens, 1
     try:
         async with threads:
-            with fail_after(HANG_SECONDS):
+            with fail_after(PATIENCE_SECONDS):
                 yield
     finally:
         threads.total_tokens = before
