@@ -6,6 +6,7 @@ import base64
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from sessiond.testing.wire import Wire
 from tests.kit.agents import claude_line, codex_line, copied, write_lines
+from tests.kit.calls import say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids
@@ -30,13 +32,6 @@ OUTPUT = "the beginning, ünd the end"
 SHAPES = {"anthropic": anthropic_troubles, "openai": openai_troubles}
 
 
-def call(number: int, above: int, *names: str) -> Any:
-    uses = [{"type": "tool_use", "id": name, "name": "Bash", "input": {}} for name in names]
-    line = claude_line(number, above, "", "assistant")
-    line["message"]["content"] = uses
-    return line
-
-
 def result(number: int, above: int, name: str, content: Any = None, path: str | None = None) -> Any:
     """Return the result of a call, whose output is in a file of that name."""
     path = AWAY.format(f"{name}.txt") if path is None else path
@@ -50,9 +45,13 @@ def result(number: int, above: int, name: str, content: Any = None, path: str | 
 def session_with(*results: Any) -> list[Any]:
     """Return a session in which one answer asks for these results."""
     names = [one["message"]["content"][0]["tool_use_id"] for one in results]
+    asking = claude_line(2, 1, "", "assistant")
+    asking["message"]["content"] = [
+        {"type": "tool_use", "id": name, "name": "Bash", "input": {}} for name in names
+    ]
     return [
         claude_line(1, None, "look"),
-        call(2, 1, *names),
+        asking,
         *results,
         claude_line(90, 2 + len(results), "seen", "assistant"),
     ]
@@ -84,8 +83,7 @@ async def fork_of(wire: Wire, path: Path, **more: Any) -> tuple[list[Any], list[
     await add_root(wire, path.parents[1])
     await ids(wire)
     answer = await wire.call("session/fork", session_id=path.stem, **more)
-    say = {"role": "user", "content": "go on"}
-    await wire.call("append", session_id=answer["session"]["id"], message=say)
+    await say(wire, "go on", session_id=answer["session"]["id"])
     return await results_of(wire, answer["session"]["id"]), answer.get("notes", [])
 
 
@@ -175,39 +173,26 @@ async def test_a_fork_takes_outputs_up_to_a_limit_for_all(
         assert notes == ["line 5: left out: 30 of 30 bytes of the output in t2.txt"]
 
 
-def missing(path: Path) -> None:
-    path.unlink()
-
-
-def a_link(path: Path) -> None:
-    other = path.parents[3] / "secret.txt"
-    path.rename(other)
-    path.symlink_to(other)
-
-
-def a_linked_folder(path: Path) -> None:
+def link(path: Path, above: int) -> None:
+    """Make a link of a file, or of a folder so many levels above it."""
+    linked = [path, *path.parents][above]
     other = path.parents[3] / "secrets"
-    path.parent.rename(other)
-    path.parent.symlink_to(other)
+    linked.rename(other)
+    linked.symlink_to(other)
 
 
-def a_linked_session(path: Path) -> None:
-    other = path.parents[3] / "secrets"
-    path.parents[1].rename(other)
-    path.parents[1].symlink_to(other)
-
-
-def a_pipe(path: Path) -> None:
+def become_pipe(path: Path) -> None:
+    """Put a pipe in the place of a file."""
     path.unlink()
     os.mkfifo(path)
 
 
 GONE: dict[str, Callable[[Path], None]] = {
-    "missing": missing,
-    "a link": a_link,
-    "a linked folder": a_linked_folder,
-    "the linked folder of the session": a_linked_session,
-    "a pipe": a_pipe,
+    "missing": Path.unlink,
+    "a link": partial(link, above=0),
+    "a linked folder": partial(link, above=1),
+    "the linked folder of the session": partial(link, above=2),
+    "a pipe": become_pipe,
 }
 
 
@@ -262,19 +247,16 @@ async def test_a_subagent_has_its_outputs_with_the_session_that_began_it(
         assert await results_of(wire, answer["session"]["id"]) == [OUTPUT]
 
 
-def image(size: int) -> dict[str, Any]:
-    data = base64.b64encode(b"x" * size).decode()
-    return {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": data},
-    }
-
-
 async def test_an_image_that_is_too_large_becomes_a_text(
     real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, AGENT_IMAGE_CHARS_MAX=4_000)
-    lines = session_with(result(3, 2, "t1", [image(300), image(6_000)], path=AWAY))
+    images: list[dict[str, Any]] = []
+    for size in (300, 6_000):
+        data = base64.b64encode(b"x" * size).decode()
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        images.append({"type": "image", "source": source})
+    lines = session_with(result(3, 2, "t1", images, path=AWAY))
     del lines[2]["toolUseResult"]
     path = put(tmp_path.resolve(), lines)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
