@@ -7,7 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from sessiond.methods import METHODS
-from sessiond.testing.wire import Wire
+from sessiond.testing.daemon import Daemon
+from sessiond.testing.wire import Refusal, Wire
+from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION, entry
 
 _ON_A_SESSION: Final = frozenset(
@@ -35,6 +37,23 @@ async def refused(wire: Wire, method: str, part: str = "kind", /, **params: Any)
     """Return the kind of the refusal of a call, or another part of its `data`; fail if it is not refused."""
     refusal = await wire.refusal(method, **_on_session(method, params))
     return part_of(refusal.data, part)
+
+
+async def refused_answer(wire: Wire, number: int, part: str = "kind", /) -> Any:
+    """Return the kind of the refusal that answers a request, or another part of its `data`.
+
+    The request was sent before. Fail if it is not refused.
+    """
+    try:
+        result = await wire.answer(number)
+    except Refusal as refusal:
+        return part_of(refusal.data, part)
+    raise AssertionError(f"request {number} was not refused: {result}")
+
+
+async def cancel(wire: Wire, number: int) -> None:
+    """Cancel a request that was sent before."""
+    await wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
 
 def part_of(found: Any, path: str) -> Any:
@@ -107,6 +126,14 @@ async def append(
     return await wire.call("append", session_id=session_id, entry=said, **more)
 
 
+async def append_soon(
+    wire: Wire, entry_id: str, content: Any = None, *, session_id: str = SESSION, **more: Any
+) -> int:
+    """Request an append of a user message; return the number of the request, before its answer."""
+    said = entry(entry_id, content)
+    return await wire.request("append", session_id=session_id, entry=said, **more)
+
+
 async def append_message(
     wire: Wire, entry_id: str, message: dict[str, Any], session_id: str = SESSION, **more: Any
 ) -> Any:
@@ -133,6 +160,12 @@ async def say(
 async def session_info(wire: Wire, session_id: str = SESSION) -> Any:
     """Return the `session` member of `session/get`."""
     return (await wire.call("session/get", session_id=session_id))["session"]
+
+
+async def let_go(daemon: Daemon, wire: Wire, session_id: str = SESSION) -> None:
+    """Close a session, and wait until the daemon has nothing of it open."""
+    await wire.call("session/close", session_id=session_id)
+    await eventually(lambda: daemon.service.registry.is_free(session_id))
 
 
 async def watch(wire: Wire, **params: Any) -> Any:
