@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, append_all, create_to_compact, create_with
+from tests.kit.calls import append, append_message, call, create_to_compact, create_with
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, entry
 from tests.service.compacting import Command, serving
@@ -21,30 +20,11 @@ TAGGED = (
 ACTIVITY = "\n\n### File Activity\n- Read: a b.py, é.py\n- Modified: <c>.py\n"
 LISTS = {"pi": TAGGED, "operator": TAGGED, "piglet": TAGGED, "sharur": ACTIVITY}
 SUMMARY = 'A "clock"\\ ran late. \u2028 😀'
+SENT = {"summary": SUMMARY, "first_kept_entry_id": "n2", "details": DETAILS}
 PI = (
     b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
     % SESSION.encode()
 )
-
-
-async def compacted(wire: Wire, **more: Any) -> str:
-    sent = {"summary": SUMMARY, "first_kept_entry_id": "n2", "details": DETAILS, **more}
-    answer = await wire.call("compact", session_id=SESSION, **sent)
-    return str(answer["entry"]["id"])
-
-
-async def stored(wire: Wire, entry_id: str) -> Any:
-    return (await wire.call("session/entry", session_id=SESSION, entry_id=entry_id))["entry"]
-
-
-async def shown(wire: Wire, **more: Any) -> Any:
-    return await wire.call("build_context", session_id=SESSION, **more)
-
-
-def touching(entry_id: str, tool: str, path: str) -> dict[str, Any]:
-    call = {"type": "toolCall", "id": f"call-{entry_id}", "name": tool, "arguments": {"path": path}}
-    message = {"role": "assistant", "content": [call]}
-    return {"type": "message", "id": entry_id, "message": message}
 
 
 @pytest.mark.parametrize("preset", LISTS)
@@ -53,34 +33,33 @@ async def test_the_lists_stand_behind_the_summary_as_the_preset_spells_them(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", compaction={"preset": preset})
-        at = await compacted(wire)
-        told = await shown(wire)
+        at = await call(wire, "compact", "entry.id", **SENT)
+        told = await call(wire, "build_context")
         assert told["messages"][0]["summary"] == SUMMARY + LISTS[preset]
         assert told["messages"][0]["details"] == DETAILS
         assert told["sources"] == [at, "n2"]
-        line = await stored(wire, at)
+        line = await call(wire, "session/entry", "entry", entry_id=at)
         assert (line["summary"], line["details"]) == (SUMMARY, DETAILS)
-        openai = (await shown(wire, shape="openai"))["messages"][0]
-        anthropic = (await shown(wire, shape="anthropic"))["messages"][0]
+        openai = (await call(wire, "build_context", "messages", shape="openai"))[0]
+        anthropic = (await call(wire, "build_context", "messages", shape="anthropic"))[0]
         for text in (openai["content"], anthropic["content"]):
             assert LISTS[preset] in str(text if isinstance(text, str) else text[0]["text"])
         live = told, openai, anthropic
     async with house.daemon() as daemon, daemon.connect() as wire:
-        again = await shown(wire)
+        again = await call(wire, "build_context")
         assert (again["messages"], again["etag"]) == (live[0]["messages"], live[0]["etag"])
 
 
 async def test_the_lists_count_among_the_tokens(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2")
-        await compacted(wire, details={})
-        bare = (await shown(wire))["tokens"]
-        await wire.call("branch", session_id=SESSION, entry_id="n2")
-        await compacted(wire)
-        listed = await shown(wire)
+        await call(wire, "compact", **SENT | {"details": {}})
+        bare = await call(wire, "build_context", "tokens")
+        await call(wire, "branch", entry_id="n2")
+        await call(wire, "compact", **SENT)
+        listed = await call(wire, "build_context")
         assert listed["tokens"] >= bare + len(TAGGED) // 4
-        usage = await wire.call("session/usage", session_id=SESSION)
-        assert usage["tokens"] == listed["tokens"]
+        assert await call(wire, "session/usage", "tokens") == listed["tokens"]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +77,15 @@ async def test_nothing_follows_a_summary_that_has_no_lists_or_has_them_already(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2")
-        await compacted(wire, details=details, summary=summary)
-        assert (await shown(wire))["messages"][0]["summary"] == summary
+        await call(wire, "compact", **SENT | {"details": details, "summary": summary})
+        assert (await call(wire, "build_context", "messages"))[0]["summary"] == summary
 
 
 async def test_only_one_list_is_shown_where_there_is_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", compaction={"preset": "sharur"})
-        await compacted(wire, details={"modified_files": ["x"]})
-        said = (await shown(wire))["messages"][0]["summary"]
+        await call(wire, "compact", **SENT | {"details": {"modified_files": ["x"]}})
+        said = (await call(wire, "build_context", "messages"))[0]["summary"]
         assert said == f"{SUMMARY}\n\n### File Activity\n- Modified: x\n"
 
 
@@ -115,20 +94,20 @@ async def test_a_context_stays_what_it_is_when_the_preset_is_changed_behind_its_
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", compaction={"preset": "operator"})
-        await wire.call("session/update", session_id=SESSION, compaction={"preset": "sharur"})
-        await wire.call("session/update", session_id=SESSION, title="no word of compaction")
-        await compacted(wire)
-        before = await shown(wire)
+        await call(wire, "session/update", compaction={"preset": "sharur"})
+        await call(wire, "session/update", title="no word of compaction")
+        await call(wire, "compact", **SENT)
+        before = await call(wire, "build_context")
         assert before["messages"][0]["summary"] == SUMMARY + ACTIVITY
-        await wire.call("session/update", session_id=SESSION, compaction={"preset": "pi"})
-        await wire.call("session/update", session_id=SESSION, compaction=None)
+        await call(wire, "session/update", compaction={"preset": "pi"})
+        await call(wire, "session/update", compaction=None)
         await append(wire, "n3")
         known = {"leaf_id": before["leaf_id"], "count": 2}
-        grown = await shown(wire, known=known)
+        grown = await call(wire, "build_context", known=known)
         assert (grown["unchanged"], len(grown["messages"])) == (2, 1)
         held = before["messages"] + grown["messages"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await shown(wire))["messages"] == held
+        assert await call(wire, "build_context", "messages") == held
 
 
 async def test_a_session_whose_settings_only_the_header_tells_keeps_them_for_old_compactions(
@@ -136,23 +115,26 @@ async def test_a_session_whose_settings_only_the_header_tells_keeps_them_for_old
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", compaction={"preset": "sharur"})
-        await compacted(wire)
-        await wire.call("session/update", session_id=SESSION, compaction={"preset": "pi"})
-        assert (await shown(wire))["messages"][0]["summary"] == SUMMARY + ACTIVITY
+        await call(wire, "compact", **SENT)
+        await call(wire, "session/update", compaction={"preset": "pi"})
+        assert (await call(wire, "build_context", "messages"))[0]["summary"] == SUMMARY + ACTIVITY
 
 
 async def test_a_summary_that_the_daemon_had_written_is_stored_as_it_came(house: House) -> None:
     command = Command(SUMMARY)
     async with serving(house, command) as daemon, daemon.connect() as wire:
         await create_to_compact(wire, "n1")
-        await append_all(wire, touching("t1", "read", "r.py"), touching("t2", "edit", "m.py"))
+        for touching, tool, path in (("t1", "read", "r.py"), ("t2", "edit", "m.py")):
+            block = {"type": "toolCall", "id": f"call-{touching}", "name": tool}
+            arguments = {"arguments": {"path": path}}
+            await append(wire, touching, [block | arguments], role="assistant")
         await append(wire, "n2")
-        answer = await wire.call("compact", session_id=SESSION)
-        line = await stored(wire, answer["entry"]["id"])
+        at = await call(wire, "compact", "entry.id")
+        line = await call(wire, "session/entry", "entry", entry_id=at)
         assert line["summary"] == SUMMARY
         assert line["details"] == {"read_files": ["r.py"], "modified_files": ["m.py"]}
         lists = "\n\n<read-files>\nr.py\n</read-files>\n\n<modified-files>\nm.py\n</modified-files>"
-        assert (await shown(wire))["messages"][0]["summary"] == SUMMARY + lists
+        assert (await call(wire, "build_context", "messages"))[0]["summary"] == SUMMARY + lists
         assert "Do not repeat them" in command.prompts[0]
         assert lists.strip() in command.prompts[0]
 
@@ -165,19 +147,18 @@ async def test_in_a_file_of_pi_only_a_summary_that_the_daemon_had_written_carrie
     stamp = {"timestamp": 1768473000000}
     async with serving(house, command) as daemon, daemon.connect() as wire:
         for name in ("n1", "n2"):
-            said = {"type": "message", "id": name, "message": {**entry(name)["message"], **stamp}}
-            await wire.call("append", session_id=SESSION, entry=said)
+            await append_message(wire, name, {**entry(name)["message"], **stamp})
         details = {"readFiles": ["r.py"], "modifiedFiles": []}
-        at = await compacted(wire, details=details, tokens_before=1)
-        assert (await stored(wire, at))["summary"] == SUMMARY
-        assert (await shown(wire))["messages"][0]["summary"] == SUMMARY
-        await wire.call("session/update", session_id=SESSION, title="t")
+        sent = SENT | {"details": details, "tokens_before": 1}
+        at = await call(wire, "compact", "entry.id", **sent)
+        assert await call(wire, "session/entry", "entry.summary", entry_id=at) == SUMMARY
+        assert (await call(wire, "build_context", "messages"))[0]["summary"] == SUMMARY
+        await call(wire, "session/update", title="t")
         for number in range(3):
             text = [{"type": "text", "text": "x" * 60_000}]
             long = {"role": "user", "content": text, **stamp}
-            told = {"type": "message", "id": f"long{number}", "message": long}
-            await wire.call("append", session_id=SESSION, entry=told)
-        answer = await wire.call("compact", session_id=SESSION)
+            await append_message(wire, f"long{number}", long)
+        at = await call(wire, "compact", "entry.id")
         carried = f"{SUMMARY}\n\n<read-files>\nr.py\n</read-files>"
-        assert (await stored(wire, answer["entry"]["id"]))["summary"] == carried
-        assert (await shown(wire))["messages"][0]["summary"] == carried
+        assert await call(wire, "session/entry", "entry.summary", entry_id=at) == carried
+        assert (await call(wire, "build_context", "messages"))[0]["summary"] == carried

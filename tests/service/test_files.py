@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, session_info
+from tests.kit.calls import append, call, events, refused, session_info, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
+from tests.service.damage import GOOD, HEADER, TIME, line
 
 pytestmark = pytest.mark.one_loop
 
-HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
-TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
-
-
-def line(entry_id: str, parent: str | None, more: bytes = b"", content: bytes = b"hi") -> bytes:
-    return (
-        b'{"type":"message","id":"%s","parent_id":%s,%s,"message":{"role":"user","content":"%s"}%s}\n'
-        % (
-            entry_id.encode(),
-            json.dumps(parent).encode(),
-            TIME,
-            content,
-            more,
-        )
-    )
-
-
-GOOD = HEADER + line("n1", None) + line("n2", "n1")
-
-
-async def entry_ids(wire: Wire) -> list[tuple[int, str]]:
-    rows = (await wire.call("session/entries", session_id=SESSION))["entries"]
-    return [(row["seq"], row["entry"]["id"]) for row in rows]
+IDS = "entries[].{seq,entry.id}"
 
 
 # -- no session at all ---------------------------------------------------------------------
@@ -48,7 +25,7 @@ NO_SESSION: dict[str, tuple[bytes, str]] = {
     "garbage": (b"garbage\n" + GOOD, "header"),
     "garbage without a newline": (b"garbage", "header"),
     "half a header": (HEADER[:40], "header"),
-    "an entry first": (line("n1", None), "no session header"),
+    "an entry first": (line(b"n1", b"null"), "no session header"),
     "another program's JSON": (b'{"a":1}\n', "no session header"),
     "a byte order mark": (b"\xef\xbb\xbf" + GOOD, "byte order mark"),
     "UTF-16": (GOOD.decode().encode("utf-16"), "header"),
@@ -69,14 +46,12 @@ async def test_a_file_that_is_no_session_is_refused_by_name_and_line_and_stays_a
     content, why = NO_SESSION[case]
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/get", session_id=SESSION)
-        assert (refused.code, refused.data["kind"]) == (-32025, "session_corrupt")
-        assert (refused.data["path"], refused.data["line"]) == (str(path), 1)
-        assert why in refused.message
-        assert f"{path.name}, line 1" in refused.message
-        assert (await wire.refusal("append", session_id=SESSION, message={"role": "user"})).data[
-            "kind"
-        ] == "session_corrupt"
+        refusal = await wire.refusal("session/get", session_id=SESSION)
+        assert (refusal.code, refusal.data["kind"]) == (-32025, "session_corrupt")
+        assert (refusal.data["path"], refusal.data["line"]) == (str(path), 1)
+        assert why in refusal.message
+        assert f"{path.name}, line 1" in refusal.message
+        assert await refused(wire, "append", message={"role": "user"}) == "session_corrupt"
         listed = await wire.call("session/list")
         assert listed["sessions"] == []
         assert [one["path"] for one in listed["unreadable"]] == [str(path)]
@@ -92,9 +67,9 @@ async def test_a_file_that_cannot_be_opened_is_a_storage_error_that_names_it(
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         house.disk.fail(op, errno=13)
-        refused = await wire.refusal("session/get", session_id=SESSION)
-        assert (refused.code, refused.data["errno"]) == (-32060, "EACCES")
-        assert path.name in refused.message
+        refusal = await wire.refusal("session/get", session_id=SESSION)
+        assert (refusal.code, refusal.data["errno"]) == (-32060, "EACCES")
+        assert path.name in refusal.message
         assert (await session_info(wire))["seq"] == 2
     assert house.disk.content(path) == GOOD
     assert house.disk.open_descriptors == 0
@@ -108,9 +83,9 @@ async def test_what_is_no_regular_file_is_refused_and_not_waited_for(
     path.parent.mkdir(parents=True)
     path.mkdir() if what == "folder" else os.mkfifo(path)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/get", session_id=SESSION)
-        assert refused.code == -32060
-        assert path.name in refused.message
+        refusal = await wire.refusal("session/get", session_id=SESSION)
+        assert refusal.code == -32060
+        assert path.name in refusal.message
 
 
 @pytest.mark.parametrize("text", ["/p/\0x", "/p/" + "x" * 300, "/nowhere/x"])
@@ -119,15 +94,15 @@ async def test_a_path_that_leads_nowhere_is_an_error_of_the_caller_or_the_disk(
     real_house: House, method: str, text: str
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal(method, path=text)
-        assert refused.data["kind"] in {"invalid_params", "storage_error"}
+        refusal = await wire.refusal(method, path=text)
+        assert refusal.data["kind"] in {"invalid_params", "storage_error"}
 
 
 # -- ends ----------------------------------------------------------------------------------
 
 
 async def test_a_torn_line_is_copied_aside_before_it_is_cut(house: House) -> None:
-    torn = line("n3", "n2")[:-20]
+    torn = line(b"n3", b'"n2"')[:-20]
     path = house.put(GOOD + torn, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
@@ -162,8 +137,8 @@ async def test_a_whole_last_line_without_a_newline_is_kept_and_gets_one(
 async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a_copy(
     house: House, whole: int, torn: bytes
 ) -> None:
-    atom = [line(f"a{k}", None, b',"atom":[%d,3]' % k) for k in (1, 2, 3)]
-    atom[0] = line("a1", None, b',"atom":[1,3],"atom_of":"session-a"')
+    atom = [line(b"a%d" % k, b"null", b',"atom":[%d,3]' % k) for k in (1, 2, 3)]
+    atom[0] = line(b"a1", b"null", b',"atom":[1,3],"atom_of":"session-a"')
     path = house.put(GOOD + b"".join(atom[:whole]) + torn)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
@@ -171,7 +146,7 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
         assert info["problems"] == (2 if torn else 1)
         assert house.disk.content(path) == GOOD + b"".join(atom[:whole]) + torn
         # What is not served is not found either.
-        assert await entry_ids(wire) == [(1, "n1"), (2, "n2")]
+        assert await call(wire, "session/entries", IDS) == [(1, "n1"), (2, "n2")]
         entries = [
             {"type": "message", "id": f"a{k}", "message": {"role": "user"}} for k in (1, 2, 3)
         ]
@@ -183,7 +158,7 @@ async def test_the_first_lines_of_an_append_whose_last_never_came_are_cut_with_a
 
 
 async def test_a_whole_append_at_the_end_stays(house: House) -> None:
-    atom = [line(f"a{k}", None, b',"atom":[%d,2]' % k) for k in (1, 2)]
+    atom = [line(b"a%d" % k, b"null", b',"atom":[%d,2]' % k) for k in (1, 2)]
     path = house.put(GOOD + b"".join(atom))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["seq"] == 4
@@ -214,25 +189,20 @@ async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as
     message = {"role": "user", "content": "x", "timestamp": 1}
     entries = [{"type": "message", "id": f"aaaaaaa{n}", "message": message} for n in range(2)]
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         # The sync fails, and so does the first look at what is left.
         house.disk.fail("fdatasync")
         house.disk.fail("open_append")
-        refused = await wire.refusal("append", session_id=SESSION, entries=entries)
-        assert refused.data["kind"] == "storage_error"
+        refusal = await wire.refusal("append", session_id=SESSION, entries=entries)
+        assert refusal.data["kind"] == "storage_error"
         # The next append finds the lines: they come first, and it stands behind them.
         third = {"type": "message", "id": "aaaaaaa2", "message": message}
         assert (await wire.call("append", session_id=SESSION, entry=third))["seq"] == 3
         assert (await wire.call("append", session_id=SESSION, entries=entries))["duplicate"]
-        events = [await watcher.next_notification() for _ in range(3)]
-        assert [(e["params"]["seq"], e["params"]["entry"]["id"]) for e in events] == [
-            (1, "aaaaaaa0"),
-            (2, "aaaaaaa1"),
-            (3, "aaaaaaa2"),
-        ]
-        live = await entry_ids(wire)
+        assert await events(watcher, 3) == [("aaaaaaa0", 1), ("aaaaaaa1", 2), ("aaaaaaa2", 3)]
+        live = await call(wire, "session/entries", IDS)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await entry_ids(wire) == live
+        assert await call(wire, "session/entries", IDS) == live
     assert house.disk.content(path).startswith(header)
 
 
@@ -240,7 +210,7 @@ async def test_lines_that_a_failed_append_left_in_another_programs_file_count_as
 
 BAD_LINES: dict[str, bytes] = {
     "no JSON": b"garbage\n",
-    "half a line": line("n9", None)[:30] + b"\n",
+    "half a line": line(b"n9", b"null")[:30] + b"\n",
     "no object": b"[1,2]\n",
     "no id": b'{"type":"message","message":{"role":"user"}}\n',
     "NUL bytes": bytes(100) + b"\n",
@@ -253,14 +223,14 @@ BAD_LINES: dict[str, bytes] = {
 async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_only(
     house: House, case: str
 ) -> None:
-    content = GOOD + BAD_LINES[case] + line("n4", "n2")
+    content = GOOD + BAD_LINES[case] + line(b"n4", b'"n2"')
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (4, 1, True)
         # Its ordinal is kept, and it yields no event.
-        assert await entry_ids(wire) == [(1, "n1"), (2, "n2"), (4, "n4")]
-        await wire.call("subscribe", session_id=SESSION, after={"seq": 1, "entry_id": "n1"})
+        assert await call(wire, "session/entries", IDS) == [(1, "n1"), (2, "n2"), (4, "n4")]
+        await watch(wire, after={"seq": 1, "entry_id": "n1"})
         seqs = [(await wire.next_notification())["params"]["seq"] for _ in range(3)]
         assert seqs == [2, 4, 4]
         assert len((await wire.call("build_context", session_id=SESSION))["messages"]) == 3
@@ -271,8 +241,8 @@ async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_on
             ("session/label", {"entry_id": "n1", "label": "x"}),
             ("compact", {"summary": "s"}),
         ):
-            refused = await wire.refusal(method, session_id=SESSION, **params)
-            assert refused.data == {
+            refusal = await wire.refusal(method, session_id=SESSION, **params)
+            assert refusal.data == {
                 "kind": "session_corrupt",
                 "retryable": False,
                 "line": 4,
@@ -284,11 +254,9 @@ async def test_a_bad_line_inside_stays_is_reported_and_makes_the_session_read_on
 async def test_a_retry_of_what_is_stored_is_answered_even_when_the_session_is_read_only(
     house: House,
 ) -> None:
-    house.put(GOOD + b"garbage\n" + line("n4", "n2"))
+    house.put(GOOD + b"garbage\n" + line(b"n4", b'"n2"'))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        message = {"role": "user", "content": "hi"}
-        entry = {"type": "message", "id": "n4", "message": message}
-        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        answer = await append(wire, "n4", "1.50")
         assert (answer["duplicate"], answer["seq"]) == (True, 4)
 
 
@@ -296,7 +264,7 @@ async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house:
     content = GOOD.replace(b"\n", b"\r\n")
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await entry_ids(wire) == [(1, "n1"), (2, "n2")]
+        assert await call(wire, "session/entries", IDS) == [(1, "n1"), (2, "n2")]
         number = await wire.request("session/entries", session_id=SESSION)
         assert b"\\r" not in await wire.receive(), number
         assert (await append(wire, "n3"))["seq"] == 3
@@ -304,7 +272,7 @@ async def test_lines_that_end_as_on_windows_are_read_and_left_as_they_are(house:
 
 
 async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: House) -> None:
-    house.put(GOOD + b"\n  \n" + line("n5", "n2"))
+    house.put(GOOD + b"\n  \n" + line(b"n5", b'"n2"'))
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (5, 0, False)
@@ -312,22 +280,22 @@ async def test_blank_lines_keep_their_ordinals_and_hurt_nobody(house: House) -> 
 
 
 async def test_a_line_of_20_mb_is_an_entry_like_any_other(house: House) -> None:
-    house.put(GOOD + line("big", "n2", content=b"x" * 20_000_000))
+    house.put(GOOD + line(b"big", b'"n2"').replace(b"1.50", b"x" * 20_000_000))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["leaf_id"] == "big"
-        await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "entry_id": "n2"})
+        await watch(wire, after={"seq": 2, "entry_id": "n2"})
         event = await wire.next_notification()
         assert len(event["params"]["entry"]["message"]["content"]) == 20_000_000
 
 
 async def test_what_refers_to_nothing_is_reported_and_shown(house: House) -> None:
     leaf = b'{"type":"leaf","id":"l1","parent_id":"n2",%s,"target_id":"nowhere"}\n' % TIME
-    house.put(GOOD + line("orphan", "nowhere") + leaf)
+    house.put(GOOD + line(b"orphan", b'"nowhere"') + leaf)
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
         # The orphan is a root of its own; the leaf moves nothing, in no event either.
         assert (info["problems"], info["leaf_id"]) == (2, "orphan")
-        await wire.call("subscribe", session_id=SESSION, after={"seq": 3, "entry_id": "orphan"})
+        await watch(wire, after={"seq": 3, "entry_id": "orphan"})
         event = await wire.next_notification()
         assert event["params"]["entry"]["id"] == "l1"
         assert "leaf_id" not in event["params"] or event["params"]["leaf_id"] == "orphan"
@@ -338,11 +306,11 @@ async def test_what_refers_to_nothing_is_reported_and_shown(house: House) -> Non
 # What is in the file afterwards, and how a cursor of before does not fit it.
 EPOCHS: dict[str, tuple[bytes, str | None]] = {
     "as it was": (GOOD, None),
-    "longer": (GOOD + line("n3", "n2"), None),
+    "longer": (GOOD + line(b"n3", b'"n2"'), None),
     "a copy": (GOOD, "epoch"),
-    "a copy that went on": (GOOD + line("n3", "n2"), "epoch"),
-    "shorter": (HEADER + line("n1", None), "ahead"),
-    "another of the same length": (HEADER + line("n1", None) + line("x2", "n1"), "epoch"),
+    "a copy that went on": (GOOD + line(b"n3", b'"n2"'), "epoch"),
+    "shorter": (HEADER + line(b"n1", b"null"), "ahead"),
+    "another of the same length": (HEADER + line(b"n1", b"null") + line(b"x2", b'"n1"'), "epoch"),
 }
 
 
@@ -364,5 +332,5 @@ async def test_an_epoch_lasts_as_long_as_what_was_seen_under_it_is_still_there(
         house.disk.close(fd)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert ((await session_info(wire))["epoch"] == epoch) is (misfit is None)
-        answer = await wire.call("subscribe", session_id=SESSION, after={"seq": 2, "epoch": epoch})
+        answer = await watch(wire, after={"seq": 2, "epoch": epoch})
         assert answer.get("replaced") == misfit
