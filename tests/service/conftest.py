@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from sessiond.testing.disk import FaultDisk
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.one_database.site import Site
+from tests.service.test_moving import Town
 
 
 @pytest.fixture
@@ -29,6 +31,14 @@ def real_house(home: Path) -> House:
 def site(tmp_path: Path) -> Site:
     """Return a database for several daemons."""
     return Site(tmp_path.resolve())
+
+
+@pytest.fixture
+def town(home: Path) -> Iterator[Town]:
+    """Return a profile, and a database to move the profile into."""
+    made = Town(home)
+    yield made
+    made.database.close()
 
 
 @pytest.fixture(autouse=True)

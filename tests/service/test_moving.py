@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from sessiond.state.codec import SECRETS, STATE
 from sessiond.testing.daemon import running_daemon, standing_environment
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create, refused
 
 PLACED, ARCHIVED, DRAFT = "a-session-in-place", "an-archived-session", "a-draft-of-a-session"
 
@@ -91,19 +91,20 @@ class Town:
         assert path is not None
         return path.read_bytes()
 
+    def document(self, kind: str, name: str) -> bytes | None:
+        """Return the bytes of a document of the profile's files."""
+        files = self.opened()
+        try:
+            return files.raw_documents(kind).load(name)
+        finally:
+            files.close()
+
     def daemon(self, *, on_database: bool = False) -> Any:
         """Return a daemon of the profile, on its files or on the database."""
         keep = (
             (lambda files: DatabaseStore(self.place.connection(), files)) if on_database else None
         )
         return running_daemon(self.home, keep=keep)
-
-
-@pytest.fixture
-def town(home: Path) -> Iterator[Town]:
-    made = Town(home)
-    yield made
-    made.database.close()
 
 
 async def settle(town: Town) -> dict[str, Any]:
@@ -127,12 +128,11 @@ async def shown(wire: Wire) -> dict[str, Any]:
         one["id"]: (one["archived"], one["title"], one["cwd"]) for one in listed["sessions"]
     }
     for session_id in (PLACED, ARCHIVED, DRAFT):
-        page = await wire.call("session/entries", session_id=session_id)
-        found[f"entries of {session_id}"] = page["entries"]
-        context = await wire.call("build_context", session_id=session_id)
-        found[f"context of {session_id}"] = context["messages"]
-    found["value"] = (await wire.call("state/get", namespace="notes", key="a"))["value"]
-    found["secret"] = (await wire.call("secret/get", namespace="keys", key="k"))["value"]
+        asked = {"session_id": session_id}
+        found[f"entries of {session_id}"] = await call(wire, "session/entries", "entries", **asked)
+        found[f"context of {session_id}"] = await call(wire, "build_context", "messages", **asked)
+    found["value"] = await call(wire, "state/get", "value", namespace="notes", key="a")
+    found["secret"] = await call(wire, "secret/get", "value", namespace="keys", key="k")
     return found
 
 
@@ -146,11 +146,11 @@ def at(town: Town, act: Callable[[Wire], Any], *, on_database: bool = False) -> 
     return anyio.run(run)
 
 
-def seen(town: Town, *, on_database: bool = False) -> dict[str, Any]:
-    """Return what a daemon shows, on the files or on the database."""
-
-    found: dict[str, Any] = at(town, shown, on_database=on_database)
-    return found
+def ask(
+    town: Town, method: str, part: str = "", *, on_database: bool = False, **params: Any
+) -> Any:
+    """Call a method of a daemon, on the files or on the database; return a part of the answer."""
+    return at(town, lambda wire: call(wire, method, part, **params), on_database=on_database)
 
 
 ALL = {PLACED: None, ARCHIVED: None, DRAFT: None, "notes": None, "keys": None}
@@ -164,11 +164,11 @@ def test_a_profile_moves_into_a_database_and_back_with_its_bytes(town: Town) -> 
         name: b"".join(line + b"\n" for line in town.lines(name)) for name in bytes_before
     } == bytes_before
     assert list(town.layout.scan(Files(), drafts=True)) == []
-    assert seen(town, on_database=True) == before
+    assert at(town, shown, on_database=True) == before
     assert town.move() == {}
     assert town.move(back=True) == ALL
     assert {name: town.file(name) for name in bytes_before} == bytes_before
-    assert seen(town) == before
+    assert at(town, shown) == before
     assert town.move(back=True) == {}
 
 
@@ -208,7 +208,7 @@ def test_a_move_that_was_interrupted_is_finished_by_the_next_one(
         town.move()
     interrupt(town, method, back=back)
     assert set(town.move(back=back).values()) == {None}
-    assert seen(town, on_database=not back) == before
+    assert at(town, shown, on_database=not back) == before
 
 
 def test_what_is_there_with_other_content_is_not_replaced(town: Town) -> None:
@@ -247,9 +247,9 @@ def test_a_session_with_which_another_daemon_went_on_comes_back_later(town: Town
     busy = Busy(town.place)
     files = town.opened()
     try:
-        with pytest.raises(StorageError) as refused:
+        with pytest.raises(StorageError) as caught:
             SessionsOut(busy, files).move(PLACED)
-        assert refused.value.data()["retryable"]
+        assert caught.value.data()["retryable"]
         assert town.layout.find(Files(), PLACED) is None
         SessionsOut(town.database, files).move(PLACED)
     finally:
@@ -267,13 +267,6 @@ class EndingBefore(MemoryConnection):
         raise KeyboardInterrupt
 
 
-def killed_on_the_way_back(town: Town) -> None:
-    """Move everything into the database, and be killed once the first file is back."""
-    anyio.run(settle, town)
-    town.move()
-    town.move_until_killed(EndingBefore(town.place), back=True)
-
-
 def go_on(town: Town, session_id: str) -> list[bytes]:
     """Append a line to a session of the database as another daemon does; return all lines."""
     there = town.database.find(session_id)
@@ -284,7 +277,9 @@ def go_on(town: Town, session_id: str) -> list[bytes]:
 
 
 def test_a_session_goes_on_behind_a_move_that_was_interrupted(town: Town) -> None:
-    killed_on_the_way_back(town)
+    anyio.run(settle, town)
+    town.move()
+    town.move_until_killed(EndingBefore(town.place), back=True)
     (path,) = town.layout.scan(Files(), drafts=True)
     moved = town.layout.id_of(path)
     assert moved is not None
@@ -319,10 +314,9 @@ def test_a_session_that_came_back_moves_again(town: Town) -> None:
 
 def test_a_retention_takes_what_an_interrupted_move_left_in_both_places(town: Town) -> None:
     async def retain(wire: Wire) -> None:
-        answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
-        assert [one["id"] for one in answer["sessions"]] == [PLACED]
-        refusal = await wire.refusal("session/get", session_id=PLACED)
-        assert refusal.data["kind"] == "session_not_found"
+        now = {"max_age_hours": 1e-9, "dry_run": False}
+        assert await call(wire, "retention/run", "sessions[].id", **now) == [PLACED]
+        assert await refused(wire, "session/get", session_id=PLACED) == "session_not_found"
 
     at(town, store_one)
     interrupt(town, "create")
@@ -335,14 +329,13 @@ def test_a_session_that_an_interrupted_move_left_in_both_places_is_deleted_in_bo
     async def delete(wire: Wire) -> None:
         await append(wire, "e-2", session_id=PLACED)
         await wire.call("session/delete", session_id=PLACED)
-        refusal = await wire.refusal("session/get", session_id=PLACED)
-        assert refusal.data["kind"] == "session_not_found"
+        assert await refused(wire, "session/get", session_id=PLACED) == "session_not_found"
         await wire.call("session/restore", session_id=PLACED)
-        page = await wire.call("session/entries", session_id=PLACED)
-        assert [row["entry"]["id"] for row in page["entries"]] == ["e-1", "e-2"]
+        ids = await call(wire, "session/entries", "entries[].entry.id", session_id=PLACED)
+        assert ids == ["e-1", "e-2"]
         await wire.call("session/delete", session_id=PLACED)
         await wire.call("session/purge", session_id=PLACED)
-        assert (await wire.call("session/trash"))["sessions"] == []
+        assert await call(wire, "session/trash", "sessions") == []
 
     at(town, store_one)
     interrupt(town, "create")
@@ -351,7 +344,9 @@ def test_a_session_that_an_interrupted_move_left_in_both_places_is_deleted_in_bo
 
 
 def test_a_file_of_another_session_is_no_left_over_of_a_move(town: Town) -> None:
-    killed_on_the_way_back(town)
+    anyio.run(settle, town)
+    town.move()
+    town.move_until_killed(EndingBefore(town.place), back=True)
     (path,) = town.layout.scan(Files(), drafts=True)
     moved = town.layout.id_of(path)
     assert moved is not None

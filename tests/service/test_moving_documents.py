@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,18 +12,12 @@ from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
 from sessiond.testing.wire import Wire
-from tests.kit.calls import create
-from tests.service.test_moving import Town, at, interrupt
+from tests.kit.calls import call, create
+from tests.service.test_moving import Town, ask, at, interrupt
 
 HERE, THERE = "a-session-of-this-profile", "a-session-of-another-daemon"
 PROMPTS = {name: [f"p{number}-of-{name}" for number in range(3)] for name in (HERE, THERE)}
-
-
-@pytest.fixture
-def town(home: Path) -> Iterator[Town]:
-    made = Town(home)
-    yield made
-    made.database.close()
+NOTE: dict[str, Any] = {"namespace": "notes", "key": "a"}
 
 
 def queue(town: Town, session_id: str, *, on_database: bool = False) -> None:
@@ -44,10 +35,7 @@ def queue(town: Town, session_id: str, *, on_database: bool = False) -> None:
 async def waiting(wire: Wire) -> dict[str, list[str]]:
     """Return the prompts that wait for each session."""
     return {
-        name: [
-            one["queue_id"]
-            for one in (await wire.call("session/queue", session_id=name))["waiting"]
-        ]
+        name: await call(wire, "session/queue", "waiting[].queue_id", session_id=name)
         for name in PROMPTS
     }
 
@@ -89,14 +77,6 @@ class Followed(MemoryConnection):
         return not self._is_before or super().put_document(kind, namespace, at, token, data)
 
 
-async def note(wire: Wire) -> None:
-    await wire.call("state/set", namespace="notes", key="a", value="here")
-
-
-async def noted(wire: Wire) -> Any:
-    return (await wire.call("state/get", namespace="notes", key="a"))["value"]
-
-
 def move_followed(town: Town, *, is_before: bool, back: bool) -> dict[str, Exception | None]:
     """Return the outcomes of a move during which another daemon changes each namespace."""
     whole = town.database
@@ -108,21 +88,21 @@ def move_followed(town: Town, *, is_before: bool, back: bool) -> dict[str, Excep
 
 
 def test_values_may_change_right_behind_their_move(town: Town) -> None:
-    at(town, note)
+    ask(town, "state/set", value="here", **NOTE)
     assert move_followed(town, is_before=False, back=False) == {"notes": None}
     assert town.move() == {}
-    assert at(town, noted, on_database=True) == "changed"
+    assert ask(town, "state/get", "value", on_database=True, **NOTE) == "changed"
 
 
 def test_values_join_a_namespace_whose_values_are_gone(town: Town) -> None:
     async def forget(wire: Wire) -> None:
-        await note(wire)
-        await wire.call("state/delete", namespace="notes", key="a")
+        await wire.call("state/set", value="here", **NOTE)
+        await wire.call("state/delete", **NOTE)
 
     at(town, forget, on_database=True)
-    at(town, note)
+    ask(town, "state/set", value="here", **NOTE)
     assert set(town.move().values()) == {None}
-    assert at(town, noted, on_database=True) == "here"
+    assert ask(town, "state/get", "value", on_database=True, **NOTE) == "here"
 
 
 class Busy(MemoryConnection):
@@ -147,43 +127,29 @@ def test_the_prompts_of_a_session_that_stays_in_the_database_stay_there(town: To
     town.database = whole
     assert {name for name, error in outcomes.items() if error is not None} == {THERE}
 
-    async def look(session_id: str, wire: Wire) -> list[str]:
-        waiting = (await wire.call("session/queue", session_id=session_id))["waiting"]
-        return [one["queue_id"] for one in waiting]
-
-    async def come_back(wire: Wire) -> list[str]:
+    async def come_back(wire: Wire) -> Any:
         """Return the prompts of the session, which was in the trash."""
         await wire.call("session/restore", session_id=THERE)
-        return await look(THERE, wire)
+        return await call(wire, "session/queue", "waiting[].queue_id", session_id=THERE)
 
-    async def delete(wire: Wire) -> None:
-        await wire.call("session/delete", session_id=THERE)
-
-    assert at(town, partial(look, HERE)) == PROMPTS[HERE]
-    assert at(town, partial(look, THERE), on_database=True) == PROMPTS[THERE]
-    at(town, delete, on_database=True)
+    waiting_here = ask(town, "session/queue", "waiting[].queue_id", session_id=HERE)
+    assert waiting_here == PROMPTS[HERE]
+    there: dict[str, Any] = {"session_id": THERE, "on_database": True}
+    assert ask(town, "session/queue", "waiting[].queue_id", **there) == PROMPTS[THERE]
+    ask(town, "session/delete", **there)
     assert set(town.move(back=True).values()) <= {None}
     assert at(town, come_back, on_database=True) == PROMPTS[THERE]
     assert set(town.move(back=True).values()) == {None}
     assert at(town, waiting) == PROMPTS
 
 
-def prompts_in_files(town: Town) -> bytes | None:
-    """Return the file of the prompts of the profile."""
-    files = town.opened()
-    try:
-        return files.raw_documents(STATE).load(QUEUES)
-    finally:
-        files.close()
-
-
 def test_a_profile_keeps_its_prompts_where_a_move_back_meets_a_change(town: Town) -> None:
     queue(town, HERE)
     queue(town, THERE, on_database=True)
-    before = prompts_in_files(town)
+    before = town.document(STATE, QUEUES)
     outcome = move_followed(town, is_before=True, back=True)[QUEUES]
     assert isinstance(outcome, StorageError)
     assert outcome.data()["retryable"]
-    assert prompts_in_files(town) == before
+    assert town.document(STATE, QUEUES) == before
     assert set(town.move(back=True).values()) == {None}
     assert at(town, waiting) == PROMPTS

@@ -7,25 +7,22 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import session_info
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, refused
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
 # Where a head goes is the same whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+BLOCKS = [{"type": "text", "text": "one "}, IMAGE, {"type": "text", "text": "two"}]
 WHOLE = "all of it, \u2028 \U0001f600 é, " * 500
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
 
 
 SOURCE = [
     stored_message("plain", None, "user", WHOLE),
-    stored_message("answer", "plain", "assistant", [text("yes")]),
-    stored_message("blocks", "answer", "user", [text("one "), IMAGE, text("two")]),
+    stored_message("answer", "plain", "assistant", [{"type": "text", "text": "yes"}]),
+    stored_message("blocks", "answer", "user", BLOCKS),
     stored_message("picture", "blocks", "user", [IMAGE]),
     stored_entry(
         "custom_message", "note", "picture", custom_type="x", content="a note", display=False
@@ -33,20 +30,8 @@ SOURCE = [
     stored_entry("branch_summary", "back", "note", summary="left", from_id=None),
     stored_entry("compaction", "short", "back", summary="S", first_kept_entry_id="blocks"),
     stored_entry("custom", "mark", "short", custom_type="x"),
-    stored_message("last", "mark", "assistant", [text("end")]),
+    stored_message("last", "mark", "assistant", [{"type": "text", "text": "end"}]),
 ]
-
-
-async def go(wire: Wire, entry_id: str | None, **more: Any) -> Any:
-    return await wire.call("session/navigate", session_id=SESSION, entry_id=entry_id, **more)
-
-
-async def leaf_of(wire: Wire) -> Any:
-    return (await session_info(wire))["leaf_id"]
-
-
-async def stored(wire: Wire, entry_id: str) -> Any:
-    return (await wire.call("session/entry", session_id=SESSION, entry_id=entry_id))["entry"]
 
 
 @one_backend
@@ -69,17 +54,17 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        moved = await go(wire, target)
+        moved = await call(wire, "session/navigate", entry_id=target)
         assert (moved["leaf_id"], moved["editor_text"], moved["moved"]) == (leaf, editor, True)
         assert (moved["head"], moved["seq"]) == ("main", 10)
-        assert await leaf_of(wire) == leaf
+        assert await call(wire, "session/get", "session.leaf_id") == leaf
         # It is there already, and so it is before what was said.
-        again = await go(wire, target)
+        again = await call(wire, "session/navigate", entry_id=target)
         assert (again["moved"], again["seq"], again["editor_text"]) == (False, 10, editor)
         # On disk when it was answered: this is what a power cut leaves.
         left = type(house)(house.home, house.disk.crash())
     async with left.daemon() as daemon, daemon.connect() as wire:
-        assert await leaf_of(wire) == leaf
+        assert await call(wire, "session/get", "session.leaf_id") == leaf
 
 
 @one_backend
@@ -94,15 +79,14 @@ async def test_what_was_said_last_may_be_said_anew(
     count = [one["id"] for one in SOURCE].index(leaf) + 1
     house.put(SOURCE[:count] if dialect == "native" else as_pi(SOURCE[:count]))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await leaf_of(wire) == leaf
-        moved = await go(wire, leaf)
+        assert await call(wire, "session/get", "session.leaf_id") == leaf
+        moved = await call(wire, "session/navigate", entry_id=leaf)
         assert (moved["moved"], moved["editor_text"]) == (True, editor)
-        again = await go(wire, leaf)
+        again = await call(wire, "session/navigate", entry_id=leaf)
         assert (again["moved"], again["editor_text"]) == (False, editor)
         said = {"role": "user", "content": "anew", "timestamp": 1}
         anew = await wire.call("append", session_id=SESSION, message=said)
-        path = await wire.call("session/path", session_id=SESSION)
-        ids = [row["entry"]["id"] for row in path["entries"]]
+        ids = await call(wire, "session/path", "entries[].entry.id")
         assert leaf not in ids
         assert anew["leaf_id"] in ids
         assert before is None or before in ids
@@ -113,22 +97,20 @@ async def test_what_was_said_last_may_be_said_anew(
 async def test_where_a_head_went_is_where_it_is(house: House, dialect: str) -> None:
     house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await go(wire, "answer")
+        first = await call(wire, "session/navigate", entry_id="answer")
         # The move itself may be an entry; to go there again, or to what comes right behind it, is none.
         for target, editor in (("answer", None), ("blocks", "one two")):
-            again = await go(wire, target)
+            again = await call(wire, "session/navigate", entry_id=target)
             told = (again["moved"], again["seq"], again["leaf_id"], again["editor_text"])
             assert told == (False, first["seq"], first["leaf_id"], editor)
-        refused = await wire.refusal(
-            "session/navigate", session_id=SESSION, entry_id="answer", summary="S"
-        )
-        assert refused.data["path"] == "summary"
-        start = await go(wire, None)
-        assert (start["moved"], (await go(wire, None))["moved"]) == (True, False)
+        asked = {"entry_id": "answer", "summary": "S"}
+        assert await refused(wire, "session/navigate", "path", **asked) == "summary"
+        for moves in (True, False):
+            assert await call(wire, "session/navigate", "moved", entry_id=None) is moves
         # Somebody else's entry is no move.
         custom = {"type": "custom", "custom_type": "x", "data": 1}
-        await wire.call("append", session_id=SESSION, entry=custom, parent_id="answer")
-        assert (await go(wire, "answer"))["moved"] is True
+        await call(wire, "append", entry=custom, parent_id="answer")
+        assert await call(wire, "session/navigate", "moved", entry_id="answer") is True
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
@@ -138,22 +120,23 @@ async def test_a_summary_stands_where_the_head_goes_and_the_label_on_it(
     house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for target, at, label_on in (("blocks", "answer", None), ("answer", "answer", "answer")):
-            before = await leaf_of(wire)
+            before = await call(wire, "session/get", "session.leaf_id")
             summary = {} if label_on else {"summary": "It was tried.", "details": {"a": 1}}
-            moved = await go(wire, target, label=f"to {target}", **summary)
-            path = await wire.call("session/path", session_id=SESSION)
-            rows = [row for row in path["entries"] if row["entry"]["type"] != "label"]
-            labels = (await wire.call("session/labels", session_id=SESSION))["labels"]
+            moved = await call(
+                wire, "session/navigate", entry_id=target, label=f"to {target}", **summary
+            )
+            path = await call(wire, "session/path", "entries[].entry")
+            entries = [one for one in path if one["type"] != "label"]
+            labels = await call(wire, "session/labels", "labels")
             labelled = {one["label"]: one["entry_id"] for one in labels}[f"to {target}"]
-            assert moved["leaf_id"] == await leaf_of(wire)
+            assert moved["leaf_id"] == await call(wire, "session/get", "session.leaf_id")
             if label_on:
                 assert labelled == label_on
                 continue
-            last = rows[-1]["entry"]
+            last = entries[-1]
             assert (labelled, last["parent_id"], last["from_id"]) == (last["id"], at, before)
             assert (last["summary"], last["details"]) == ("It was tried.", {"a": 1})
-        context = await wire.call("build_context", session_id=SESSION)
-        assert context["sources"] == ["plain", "answer"]
+        assert await call(wire, "build_context", "sources") == ["plain", "answer"]
 
 
 def as_pi(lines: list[dict[str, Any]]) -> bytes:
@@ -190,9 +173,9 @@ async def test_what_cannot_be_is_refused_and_moves_nothing(house: House, case: s
     file = house.put(SOURCE)
     before = house.disk.content(file)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/navigate", session_id=SESSION, **params)
-        assert (refused.data["kind"], refused.data.get("path")) == (kind, path)
-        assert await leaf_of(wire) == "last"
+        data = await refused(wire, "session/navigate", "", **params)
+        assert (data["kind"], data.get("path")) == (kind, path)
+        assert await call(wire, "session/get", "session.leaf_id") == "last"
     assert house.disk.content(file) == before
 
 
@@ -200,7 +183,7 @@ async def test_of_two_who_move_from_one_leaf_the_second_is_told(house: House) ->
     house.put(SOURCE)
     expected = {"leaf_id": "last"}
     async with house.daemon() as daemon, daemon.connect() as one, daemon.connect() as two:
-        await leaf_of(one)
+        await call(one, "session/get", "session.leaf_id")
         with house.disk.hold("fdatasync") as gate:
             append = {"session_id": SESSION, "message": {"role": "user"}, "expected": expected}
             appended = await one.request("append", **append)
@@ -209,19 +192,20 @@ async def test_of_two_who_move_from_one_leaf_the_second_is_told(house: House) ->
                 "session/navigate", session_id=SESSION, entry_id="blocks", expected=expected
             )
         new = (await one.answer(appended))["leaf_id"]
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(Refusal) as caught:
             await two.answer(moving)
-        assert refused.value.data["actual"]["leaf_id"] == new
-        assert refused.value.data["missed"] == [new]
+        assert caught.value.data["actual"]["leaf_id"] == new
+        assert caught.value.data["missed"] == [new]
         # Without a condition it goes from wherever the head has come to.
-        moved = await go(two, "blocks", summary="S")
-        assert (await stored(two, moved["leaf_id"]))["from_id"] == new
+        moved = await call(two, "session/navigate", entry_id="blocks", summary="S")
+        stored = await call(two, "session/entry", "entry", entry_id=moved["leaf_id"])
+        assert stored["from_id"] == new
 
 
 async def test_another_head_goes_alone(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("branch", session_id=SESSION, entry_id="note", head="side")
-        moved = await go(wire, "blocks", head="side")
+        await call(wire, "branch", entry_id="note", head="side")
+        moved = await call(wire, "session/navigate", entry_id="blocks", head="side")
         assert (moved["head"], moved["leaf_id"]) == ("side", "answer")
-        assert await leaf_of(wire) == "last"
+        assert await call(wire, "session/get", "session.leaf_id") == "last"

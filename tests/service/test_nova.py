@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import create, say
+from tests.kit.calls import call, create, refused, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -25,27 +25,23 @@ def sample(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value is not ...}
 
 
-async def imported(wire: Wire, document: Any, **more: Any) -> Any:
-    text = document if isinstance(document, str) else json.dumps(document)
-    return await wire.call("session/import", content=text, **more)
-
-
 async def exported(wire: Wire, session_id: str) -> Any:
-    answer = await wire.call("session/export", session_id=session_id, format="nova")
-    return json.loads(answer["content"])
+    return json.loads(
+        await call(wire, "session/export", "content", session_id=session_id, format="nova")
+    )
 
 
 async def test_the_sample_comes_back_with_equal_values(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await imported(wire, SAMPLE.read_text(), format="nova", cwd="/shop")
+        text = SAMPLE.read_text()
+        made = await wire.call("session/import", content=text, format="nova", cwd="/shop")
         assert (made["report"]["format"], made["report"]["problems"]) == ("nova", [])
         session = made["session"]
         assert (session["agent"], session["cwd"]) == ("implementer", "/shop")
         assert session["created_at"] == "2026-01-10T08:00:00.123Z"
         assert session["updated_at"] == "2026-01-10T08:05:00.000Z"
         assert session["lineage"]["parent_id"] == "11111111-aaaa-4bbb-8ccc-0123456789ab"
-        state = (await wire.call("session/get", session_id=session["id"]))["state"]
-        assert state == {
+        assert await call(wire, "session/get", "state", session_id=session["id"]) == {
             "agent": "implementer",
             "model": "claude-sonnet-4-5-20250929",
             "plan": "Add registration, then e-mail verification",
@@ -76,7 +72,7 @@ async def test_what_changed_is_told_and_everything_else_stays_as_it_was_spelled(
     before["key_decisions"][0]["author"] = "ana"
     before["metrics"]["score"] = 0.5
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = (await imported(wire, before))["session"]["id"]
+        session_id = await call(wire, "session/import", "session.id", content=json.dumps(before))
         assert await exported(wire, session_id) == before
         await wire.call(
             "session/task",
@@ -105,15 +101,16 @@ async def test_a_session_of_its_own_is_a_state_of_nova_without_its_conversation(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, agent="coder", model="m-1", tags=["x"], title="A title")
         await say(wire)
-        await wire.call("session/decide", session_id=SESSION, decision="d", rationale="r")
-        answer = await wire.call("session/export", session_id=SESSION, format="nova")
+        await call(wire, "session/decide", decision="d", rationale="r")
+        answer = await call(wire, "session/export", format="nova")
         assert len(answer["notes"]) == 2
         document = json.loads(answer["content"])
         assert (document["session_id"], document["model"]) == (SESSION, "m-1")
         assert [one["decision"] for one in document["key_decisions"]] == ["d"]
         assert not document["created_at"].endswith("Z")
-        made = await imported(wire, document)
-        assert await exported(wire, made["session"]["id"]) == document
+        text = json.dumps(document)
+        made = await call(wire, "session/import", "session.id", content=text)
+        assert await exported(wire, made) == document
 
 
 def drawn(dice: random.Random) -> dict[str, Any]:
@@ -169,7 +166,7 @@ async def test_any_state_comes_back_with_equal_values(house: House) -> None:
         for _ in range(40):
             document = drawn(dice)
             text = json.dumps(document, indent=dice.choice([None, 1]))
-            session_id = (await imported(wire, text))["session"]["id"]
+            session_id = await call(wire, "session/import", "session.id", content=text)
             assert await exported(wire, session_id) == document
 
 
@@ -202,17 +199,15 @@ HOSTILE: dict[str, tuple[str, str]] = {
 async def test_a_document_that_is_not_right_is_refused_by_name(house: House, case: str) -> None:
     text, said = HOSTILE[case]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/import", content=text)
-        assert refused.data["kind"] == "session_corrupt"
-        assert said in str(refused)
+        refusal = await wire.refusal("session/import", content=text)
+        assert refusal.data["kind"] == "session_corrupt"
+        assert said in str(refusal)
         assert house.session_files() == []
 
 
 async def test_another_format_that_was_asked_for_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/import", content=SAMPLE.read_text(), format="pi")
-        assert refused.data["path"] == "format"
-        refused = await wire.refusal(
-            "session/export", session_id=SESSION, format="nova", redact=["x"]
-        )
-        assert refused.data["path"] == "redact"
+        text = SAMPLE.read_text()
+        assert await refused(wire, "session/import", "path", content=text, format="pi") == "format"
+        asked = {"format": "nova", "redact": ["x"]}
+        assert await refused(wire, "session/export", "path", **asked) == "redact"

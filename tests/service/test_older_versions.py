@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import to_thread
 
 from sessiond.dialects import sniff
 from sessiond.dialects.pi.migrate import migrate, upgrade_of
 from sessiond.service.external.watcher import PollingWatcher
-from sessiond.testing.wire import Wire
-from tests.kit.calls import session_info
+from tests.kit.calls import call, part_of, session_info
 from tests.kit.house import House
 from tests.kit.sessions import HI
 
@@ -54,6 +54,10 @@ MUTATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+ROWS = "entries[].{seq,entry}"
+"""Part of an answer of `session/entries`: each entry with its seq."""
+
+
 @pytest.fixture
 def folder(home: Path) -> Path:
     (home / "project").mkdir(parents=True)
@@ -74,42 +78,31 @@ def old(folder: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     assert [one.name for one in folder.iterdir()] == ["old.jsonl"]
 
 
-async def opened(wire: Wire, path: Path) -> Any:
-    return (await wire.call("session/open", path=str(path)))["session"]
-
-
-async def entries(wire: Wire, session_id: str) -> Any:
-    page = await wire.call("session/entries", session_id=session_id)
-    return [(row["seq"], row["entry"]) for row in page["entries"]]
-
-
-async def messages(wire: Wire, session_id: str) -> Any:
-    return (await wire.call("build_context", session_id=session_id))["messages"]
-
-
 async def test_an_older_version_is_read_where_it_is_with_the_ids_of_every_opening(
     real_house: House, old: Path
 ) -> None:
     seen: list[Any] = []
     for _ in range(2):
         async with real_house.daemon() as daemon, daemon.connect() as wire:
-            info = await opened(wire, old)
+            info = await call(wire, "session/open", "session", path=str(old))
             assert (info["read_only"], info["read_only_reason"]) == (True, "older_version")
             is_operators = old.read_bytes() == OPERATORS_LIST
             assert info["dialect"] == ("operator" if is_operators else "pi")
             assert info["path"] == str(old)
-            seen.append([await entries(wire, info["id"]), await messages(wire, info["id"])])
-            seen[-1].append((info["id"], info["seq"], info["leaf_id"], info["epoch"]))
-            assert (await session_info(wire, info["id"])) == info
-            await wire.call("session/close", session_id=info["id"])
-            seen.append([await entries(wire, info["id"]), await messages(wire, info["id"])])
-            seen[-1].append((info["id"], info["seq"], info["leaf_id"], info["epoch"]))
+            for was_closed in (False, True):
+                if was_closed:
+                    assert (await session_info(wire, info["id"])) == info
+                    await wire.call("session/close", session_id=info["id"])
+                rows = await call(wire, "session/entries", ROWS, session_id=info["id"])
+                said = await call(wire, "build_context", "messages", session_id=info["id"])
+                seen.append([rows, said, part_of(info, "{id,seq,leaf_id,epoch}")])
             verified = await wire.call("session/verify", session_id=info["id"])
             assert (verified["problem_count"], verified["read_only"]) == (info["problems"], True)
             imported = (await wire.call("session/import", path=str(old)))["session"]
-            copies = await entries(wire, imported["id"])
+            copies = await call(wire, "session/entries", ROWS, session_id=imported["id"])
             assert copies == seen[0][0]
-            assert await messages(wire, imported["id"]) == seen[0][1]
+            said = await call(wire, "build_context", "messages", session_id=imported["id"])
+            assert said == seen[0][1]
             assert imported["read_only_reason"] is None
     assert all(one == seen[0] for one in seen)
 
@@ -120,12 +113,12 @@ async def test_the_context_of_a_list_is_what_pi_makes_of_it(
     path = folder / "old.jsonl"
     path.write_bytes(V1)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = await opened(wire, path)
-        told = await messages(wire, info["id"])
+        info = await call(wire, "session/open", "session", path=str(path))
+        told = await call(wire, "build_context", "messages", session_id=info["id"])
         said = [one.get("summary") or one["content"] for one in told]
         assert said == ["one+two", "three", "four"]
         assert told[1]["role"] == "custom"
-        rows = await entries(wire, info["id"])
+        rows = await call(wire, "session/entries", ROWS, session_id=info["id"])
         ids = [entry["id"] for _, entry in rows]
         assert [entry["parent_id"] for _, entry in rows] == [None, *ids[:-1]]
         assert len(set(ids)) == len(ids)
@@ -143,7 +136,7 @@ async def test_a_mutation_is_refused_and_names_the_ways_to_go_on(
     real_house: House, old: Path, mutation: str
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = await opened(wire, old)
+        info = await call(wire, "session/open", "session", path=str(old))
         other = (await wire.call("session/create", cwd="/p"))["session"]["id"]
         await wire.call("append", session_id=other, message=HI)
         params = {
@@ -154,7 +147,7 @@ async def test_a_mutation_is_refused_and_names_the_ways_to_go_on(
         }
         method = mutation.partition(" ")[0]
         if mutation == "session/navigate":
-            rows = await entries(wire, info["id"])
+            rows = await call(wire, "session/entries", ROWS, session_id=info["id"])
             params["entry_id"] = rows[0][1]["id"]
         refused = await wire.refusal(method, session_id=info["id"], **params)
         assert (refused.code, refused.data["kind"]) == (-32027, "session_read_only")
@@ -167,27 +160,23 @@ async def test_a_mutation_is_refused_and_names_the_ways_to_go_on(
 
 async def test_a_fork_of_an_older_version_can_be_changed(real_house: House, old: Path) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = await opened(wire, old)
+        info = await call(wire, "session/open", "session", path=str(old))
         for kind in ("all", "path"):
             fork = await wire.call("session/fork", session_id=info["id"], entries=kind)
             copy = fork["session"]
             assert (copy["dialect"], copy["read_only_reason"]) == (info["dialect"], None)
-            assert await messages(wire, copy["id"]) == await messages(wire, info["id"])
-            assert await entries(wire, copy["id"]) == await entries(wire, info["id"])
+            for method, part in (("build_context", "messages"), ("session/entries", ROWS)):
+                copied = await call(wire, method, part, session_id=copy["id"])
+                assert copied == await call(wire, method, part, session_id=info["id"])
             said = SAID[info["dialect"]]
             await wire.call("append", session_id=copy["id"], message=said)
 
 
-@pytest.fixture
-def sessions(real_house: House) -> Path:
-    real_house.layout.make_folders(real_house.files)
-    return real_house.layout.sessions
-
-
 async def test_an_older_version_in_the_folder_of_sessions_is_listed_and_searched(
-    real_house: House, sessions: Path
+    real_house: House,
 ) -> None:
-    path = sessions / "2026-01-15T10-30-00-000000_old-session.jsonl"
+    await to_thread.run_sync(real_house.layout.make_folders, real_house.files)
+    path = real_house.layout.sessions / "2026-01-15T10-30-00-000000_old-session.jsonl"
     path.write_bytes(V2)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         page = await wire.call("session/list")
@@ -213,7 +202,7 @@ async def test_lines_that_the_old_program_appends_are_events_with_ids_that_stay(
     path = folder / "old.jsonl"
     path.write_bytes(V1)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = await opened(wire, path)
+        info = await call(wire, "session/open", "session", path=str(path))
         await wire.call("subscribe", session_id=info["id"])
         with path.open("ab") as file:
             file.write(b'{"type":"message",%s,"message":{"role":"user","content":"five"}}\n' % TIME)
@@ -222,10 +211,11 @@ async def test_lines_that_the_old_program_appends_are_events_with_ids_that_stay(
         await actor.writer.look()
         told = (await wire.next_notification())["params"]
         assert (told["seq"], told["entry"]["parent_id"]) == (info["seq"] + 1, info["leaf_id"])
-        live = await entries(wire, info["id"])
+        live = await call(wire, "session/entries", ROWS, session_id=info["id"])
         assert live[-1] == (told["seq"], told["entry"])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        assert await entries(wire, (await opened(wire, path))["id"]) == live
+        session_id = await call(wire, "session/open", "session.id", path=str(path))
+        assert await call(wire, "session/entries", ROWS, session_id=session_id) == live
 
 
 async def test_a_file_that_its_program_brings_up_to_date_can_be_changed_from_then_on(
@@ -235,7 +225,7 @@ async def test_a_file_that_its_program_brings_up_to_date_can_be_changed_from_the
     path.write_bytes(V2)
     watching = PollingWatcher(real_house.files, 0.02)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
-        info = await opened(wire, path)
+        info = await call(wire, "session/open", "session", path=str(path))
         await wire.call("subscribe", session_id=info["id"])
         young = folder / "young"
         young.write_bytes(b"".join(line + b"\n" for line in migrate(V2.split(b"\n")[:-1])))
@@ -251,27 +241,26 @@ async def test_a_file_that_its_program_brings_up_to_date_can_be_changed_from_the
         assert answer["entries"][0]["parent_id"] == "a2"
 
 
-def damaged() -> dict[str, bytes]:
-    lines = V1.split(b"\n")
-    return {
-        "a bad line": b"\n".join([*lines[:2], b"garbage", *lines[2:]]),
-        "a blank line": b"\n".join([*lines[:2], b"", *lines[2:]]),
-        "a second header": b"\n".join([*lines[:2], lines[0], *lines[2:]]),
-        "no newline at the end": V1[:-1],
-        "half a line at the end": V1[:-20],
-        "a crlf file": V1.replace(b"\n", b"\r\n"),
-    }
+LINES = V1.split(b"\n")
+DAMAGED = {
+    "a bad line": b"\n".join([*LINES[:2], b"garbage", *LINES[2:]]),
+    "a blank line": b"\n".join([*LINES[:2], b"", *LINES[2:]]),
+    "a second header": b"\n".join([*LINES[:2], LINES[0], *LINES[2:]]),
+    "no newline at the end": V1[:-1],
+    "half a line at the end": V1[:-20],
+    "a crlf file": V1.replace(b"\n", b"\r\n"),
+}
 
 
-@pytest.mark.parametrize("kind", damaged())
+@pytest.mark.parametrize("kind", DAMAGED)
 async def test_a_damaged_file_of_an_older_version_is_read_and_not_rewritten(
     real_house: House, folder: Path, kind: str
 ) -> None:
     path = folder / "old.jsonl"
-    path.write_bytes(damaged()[kind])
+    path.write_bytes(DAMAGED[kind])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = await opened(wire, path)
-        rows = await entries(wire, info["id"])
+        info = await call(wire, "session/open", "session", path=str(path))
+        rows = await call(wire, "session/entries", ROWS, session_id=info["id"])
         assert info["read_only_reason"] == "older_version"
         assert [entry["parent_id"] for _, entry in rows] == [
             None,
@@ -279,10 +268,10 @@ async def test_a_damaged_file_of_an_older_version_is_read_and_not_rewritten(
         ]
         refused = await wire.refusal("append", session_id=info["id"], message=HI)
         assert refused.data["kind"] == "session_read_only"
-        await messages(wire, info["id"])
+        await call(wire, "build_context", "messages", session_id=info["id"])
         verified = await wire.call("session/verify", session_id=info["id"])
         assert verified["problem_count"] == info["problems"]
-    assert path.read_bytes() == damaged()[kind]
+    assert path.read_bytes() == DAMAGED[kind]
 
 
 @pytest.mark.parametrize("content", OLD.values(), ids=OLD)
