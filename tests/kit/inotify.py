@@ -7,21 +7,16 @@ most tests.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 
 __all__ = ["inotify_folders", "inotify_watcher"]
 
-T = TypeVar("T")
-
-_TRY_SECONDS = 0.1
 _ANY = Path("/")
 
 
@@ -44,12 +39,12 @@ def inotify_watcher(
         watcher.folders = folders
         return watcher
 
-    return _once_there(make)
+    return soon(make)
 
 
 def inotify_folders() -> InotifyFolders:
     """Return notices with their descriptor; wait while other programs have them all."""
-    return _once_there(_folders)
+    return soon(_folders)
 
 
 def _folders() -> InotifyFolders | None:
@@ -59,14 +54,6 @@ def _folders() -> InotifyFolders | None:
         return None
     folders.end(_ANY)
     return folders
-
-
-def _once_there(make: Callable[[], T | None]) -> T:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while (made := make()) is None:
-        assert time.monotonic() < end, "other programs have all descriptors of inotify"
-        time.sleep(_TRY_SECONDS)
-    return made
 
 
 def _ignore(_text: str) -> None:

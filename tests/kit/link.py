@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import select
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon_answered
 
 __all__ = ["Link", "Refused", "request"]
 
-_TRY_AGAIN_SECONDS: Final = 0.01
 _STUCK_SECONDS: Final = 0.5
 
 
@@ -78,9 +76,9 @@ class Link:
         line, _, self._received = self._received.partition(b"\n")
         return line
 
-    def has_more(self) -> bool:
-        """Return whether unread data has come."""
-        return bool(self._received or select.select([self._socket], [], [], 0)[0])
+    def has_more(self, within: float = 0) -> bool:
+        """Return whether unread data has come, or comes within so many seconds."""
+        return bool(self._received or select.select([self._socket], [], [], within)[0])
 
     def message(self) -> dict[str, Any]:
         """Return the next message."""
@@ -158,12 +156,9 @@ def _connected(path: Path) -> socket.socket:
 
 def _connected_once_up(path: Path, alive: Callable[[], None]) -> socket.socket:
     """Return a connected socket as soon as a process listens."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return _connected(path)
-        except OSError:
-            alive()
-            if time.monotonic() > end:
-                raise
-            time.sleep(_TRY_AGAIN_SECONDS)
+
+    def passes(error: Exception) -> bool:
+        alive()
+        return isinstance(error, OSError)
+
+    return soon_answered(lambda: _connected(path), passes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,15 @@ from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, fail_after, sleep, to_thread
 
-__all__ = ["PATIENCE_SECONDS", "eventually", "happened", "has_happened", "soon"]
+__all__ = [
+    "PATIENCE_SECONDS",
+    "eventually",
+    "happened",
+    "has_happened",
+    "paused",
+    "soon",
+    "soon_answered",
+]
 
 T = TypeVar("T")
 
@@ -33,13 +42,39 @@ async def eventually(look: Callable[[], T | Awaitable[T]]) -> T:
             await sleep(_LOOK_SECONDS)
 
 
-def soon(look: Callable[[], T]) -> T:
-    """Do as `eventually` does, in a test that has no event loop."""
+def soon(look: Callable[[], T | None], shows: Callable[[], object] | None = None) -> T:
+    """Do as `eventually` does, in a test that has no event loop.
+
+    `shows` gives what a test that waits for good shows of the place where it looked.
+    """
     until = time.monotonic() + PATIENCE_SECONDS
     while not (seen := look()):
-        assert time.monotonic() < until, f"{look} has not come true"
+        assert time.monotonic() < until, f"{look} has not come true: {shows and shows()}"
         time.sleep(_LOOK_SECONDS)
     return seen
+
+
+def soon_answered(ask: Callable[[], T], passes: Callable[[Exception], object]) -> T:
+    """Ask again and again while the error is one that passes; return the answer.
+
+    An error that does not pass is raised, and so is one that lasts for good.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return ask()
+        except Exception as error:
+            if not passes(error) or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_SECONDS)
+
+
+def paused(chance: random.Random, low: float, high: float) -> None:
+    """Pause for a time that a run's dice draw, so that an attack finds a program anywhere.
+
+    No verdict depends on the time: the dice alone decide.
+    """
+    time.sleep(chance.uniform(low, high))
 
 
 async def happened(event: threading.Event) -> None:
