@@ -6,15 +6,13 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anyio import to_thread
 
 from sessiond.service.files.startup_cleanup import remove_half_made
-from sessiond.testing.daemon import Refusal, Wire
-from sessiond.testing.disk import FaultDisk
-from tests.kit.calls import create, say
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, create_with, refused, say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file
@@ -52,19 +50,13 @@ def their_files(path: Path, endings: tuple[str, ...] = THEIRS) -> dict[Path, obj
 
 def seen(folder: Path, *besides: Path) -> dict[Path, object]:
     """Return everything in a folder: the content of files and the target of links."""
-    return {path: _content(path) for path in folder.rglob("*") if path not in besides}
-
-
-def _content(path: Path) -> object:
-    if path.is_symlink():
-        return path.readlink()
-    return "folder" if path.is_dir() else path.read_bytes()
-
-
-async def _session(wire: Wire, **more: Any) -> Path:
-    made = await create(wire, persist="immediate", **more)
-    await say(wire)
-    return Path(made["session"]["path"])
+    found: dict[Path, object] = {}
+    for path in set(folder.rglob("*")) - set(besides):
+        if path.is_symlink():
+            found[path] = path.readlink()
+        else:
+            found[path] = "folder" if path.is_dir() else path.read_bytes()
+    return found
 
 
 @pytest.fixture
@@ -108,19 +100,19 @@ async def test_delete_and_purge_leave_files_of_the_user_in_the_folders_of_the_pr
     real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await _session(wire)
+        made = await create_with(wire, "n1", persist="immediate")
+        path = Path(made["session"]["path"])
         theirs = their_files(path)
-        await wire.call("session/delete", session_id=SESSION)
+        await call(wire, "session/delete")
         assert seen(path.parent) == theirs
         trashed = real_house.layout.trash / path.name
         # An earlier version moved such files, and a user may have moved some by hand.
         ours = {".2", ".from-elsewhere", f".before-repair-{STAMP}"}
         in_trash = their_files(trashed, tuple(e for e in THEIRS if e not in ours))
-        await wire.call("session/purge", session_id=SESSION)
+        await call(wire, "session/purge")
         assert seen(real_house.layout.trash) == in_trash
         assert seen(path.parent) == theirs
-        refused = await wire.refusal("session/purge", session_id=SESSION)
-        assert refused.data["kind"] == "session_not_found"
+        assert await refused(wire, "session/purge") == "session_not_found"
 
 
 async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_house: House) -> None:
@@ -134,7 +126,7 @@ async def test_a_purge_takes_everything_that_sessiond_put_into_the_trash(real_ho
             for ending in ours:
                 if not (ending.startswith(".from-") and own.startswith(SESSION)):
                     (real_house.layout.trash / f"{own}{ending}").write_bytes(b"x")
-        await wire.call("session/purge", session_id=SESSION)
+        await call(wire, "session/purge")
         assert list(real_house.layout.trash.iterdir()) == []
 
 
@@ -142,21 +134,17 @@ async def test_a_purge_removes_the_rest_when_one_file_cannot_be_removed(house: H
     path = house.put(GOOD + TORN)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await say(wire)
-        await wire.call("session/delete", session_id=SESSION)
+        await call(wire, "session/delete")
         trash = house.layout.trash
         house.disk.put(trash / f"{path.name}.before-repair-{STAMP}", b"x")
-        assert len(in_trash(house)) == 3
+        assert len(house.disk.listdir(trash)) == 3
         house.disk.fail("unlink", errno=errno.EPERM)
         refused = await wire.refusal("session/purge", session_id=SESSION)
-        (left,) = in_trash(house)
-        assert (refused.data["errno"], refused.data["path"]) == ("EPERM", str(left))
-        assert in_trash(house, house.disk.crash()) == [left]
-        await wire.call("session/purge", session_id=SESSION)
-        assert in_trash(house) == []
-
-
-def in_trash(house: House, disk: FaultDisk | None = None) -> list[Path]:
-    return [p for p in (disk or house.disk).paths if p.parent == house.layout.trash]
+        (left,) = house.disk.listdir(trash)
+        assert (refused.data["errno"], refused.data["path"]) == ("EPERM", str(trash / left))
+        assert house.disk.crash().listdir(trash) == [left]
+        await call(wire, "session/purge")
+        assert house.disk.listdir(trash) == []
 
 
 async def test_what_took_the_place_of_a_session_file_outside_the_profile_is_not_deleted(
@@ -166,10 +154,10 @@ async def test_what_took_the_place_of_a_session_file_outside_the_profile_is_not_
     chat.write_bytes(native_file([], SESSION))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/open", path=str(chat))
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         chat.write_bytes(b"print('a program of the user')\n")
-        refused = await wire.refusal("session/delete", session_id=SESSION)
-        assert (refused.data["kind"], refused.data["path"]) == ("session_corrupt", str(chat))
+        refusal = await refused(wire, "session/delete", "{kind,path}")
+        assert refusal == ("session_corrupt", str(chat))
         assert chat.read_bytes() == b"print('a program of the user')\n"
         assert list(real_house.layout.trash.iterdir()) == []
 
@@ -178,8 +166,8 @@ async def test_a_pipe_at_the_place_of_a_session_is_not_moved(real_house: House) 
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         pipe = real_house.layout.session_path(SESSION, STAMP)
         os.mkfifo(pipe)
-        refused = await wire.refusal("session/delete", session_id=SESSION)
-        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EINVAL")
+        refusal = await refused(wire, "session/delete", "{kind,errno}")
+        assert refusal == ("storage_error", "EINVAL")
         assert pipe.is_fifo()
 
 
@@ -192,8 +180,8 @@ async def test_an_export_leaves_what_stands_beside_its_path(
     copy = elsewhere / "copy.jsonl"
     theirs = their_files(copy)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await _session(wire)
-        await wire.call("session/export", session_id=SESSION, path=str(copy))
+        await create_with(wire, "n1", persist="immediate")
+        await call(wire, "session/export", path=str(copy))
     assert seen(elsewhere, copy) == theirs
     assert copy.read_bytes().count(b"\n") == 2
     assert copy.stat().st_nlink == 1
@@ -213,9 +201,9 @@ async def test_an_export_replaces_nothing_that_has_its_name(
     make[kind]()
     before = seen(elsewhere)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await _session(wire)
-        refused = await wire.refusal("session/export", session_id=SESSION, path=str(copy))
-        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EEXIST")
+        await create_with(wire, "n1", persist="immediate")
+        refusal = await refused(wire, "session/export", "{kind,errno}", path=str(copy))
+        assert refusal == ("storage_error", "EEXIST")
     assert seen(elsewhere) == before
 
 
@@ -224,8 +212,8 @@ async def test_an_export_to_a_name_as_long_as_a_name_may_be_succeeds(
 ) -> None:
     copy = elsewhere / ("x" * 255)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await _session(wire)
-        await wire.call("session/export", session_id=SESSION, path=str(copy))
+        await create_with(wire, "n1", persist="immediate")
+        await call(wire, "session/export", path=str(copy))
     assert copy.read_bytes().count(b"\n") == 2
 
 
@@ -234,7 +222,8 @@ async def test_of_twenty_exports_to_one_new_path_one_succeeds(
 ) -> None:
     copy = elsewhere / "copy.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        source = await _session(wire)
+        made = await create_with(wire, "n1", persist="immediate")
+        source = Path(made["session"]["path"])
         asked = [
             await wire.request("session/export", session_id=SESSION, path=str(copy))
             for _ in range(20)
@@ -252,11 +241,12 @@ async def test_of_twenty_exports_to_one_new_path_one_succeeds(
 
 async def test_a_repair_leaves_what_stands_beside_the_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await _session(wire)
-        await wire.call("session/close", session_id=SESSION)
+        made = await create_with(wire, "n1", persist="immediate")
+        path = Path(made["session"]["path"])
+        await call(wire, "session/close")
         path.write_bytes(path.read_bytes() + b"garbage\n")
         theirs = their_files(path)
-        assert (await wire.call("session/repair", session_id=SESSION, dry_run=False))["repaired"]
+        assert (await call(wire, "session/repair", dry_run=False))["repaired"]
         assert seen(path.parent, path) == theirs
         assert path.read_bytes().count(b"\n") == 2
 
@@ -274,8 +264,8 @@ async def test_a_repair_replaces_no_file_that_another_program_has_put_there_mean
 
     monkeypatch.setattr(house.disk, "link", linked)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/repair", session_id=SESSION, dry_run=False)
-        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ESTALE")
+        refusal = await refused(wire, "session/repair", "{kind,errno}", dry_run=False)
+        assert refusal == ("storage_error", "ESTALE")
         assert house.disk.content(path) == GOOD
         assert [p for p in house.disk.paths if p.suffix == ".new"] == []
 
@@ -284,7 +274,7 @@ async def test_no_start_removes_a_file_of_a_user(real_house: House) -> None:
     layout = real_house.layout
     own = f"{STAMP}_{SESSION}.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        await _session(wire)
+        await create_with(wire, "n1", persist="immediate")
     theirs: dict[Path, object] = {}
     for folder in (layout.sessions, layout.archive, layout.pending, layout.trash):
         for name in (own, "x.jsonl", f"{SESSION}.jsonl", "notes"):
@@ -325,22 +315,22 @@ async def test_a_dangling_link_is_not_replaced_in_the_archive_the_trash_or_besid
     set_limits(monkeypatch, HALF_LINE_SECONDS=0.05)
     layout = real_house.layout
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await _session(wire)
+        made = await create_with(wire, "n1", persist="immediate")
+        path = Path(made["session"]["path"])
         nowhere = layout.root / "nowhere"
         archived, trashed = layout.archive / path.name, layout.trash / path.name
         for link in (archived, trashed):
             link.symlink_to(nowhere)
-        refused = await wire.refusal("session/archive", session_id=SESSION)
-        assert refused.data["errno"] == "EEXIST"
+        assert await refused(wire, "session/archive", "errno") == "EEXIST"
         assert archived.readlink() == nowhere
         archived.unlink()
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         path.write_bytes(path.read_bytes() + TORN)
         links = [path.with_name(f"{path.name}.torn-2026-01-15T10-30-00-{n:06d}") for n in range(9)]
         for link in links:
             link.symlink_to(nowhere)
         await say(wire)
-        await wire.call("session/delete", session_id=SESSION)
+        await call(wire, "session/delete")
         kept = sorted(p.name for p in layout.trash.iterdir() if not p.is_symlink())
         assert len(kept) == 2
         assert [link.readlink() for link in (trashed, *links)] == [nowhere] * 10
@@ -351,16 +341,15 @@ async def test_a_session_with_a_dangling_link_of_its_name_in_the_archive_is_dele
 ) -> None:
     layout = real_house.layout
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        path = await _session(wire)
+        made = await create_with(wire, "n1", persist="immediate")
+        path = Path(made["session"]["path"])
         link = layout.archive / path.name
         link.symlink_to(layout.root / "nowhere")
-        await wire.call("session/delete", session_id=SESSION)
+        await call(wire, "session/delete")
         assert not path.exists()
         assert not os.path.lexists(link)
         links = [one for one in layout.trash.iterdir() if one.is_symlink()]
         assert [one.readlink() for one in links] == [layout.root / "nowhere"]
-        assert (await wire.refusal("session/get", session_id=SESSION)).data[
-            "kind"
-        ] == "session_not_found"
-        await wire.call("session/purge", session_id=SESSION)
+        assert await refused(wire, "session/get") == "session_not_found"
+        await call(wire, "session/purge")
         assert list(layout.trash.iterdir()) == []

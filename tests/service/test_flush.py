@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create, create_with, say
+from tests.kit.calls import (
+    append,
+    append_soon,
+    call,
+    create,
+    create_with,
+    part_of,
+    refused,
+    say,
+    watch,
+)
 from tests.kit.house import House, arrived
-from tests.kit.sessions import SESSION, entry
-
-
-async def flush(wire: Wire, **more: Any) -> Any:
-    return await wire.call("session/flush", session_id=SESSION, durability="disk", **more)
-
-
-def stored_ids(house: House) -> list[str]:
-    return [line["id"] for line in house.stored()[1:]]
+from tests.kit.sessions import SESSION
 
 
 async def test_a_flush_brings_to_the_disk_what_was_left_to_the_system(house: House) -> None:
@@ -29,13 +28,19 @@ async def test_a_flush_brings_to_the_disk_what_was_left_to_the_system(house: Hou
         await append(other, "n2", durability="os")
         assert house.disk.syncs == syncs
         # The caller has no subscription: there are no events to wait for.
-        assert await flush(wire) == {"seq": 2, "durability": "disk"}
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 2,
+            "durability": "disk",
+        }
         assert house.disk.syncs == syncs + 1
-        assert await flush(wire) == {"seq": 2, "durability": "disk"}
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 2,
+            "durability": "disk",
+        }
         assert house.disk.syncs == syncs + 1, "what is synced is not synced again"
         left = house.disk.crash()
     house.files = left
-    assert stored_ids(house) == ["n1", "n2"]
+    assert part_of(house.stored()[1:], "[].id") == ["n1", "n2"]
 
 
 async def test_a_flush_is_not_answered_before_the_sync(house: House) -> None:
@@ -56,17 +61,16 @@ async def test_a_flush_covers_the_appends_of_its_batch_that_were_sent_before_it(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         with house.disk.hold("fdatasync") as gate:
-            await wire.request("append", session_id=SESSION, entry=entry("block"))
+            await append_soon(wire, "block")
             await arrived(gate)
-            said = {"session_id": SESSION, "entry": entry("n1"), "durability": "os"}
-            first = await wire.request("append", **said)
+            first = await append_soon(wire, "n1", durability="os")
             asked = await wire.request("session/flush", session_id=SESSION, durability="disk")
             await wire.call("server/ping")
         assert (await wire.answer(first))["durability"] == "disk"
         assert await wire.answer(asked) == {"seq": 2, "durability": "disk"}
         left = house.disk.crash()
     house.files = left
-    assert stored_ids(house) == ["block", "n1"]
+    assert part_of(house.stored()[1:], "[].id") == ["block", "n1"]
 
 
 async def test_a_flush_says_disk_of_what_is_before_it_and_not_of_what_comes_behind(
@@ -75,11 +79,10 @@ async def test_a_flush_says_disk_of_what_is_before_it_and_not_of_what_comes_behi
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         with house.disk.hold("fdatasync") as gate:
-            await wire.request("append", session_id=SESSION, entry=entry("block"))
+            await append_soon(wire, "block")
             await arrived(gate)
             asked = await wire.request("session/flush", session_id=SESSION, durability="disk")
-            behind = {"session_id": SESSION, "entry": entry("n1"), "durability": "os"}
-            last = await wire.request("append", **behind)
+            last = await append_soon(wire, "n1", durability="os")
             await wire.call("server/ping")
         assert await wire.answer(asked) == {"seq": 1, "durability": "disk"}
         assert (await wire.answer(last))["durability"] == "os"
@@ -90,12 +93,15 @@ async def test_a_flush_whose_sync_fails_is_refused_and_can_be_repeated(house: Ho
         await create(wire)
         await append(wire, "n1", durability="os")
         house.disk.fail("fdatasync")
-        refused = await wire.refusal("session/flush", session_id=SESSION, durability="disk")
-        assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
-        assert await flush(wire) == {"seq": 1, "durability": "disk"}
+        refusal = await refused(wire, "session/flush", "{kind,retryable}", durability="disk")
+        assert refusal == ("storage_error", True)
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 1,
+            "durability": "disk",
+        }
         left = house.disk.crash()
     house.files = left
-    assert stored_ids(house) == ["n1"]
+    assert part_of(house.stored()[1:], "[].id") == ["n1"]
 
 
 @pytest.mark.parametrize("bodies", [True, False])
@@ -104,11 +110,13 @@ async def test_the_events_come_before_the_flush_that_makes_them_durable(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create_with(wire, "n1")
-        after = {"seq": 0}
-        await watcher.call("subscribe", session_id=SESSION, after=after, bodies=bodies)
+        await watch(watcher, after={"seq": 0}, bodies=bodies)
         for name in ("n2", "n3"):
             await append(wire, name, durability="os")
-        assert await flush(watcher) == {"seq": 3, "durability": "disk"}
+        assert await call(watcher, "session/flush", durability="disk") == {
+            "seq": 3,
+            "durability": "disk",
+        }
         ids = [
             one["params"]["entry"]["id"]
             for one in watcher.notifications
@@ -123,18 +131,20 @@ async def test_a_flush_of_a_session_in_memory_says_that_memory_is_all_there_is(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        assert await flush(wire) == {"seq": 1, "durability": "memory"}
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 1,
+            "durability": "memory",
+        }
 
 
 async def test_without_durability_a_flush_is_about_events_and_syncs_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        refused = await wire.refusal("session/flush", session_id=SESSION)
-        assert refused.data["kind"] == "subscription_not_found"
-        await wire.call("subscribe", session_id=SESSION)
+        assert await refused(wire, "session/flush") == "subscription_not_found"
+        await watch(wire)
         await append(wire, "n1", durability="os")
         syncs = house.disk.syncs
-        assert await wire.call("session/flush", session_id=SESSION) == {"seq": 1}
+        assert await call(wire, "session/flush") == {"seq": 1}
         assert house.disk.syncs == syncs
 
 
@@ -145,18 +155,23 @@ async def test_a_flush_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house:
         (path,) = house.session_files()
         kept = path.with_suffix(".kept")
         house.disk.rename(path, kept)
-        refused = await wire.refusal("session/flush", session_id=SESSION, durability="disk")
-        assert refused.data["errno"] == "ENOENT"
+        assert await refused(wire, "session/flush", "errno", durability="disk") == "ENOENT"
         house.disk.rename(kept, path)
-        assert await flush(wire) == {"seq": 1, "durability": "disk"}
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 1,
+            "durability": "disk",
+        }
 
 
 async def test_an_archived_session_can_be_flushed(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
         await append(wire, "n2", durability="os")
-        await wire.call("session/archive", session_id=SESSION)
-        assert await flush(wire) == {"seq": 2, "durability": "disk"}
+        await call(wire, "session/archive")
+        assert await call(wire, "session/flush", durability="disk") == {
+            "seq": 2,
+            "durability": "disk",
+        }
         left = house.disk.crash()
     (path,) = [one for one in left.paths if one.suffix == ".jsonl"]
     assert b'"n2"' in left.content(path)

@@ -7,14 +7,16 @@ import json
 import pytest
 
 from sessiond.journal import repair
-from sessiond.service.external.watcher import PollingWatcher, Watcher
+from sessiond.service.external.watcher import PollingWatcher
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import create, session_info
+from tests.kit.calls import call, create, session_info, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, copied, line, part
 
 OTHER = "session-b"
+# Changed files are reported soon.
+LOOK_SECONDS = 0.01
 UNMARKED = line(b"u1", b'"n2"', b',"atom":[1,2]')
 FOREIGN = {
     "a line that says nothing of its session": UNMARKED,
@@ -25,17 +27,11 @@ FOREIGN = {
 }
 
 
-def watching(house: House) -> Watcher:
-    """Return a watcher that reports changed files soon."""
-    return PollingWatcher(house.files, 0.01)
-
-
 async def state(wire: Wire) -> tuple[list[tuple[int, str]], int, str]:
     """Return the entries, the number of problems, and the epoch."""
-    page = await wire.call("session/entries", session_id=SESSION)
+    rows = await call(wire, "session/entries", "entries[].{seq,entry.id}")
     info = await session_info(wire)
     assert not info["read_only"]
-    rows = [(row["seq"], row["entry"]["id"]) for row in page["entries"]]
     return rows, info["problems"], info["epoch"]
 
 
@@ -43,8 +39,7 @@ async def resumes(wire: Wire, rows: list[tuple[int, str]], epoch: str) -> None:
     """Check that a cursor behind the last entry is accepted and that no event is repeated."""
     seq, entry_id = rows[-1]
     cursor = {"seq": seq, "entry_id": entry_id, "epoch": epoch}
-    answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
-    assert "replaced" not in answer
+    assert "replaced" not in await watch(wire, after=cursor)
     assert (await wire.next_notification())["method"] == "session/synced"
 
 
@@ -60,8 +55,11 @@ async def test_a_foreign_part_of_an_append_that_was_served_stays_after_a_restart
     house: House, foreign: str
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await watch(wire)
         house.disk.write_as_another(path, FOREIGN[foreign])
         events = [await heard(wire) for _ in FOREIGN[foreign].splitlines()]
         live = await state(wire)
@@ -76,13 +74,16 @@ async def test_a_line_that_tail_copied_out_of_another_session_is_served_alike_by
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
         await create(wire, OTHER, persist="immediate")
         entries = [{"type": "message", "message": {"role": "user"}} for _ in range(2)]
         await wire.call("append", session_id=OTHER, entries=entries)
         (other,) = (one for one in house.session_files() if one != path)
         first = house.disk.content(other).splitlines(keepends=True)[1]
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         house.disk.write_as_another(path, first)
         assert await heard(wire) == (3, json.loads(first)["id"])
         live = await state(wire)
@@ -90,7 +91,7 @@ async def test_a_line_that_tail_copied_out_of_another_session_is_served_alike_by
         assert await state(wire) == live
         await resumes(wire, live[0], live[2])
         # What follows shows that the other line will not come.
-        await wire.call("append", session_id=SESSION, message={"role": "user"})
+        await call(wire, "append", message={"role": "user"})
         problems = (await state(wire))[1]
         assert problems == live[1] + 1
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -101,8 +102,11 @@ async def test_a_foreign_append_that_comes_in_two_pieces_is_whole_now_and_after_
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await watch(wire)
         for number in (1, 2):
             house.disk.write_as_another(path, copied(number, 2))
             await heard(wire)
@@ -116,8 +120,11 @@ async def test_lines_of_this_session_that_come_back_out_of_a_copy_of_its_file_ar
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await watch(wire)
         # A copy of the file went on by itself, and a part of its last append was copied back.
         house.disk.write_as_another(path, part(1))
         assert await heard(wire) == (3, "a3-1")
@@ -132,8 +139,11 @@ async def test_copied_lines_of_this_session_with_half_a_line_behind_them_wait_fo
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await watch(wire)
         house.disk.write_as_another(path, part(1) + part(2)[:30])
         assert await heard(wire) == (3, "a3-1")
         actor = daemon.service.find(SESSION)
@@ -156,8 +166,11 @@ async def test_copied_lines_of_this_session_that_a_look_splits_are_not_ended_bet
     lines = b"".join(map(part, (1, 2, 3)))
     # A look takes one line.
     monkeypatch.setattr(repair, "INTAKE_BYTES", 1)
-    async with house.daemon(watching(house)) as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+    async with (
+        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
+        daemon.connect() as wire,
+    ):
+        await watch(wire)
         house.disk.write_as_another(path, lines)
         assert [await heard(wire) for _ in range(3)] == [(3, "a3-1"), (4, "a3-2"), (5, "a3-3")]
         assert (await state(wire))[1] == 0
@@ -175,7 +188,7 @@ async def test_half_an_append_of_a_killed_daemon_never_was_also_in_lists_and_sea
             {"type": "message", "message": {"role": "assistant", "content": "never"}}
             for _ in range(3)
         ]
-        await wire.call("append", session_id=SESSION, entries=entries)
+        await call(wire, "append", entries=entries)
     house.disk.put(path, b"".join(house.disk.content(path).splitlines(keepends=True)[:5]))
     async with house.daemon() as daemon, daemon.connect() as wire:
         if listed:
@@ -184,7 +197,7 @@ async def test_half_an_append_of_a_killed_daemon_never_was_also_in_lists_and_sea
             assert (await wire.call("session/search", query="never"))["hits"] == []
         seen, problems, _ = await state(wire)
         assert (seen, problems) == (rows, 1)
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + b'{"type":"label"')
 
 
@@ -201,14 +214,14 @@ async def test_a_list_that_looked_first_costs_no_epoch_where_half_an_append_is_c
         seen, _, same = await state(wire)
         assert (seen, same) == (rows, epoch)
         await resumes(wire, rows, epoch)
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + b'{"type":"label"')
 
 
 async def test_a_repair_leaves_a_foreign_part_of_an_append_where_it_is(house: House) -> None:
     path = house.put(HEADER + b"garbage\n" + GOOD[len(HEADER) :] + copied(1))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        done = await wire.call("session/repair", session_id=SESSION, dry_run=False)
+        done = await call(wire, "session/repair", dry_run=False)
         assert done["dropped_lines"] == [2]
     assert house.disk.content(path) == GOOD + copied(1)
 
