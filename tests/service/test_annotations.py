@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append_all, call, create_with
+from tests.kit.calls import append_all, call, create_with, refused
 from tests.kit.house import House
-from tests.kit.sessions import SESSION, stored_message
+from tests.kit.sessions import SESSION, entry
 
 pytestmark = [
     pytest.mark.anyio,
@@ -41,15 +41,10 @@ async def test_annotations_add_up_and_outlive_the_daemon(house: House) -> None:
         assert await known(wire, "n1") == {"reply_to": "17", "reactions": {"b": 2}}
         assert await known(wire, "n2") is None
         # An annotation may be about an entry of the same call.
-        await append_all(wire, {**stored_new("n3")}, annotation("n3", x=1))
+        await append_all(wire, entry("n3"), annotation("n3", x=1))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await known(wire, "n1") == {"reply_to": "17", "reactions": {"b": 2}}
         assert await known(wire, "n3") == {"x": 1}
-
-
-def stored_new(entry_id: str) -> dict[str, Any]:
-    found = stored_message(entry_id, None)
-    return {name: found[name] for name in ("type", "id", "message")}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +64,5 @@ async def test_an_entry_that_says_nothing_is_refused(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        refusal = await wire.refusal("append", session_id=SESSION, entry=entry)
-        assert (refusal.data["kind"], refusal.data["path"]) == (kind, path)
-        assert (await call(wire, "session/entries"))["seq"] == 1
+        assert await refused(wire, "append", "{kind,path}", entry=entry) == (kind, path)
+        assert await call(wire, "session/entries", "seq") == 1

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.kit.calls import create
+from tests.kit.calls import append_message, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -40,8 +40,8 @@ async def test_an_answer_is_of_one_moment(
     shown: list[Any] = []
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire)
-        await store(wire, "root", LARGE, None)
-        await store(wire, "child", SMALL, "root")
+        await append_message(wire, "root", LARGE)
+        await append_message(wire, "child", SMALL, parent_id="root")
         await wire.call("session/label", session_id=SESSION, entry_id="root", label="then")
         module = importlib.import_module(f"sessiond.methods.{method.replace('/', '.')}")
         monkeypatch.setattr(module, "to_thread", SimpleNamespace(run_sync=run_sync))
@@ -52,7 +52,7 @@ async def test_an_answer_is_of_one_moment(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await held.wait()
-            await store(other, "late", SMALL, "root")
+            await append_message(other, "late", SMALL, parent_id="root")
             await other.call("session/label", session_id=SESSION, entry_id="root", label="later")
             # Somebody else's question brings what all readers share up to date.
             await other.call("session/entry", session_id=SESSION, entry_id="late")
@@ -68,7 +68,7 @@ async def test_every_page_of_a_tree_shows_the_labels_of_the_first(house: House) 
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         for entry_id, parent in (("a", None), ("b", "a"), ("c", "b")):
-            await store(wire, entry_id, SMALL, parent)
+            await append_message(wire, entry_id, SMALL, parent_id=parent)
         for entry_id, label in (("b", "old"), ("b", "kept"), ("c", "cleared"), ("c", None)):
             await wire.call("session/label", session_id=SESSION, entry_id=entry_id, label=label)
         first = await wire.call("session/tree", session_id=SESSION, limit=1)
@@ -78,8 +78,3 @@ async def test_every_page_of_a_tree_shows_the_labels_of_the_first(house: House) 
         now = await wire.call("session/tree", session_id=SESSION)
     assert [node["label"] for node in rest["nodes"]] == ["kept", None]
     assert [node["label"] for node in now["nodes"]] == [None, "newer", "new"]
-
-
-async def store(wire: Any, entry_id: str, message: dict[str, Any], parent: str | None) -> None:
-    entry = {"type": "message", "id": entry_id, "message": message}
-    await wire.call("session/append", session_id=SESSION, entry=entry, parent_id=parent)

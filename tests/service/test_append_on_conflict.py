@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, create_with
+from tests.kit.calls import append, call, create_with
 from tests.kit.house import House
 from tests.kit.sessions import HI, SESSION, entry
 
-
-async def heads(wire: Wire) -> dict[str, str | None]:
-    found = (await wire.call("session/heads", session_id=SESSION))["heads"]
-    return {head["name"]: head["leaf_id"] for head in found}
-
-
 BRANCH = {"on_conflict": "branch"}
+HEADS = "heads[].{name,leaf_id}"
 A_LABEL = {"type": "label", "target_id": "n1", "label": "x"}
 
 
@@ -33,7 +27,7 @@ async def test_a_label_and_a_title_by_another_client_fork_no_conversation(
         await other.call("session/update", session_id=SESSION, title="t")
         answer = await append(wire, "n3", expected=expected, **BRANCH)
         assert (answer["head"], answer["entries"][0]["parent_id"]) == ("main", "n2")
-        assert await heads(wire) == {"main": "n3"}
+        assert dict(await call(wire, "session/heads", HEADS)) == {"main": "n3"}
 
 
 @pytest.mark.parametrize("expected", [{"leaf_id": "n1", "seq": 1}, {"leaf_id": "n1"}], ids=str)
@@ -44,7 +38,7 @@ async def test_a_head_that_has_left_gets_a_head_beside_it(
         await create_with(wire, "n1", "n2")
         answer = await append(wire, "n3", expected=expected, **BRANCH)
         assert (answer["head"], answer["entries"][0]["parent_id"]) == ("main-2", "n1")
-        assert await heads(wire) == {"main": "n2", "main-2": "n3"}
+        assert dict(await call(wire, "session/heads", HEADS)) == {"main": "n2", "main-2": "n3"}
         # Sent again it is what it was, wherever the heads are now.
         again = await append(wire, "n3", expected=expected, **BRANCH)
         assert (again["head"], again["duplicate"]) == ("main-2", True)
@@ -60,7 +54,7 @@ async def test_a_seq_alone_names_no_place_so_a_branch_needs_a_parent(house: Hous
         assert (answer["head"], answer["entries"][0]["parent_id"]) == ("main-2", "n1")
         root = await append(wire, "n4", parent_id=None, **behind)
         assert (root["head"], root["entries"][0]["parent_id"]) == ("main-3", None)
-        assert (await heads(wire))["main"] == "n2"
+        assert dict(await call(wire, "session/heads", HEADS))["main"] == "n2"
 
 
 async def test_a_seq_that_is_still_to_come_is_no_place_to_go_on_from(house: House) -> None:
@@ -107,7 +101,7 @@ async def test_labels_alone_make_no_head_and_name_one_that_exists(house: House) 
                 "append", session_id=SESSION, head="new", entry=A_LABEL, **more
             )
             assert (refused.data["kind"], refused.data["head"]) == ("head_not_found", "new")
-        assert await heads(wire) == {"main": "n2"}
+        assert dict(await call(wire, "session/heads", HEADS)) == {"main": "n2"}
         # With an entry that goes there the head is made, and the label comes along.
         both = await wire.call(
             "append", session_id=SESSION, head="new", parent_id="n1", entries=[A_LABEL, entry("n3")]

@@ -8,20 +8,12 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create_with, say, session_info
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, create_with, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import HI, SESSION
 
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
-
-
-async def archive(wire: Wire, session_id: str = SESSION) -> Any:
-    return await wire.call("session/archive", session_id=session_id)
-
-
-async def unarchive(wire: Wire, session_id: str = SESSION) -> Any:
-    return await wire.call("session/unarchive", session_id=session_id)
 
 
 def folders(house: House) -> list[str]:
@@ -50,7 +42,7 @@ async def test_an_archived_session_answers_every_question_as_before(
         await create_with(wire, "n1", persist="immediate")
         before = [await wire.call(method, session_id=SESSION, **more) for method, more in READS[2:]]
         epoch = (await session_info(wire))["epoch"]
-        assert await archive(wire) == {}
+        assert await call(wire, "session/archive") == {}
         if reopened:
             await daemon.end()
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -66,10 +58,10 @@ async def test_an_archived_session_answers_every_question_as_before(
 async def test_lists_leave_it_out_until_it_is_back(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
-        await archive(wire)
-        assert (await wire.call("session/list"))["sessions"] == []
-        await unarchive(wire)
-        assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
+        await call(wire, "session/archive")
+        assert await call(wire, "session/list", "sessions") == []
+        await call(wire, "session/unarchive")
+        assert await call(wire, "session/list", "sessions[].id") == [SESSION]
         assert not (await session_info(wire))["archived"]
         assert (await say(wire))["seq"] == 2
 
@@ -103,7 +95,7 @@ async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(hou
         await create_with(wire, "n1", persist="immediate")
         entry = {"type": "message", "id": "mine", "message": HI}
         await wire.call("append", session_id=SESSION, entry=entry)
-        await archive(wire)
+        await call(wire, "session/archive")
         assert (await wire.call("append", session_id=SESSION, entry=entry))["duplicate"]
 
 
@@ -111,20 +103,20 @@ async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: Hou
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
         assert folders(house) == ["pending"]
-        await archive(wire)
-        await archive(wire)
+        await call(wire, "session/archive")
+        await call(wire, "session/archive")
         assert folders(house) == ["archive"]
         assert (await session_info(wire))["persisted"]
-        await unarchive(wire)
-        await unarchive(wire)
+        await call(wire, "session/unarchive")
+        await call(wire, "session/unarchive")
         assert folders(house) == ["sessions"]
-        assert [one["id"] for one in (await wire.call("session/list"))["sessions"]] == [SESSION]
+        assert await call(wire, "session/list", "sessions[].id") == [SESSION]
 
 
 async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        assert await unarchive(wire) == {}
+        assert await call(wire, "session/unarchive") == {}
         assert folders(house) == ["pending"]
 
 
@@ -141,7 +133,7 @@ async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
         opened = (await wire.call("session/open", path=str(foreign)))["session"]["id"]
         refused = await wire.refusal("session/archive", session_id=opened)
         assert "outside the profile" in refused.message
-        assert await unarchive(wire, opened) == {}
+        assert await call(wire, "session/unarchive", session_id=opened) == {}
     assert foreign.read_bytes() == PI
 
 
@@ -167,7 +159,7 @@ async def test_a_move_that_fails_is_told_and_repeated_and_loses_nothing_in_a_pow
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
         if method == "session/unarchive":
-            await archive(wire)
+            await call(wire, "session/archive")
         house.disk.fail(op, nth=nth, errno=errno.EROFS)
         if (op, nth) != ("rename", 2):
             refused = await wire.refusal(method, session_id=SESSION)
@@ -187,6 +179,6 @@ async def test_a_session_with_a_bad_line_can_be_archived(house: House) -> None:
     content = house.disk.content(house.put([{"type": "label"}])) + b"garbage\n"
     house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await archive(wire) == {}
+        assert await call(wire, "session/archive") == {}
         assert (await session_info(wire))["read_only"]
     assert folders(house) == ["archive"]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from anyio import fail_after
 
 from sessiond.limits import FRAME_BYTES_MAX
-from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, native_file
 from tests.service.one_database.calls import SAID, entries
 from tests.service.one_database.site import Site, clients_of
 
@@ -38,14 +35,6 @@ def frame(payload: bytes, number: int = 7) -> bytes:
     )
 
 
-async def stored_bytes(wire: Wire) -> bytes:
-    """Return the bytes of the answer that has all entries."""
-    await wire.send(
-        {"jsonrpc": "2.0", "id": 8, "method": "session/entries", "params": {"session_id": SESSION}}
-    )
-    return await wire.receive()
-
-
 @pytest.mark.parametrize("name", AWKWARD)
 async def test_a_payload_comes_back_byte_for_byte_at_each_daemon(site: Site, name: str) -> None:
     async with clients_of(site, "one", "two") as (one, two):
@@ -53,10 +42,12 @@ async def test_a_payload_comes_back_byte_for_byte_at_each_daemon(site: Site, nam
         await one.send(frame(AWKWARD[name]))
         assert b'"result"' in await one.receive()
         for wire in (one, two):
-            assert b'"content":' + AWKWARD[name] + b"}" in await stored_bytes(wire)
+            await wire.request("session/entries", session_id=SESSION)
+            assert b'"content":' + AWKWARD[name] + b"}" in await wire.receive()
     # Also where no daemon has a copy.
     async with clients_of(site, "three") as (three,):
-        assert b'"content":' + AWKWARD[name] + b"}" in await stored_bytes(three)
+        await three.request("session/entries", session_id=SESSION)
+        assert b'"content":' + AWKWARD[name] + b"}" in await three.receive()
 
 
 @pytest.mark.parametrize(
@@ -94,17 +85,6 @@ async def test_a_message_as_large_as_a_frame_is_stored_and_one_byte_more_is_refu
             await append(two, "e-2")
 
 
-def native(*lines: dict[str, Any]) -> str:
-    header = {
-        "type": "session_header",
-        "version": 1,
-        "id": "session-of-old",
-        "timestamp": "2026-01-15T10:30:00.000Z",
-        "cwd": "/p",
-    }
-    return "".join(msgspec.json.encode(line).decode() + "\n" for line in (header, *lines))
-
-
 async def test_duplicate_and_long_ids_are_kept_as_they_were_imported(site: Site) -> None:
     long = "x" * 1024
     said = {**SAID, "parent_id": None, "timestamp": "2026-01-15T10:30:00.000Z"}
@@ -115,7 +95,8 @@ async def test_duplicate_and_long_ids_are_kept_as_they_were_imported(site: Site)
         said | {"id": long, "parent_id": "twice"},
     ]
     async with clients_of(site, "one", "two") as (one, two):
-        imported = await one.call("session/import", content=native(*lines))
+        content = native_file(lines, "session-of-old").decode()
+        imported = await one.call("session/import", content=content)
         name = imported["session"]["id"]
         for wire in (one, two):
             page = await wire.call("session/entries", session_id=name)

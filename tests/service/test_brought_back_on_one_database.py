@@ -13,6 +13,7 @@ from sessiond.service.database.database import chained
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.roots import ids
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries, told
 from tests.service.one_database.connections import Wrapped
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.one_loop
 
 DELETED = "session-deleted-later"
 YOUNG = "session-made-later"
+FOUND = "hits[].session_id"
 ANYWHERE = pytest.mark.parametrize(
     "elsewhere", [False, True], ids=["same-server", "another-server"]
 )
@@ -38,16 +40,6 @@ class Recording(Wrapped):
     def changes(self, after: int) -> Any:
         self.asked.append(after)
         return self.inner.changes(after)
-
-
-async def listed(wire: Wire) -> list[str]:
-    answer = await wire.call("session/list")
-    return sorted(one["id"] for one in answer["sessions"])
-
-
-async def found(wire: Wire, words: str) -> list[str]:
-    hits = (await wire.call("session/search", query=words))["hits"]
-    return [hit["session_id"] for hit in hits]
 
 
 async def stored(wire: Wire, session_id: str, *, stays_open: bool = False) -> None:
@@ -68,21 +60,25 @@ async def test_lists_show_the_state_that_was_brought_back(site: Site, elsewhere:
             await stored(one, YOUNG)
             await one.call("session/delete", session_id=DELETED)
             for wire in (one, three):
-                assert await listed(wire) == sorted([SESSION, YOUNG])
-                assert await found(wire, f"words-of-{YOUNG}") == [YOUNG]
+                assert await ids(wire) == sorted([SESSION, YOUNG])
+                assert await call(wire, "session/search", FOUND, query=f"words-of-{YOUNG}") == [
+                    YOUNG
+                ]
             await to_thread.run_sync(site.bring_back, elsewhere)
             for wire in (one, three):
-                assert await listed(wire) == sorted([SESSION, DELETED])
-                assert await found(wire, f"words-of-{YOUNG}") == []
-                assert await found(wire, f"words-of-{DELETED}") == [DELETED]
+                assert await ids(wire) == sorted([SESSION, DELETED])
+                assert await call(wire, "session/search", FOUND, query=f"words-of-{YOUNG}") == []
+                assert await call(wire, "session/search", FOUND, query=f"words-of-{DELETED}") == [
+                    DELETED
+                ]
             # What comes behind is seen as ever.
             await stored(one, "session-new")
             for wire in (one, three):
-                assert await listed(wire) == sorted([SESSION, DELETED, "session-new"])
+                assert await ids(wire) == sorted([SESSION, DELETED, "session-new"])
         await to_thread.run_sync(site.bring_back, elsewhere)
         async with clients_of(site, "three") as (three,):
             for wire in (one, three):
-                assert await listed(wire) == sorted([SESSION, DELETED])
+                assert await ids(wire) == sorted([SESSION, DELETED])
 
 
 @ANYWHERE
@@ -99,14 +95,14 @@ async def test_all_rows_are_read_once_behind_what_was_brought_back(
             await stored(one, SESSION)
             await to_thread.run_sync(site.remember)
             await stored(one, YOUNG)
-            assert await listed(three) == sorted([SESSION, YOUNG])
+            assert await ids(three) == sorted([SESSION, YOUNG])
             connection.asked.clear()
             await to_thread.run_sync(site.bring_back, elsewhere)
             for _ in range(3):
-                assert await listed(three) == [SESSION]
+                assert await ids(three) == [SESSION]
             assert connection.asked.count(0) == 1
             await stored(one, "session-new")
-            assert await listed(three) == sorted([SESSION, "session-new"])
+            assert await ids(three) == sorted([SESSION, "session-new"])
             assert connection.asked.count(0) == 1
 
 
@@ -116,10 +112,10 @@ async def test_an_open_session_that_is_gone_is_closed_by_a_list(site: Site) -> N
         await to_thread.run_sync(site.remember)
         await stored(one, YOUNG, stays_open=True)
         await three.call("session/subscribe", session_id=YOUNG)
-        assert await listed(three) == sorted([SESSION, YOUNG])
+        assert await ids(three) == sorted([SESSION, YOUNG])
         await to_thread.run_sync(site.bring_back)
         for wire in (one, three):
-            assert await listed(wire) == [SESSION]
+            assert await ids(wire) == [SESSION]
         closed = await three.next_notification()
         assert closed["method"] == "session/closed"
         assert closed["params"]["session_id"] == YOUNG
@@ -132,10 +128,10 @@ async def test_a_row_that_was_removed_leaves_every_list(site: Site) -> None:
         for session_id in (SESSION, YOUNG):
             await stored(one, session_id)
         for wire in (one, three):
-            assert await listed(wire) == sorted([SESSION, YOUNG])
+            assert await ids(wire) == sorted([SESSION, YOUNG])
         await to_thread.run_sync(site.remove_row)
         for wire in (one, three):
-            assert await listed(wire) == [YOUNG]
+            assert await ids(wire) == [YOUNG]
 
 
 async def test_a_row_that_was_removed_while_a_daemon_did_not_run_leaves_its_list(
@@ -144,10 +140,10 @@ async def test_a_row_that_was_removed_while_a_daemon_did_not_run_leaves_its_list
     async with clients_of(site, "one") as (one,):
         for session_id in (SESSION, YOUNG):
             await stored(one, session_id)
-        assert await listed(one) == sorted([SESSION, YOUNG])
+        assert await ids(one) == sorted([SESSION, YOUNG])
     await to_thread.run_sync(site.remove_row)
     async with clients_of(site, "one") as (one,):
-        assert await listed(one) == [YOUNG]
+        assert await ids(one) == [YOUNG]
 
 
 async def test_a_row_with_another_id_is_no_session_of_the_old_one(site: Site) -> None:
@@ -155,10 +151,10 @@ async def test_a_row_with_another_id_is_no_session_of_the_old_one(site: Site) ->
         for session_id in (SESSION, YOUNG):
             await stored(one, session_id)
         for wire in (one, three):
-            assert await listed(wire) == sorted([SESSION, YOUNG])
+            assert await ids(wire) == sorted([SESSION, YOUNG])
         await to_thread.run_sync(site.spoil_id)
         for wire in (one, three):
-            assert await listed(wire) == [YOUNG]
+            assert await ids(wire) == [YOUNG]
 
 
 @pytest.mark.parametrize("is_rewritten", [False, True], ids=["ahead", "beside"])

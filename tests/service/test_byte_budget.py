@@ -19,11 +19,13 @@ from sessiond.rpc.framing import frame_content_length, frame_ndjson
 from sessiond.testing.wire import RawWire
 from sessiond.transports import receiving as receiving_module
 from sessiond.transports.base import SocketPort
+from tests.kit.calls import part_of
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, connected, quiet, request
 
 LARGE = 10 * READ_BYTES
+REFUSAL = "{id,error.data.kind}"
 
 
 @asynccontextmanager
@@ -35,10 +37,6 @@ async def also(daemon: Daemon) -> AsyncGenerator[RawWire]:
         tasks.start_soon(daemon.serve, SocketPort(ours, "test"))
         yield wire
         wire.close()
-
-
-def refusal(message: dict[str, Any]) -> tuple[Any, str]:
-    return message["id"], message["error"]["data"]["kind"]
 
 
 @pytest.mark.parametrize("frame", [frame_ndjson, frame_content_length])
@@ -55,7 +53,7 @@ async def test_half_a_large_frame_that_finds_no_room_is_refused_and_its_rest_ski
         parts = data.replace(b"Content-", b"\nContent-").split(b"\n")
         bodies = [part for part in parts if part[:1] == b"{"]
         first, second = [json.loads(part) for part in bodies]
-        assert refusal(first) == (None, "overloaded")
+        assert part_of(first, REFUSAL) == (None, "overloaded")
         assert first["error"]["data"]["limit"] == 2 * READ_BYTES
         assert second["id"] == 2
         assert daemon.echoed == ["small"]
@@ -92,7 +90,7 @@ async def test_half_a_frame_that_has_not_grown_for_a_while_gives_way(
         now = STUCK_SOCKET_SECONDS
         await late.send_bytes(request(3, text="z" * 3 * READ_BYTES))
         assert (await late.message())["id"] == 3
-        assert refusal(await stale.message()) == (None, "overloaded")
+        assert part_of(await stale.message(), REFUSAL) == (None, "overloaded")
         # Who was told so is served on; what did grow is still there.
         await stale.send_bytes(frame[LARGE:] + request(2))
         assert (await stale.message())["id"] == 2
@@ -138,7 +136,9 @@ async def test_large_answers_to_questions_wait_in_a_bounded_number(
         answers = {answer["id"]: answer for answer in await wire.messages(7)}
         given = [n for n in range(6) if "result" in answers[n]]
         assert given in ([0], [0, 1])
-        assert all(refusal(answers[n])[1] == "overloaded" for n in range(6) if n not in given)
+        assert all(
+            part_of(answers[n], REFUSAL)[1] == "overloaded" for n in range(6) if n not in given
+        )
         assert len(answers[6]["result"]["text"]) == size
         assert daemon.byte_budget.answers_refused == 6 - len(given)
 
@@ -150,7 +150,7 @@ async def test_a_full_daemon_gives_small_answers_and_no_large_ones() -> None:
         await wire.send_bytes(request(1, size=999_000) + request(2, size=2_000_000) + request(3))
         first, second, third = await wire.messages(3)
         assert len(first["result"]["text"]) == 999_000
-        assert refusal(second) == (2, "overloaded")
+        assert part_of(second, REFUSAL) == (2, "overloaded")
         assert third["id"] == 3
 
 

@@ -28,17 +28,13 @@ from tests.kit.house import House
 pytestmark = pytest.mark.one_loop
 
 THREAD = "019f5000-0000-7000-8000-00000000"
-
-
-def rollout(end: str) -> Path:
-    """Return the sample whose thread id has this end."""
-    (path,) = CODEX.glob(f"*{end}.jsonl")
-    return path
+(COMPACTED,) = CODEX.glob("*0001.jsonl")
+(ROLLED_BACK,) = CODEX.glob("*0002.jsonl")
 
 
 async def test_a_compaction_replaces_the_history(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        answer = await copied(wire, rollout("0001"))
+        answer = await copied(wire, COMPACTED)
         session = answer["session"]
         assert answer["report"]["format"] == "codex"
         # The newest name in the index of names counts.
@@ -70,7 +66,7 @@ async def test_a_compaction_replaces_the_history(real_house: House) -> None:
 
 async def test_a_turn_that_was_rolled_back_is_a_branch(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        session = (await copied(wire, rollout("0002")))["session"]
+        session = (await copied(wire, ROLLED_BACK))["session"]
         begun = ["user: name a colour", "assistant: Red."]
         assert session["usage"] is None
         assert await context_of(wire, session["id"]) == [
@@ -168,7 +164,7 @@ async def test_an_offset_inside_a_line_counts_up_to_the_line_before(
 async def test_a_fork_that_repeats_its_parents_lines_keeps_its_own_id(
     real_house: House, tmp_path: Path
 ) -> None:
-    parents = read_lines(rollout("0002"))
+    parents = read_lines(ROLLED_BACK)
     own = codex_line("session_meta", id=f"{THREAD}0009", forked_from_id=f"{THREAD}0002", cwd="/new")
     name = f"rollout-2026-11-02T10-50-00-{THREAD}0009.jsonl"
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -192,7 +188,7 @@ async def test_a_compressed_rollout_is_unpacked(real_house: House, tmp_path: Pat
         # A file that is cut ends with its last whole line; one that is damaged is refused.
         chance = random.Random(1)
         long = [codex_said(chance.randbytes(2000).hex()) for _ in range(200)]
-        whole = write_lines(tmp_path / "plain.jsonl", [*read_lines(rollout("0002")), *long])
+        whole = write_lines(tmp_path / "plain.jsonl", [*read_lines(ROLLED_BACK), *long])
         data = zstandard.compress(whole.read_bytes())
         packed.write_bytes(data[:-20])
         answer = await copied(wire, packed)
@@ -217,7 +213,7 @@ async def test_what_is_unpacked_has_a_limit(
 
 async def test_a_segment_has_the_id_of_its_thread(real_house: House, tmp_path: Path) -> None:
     path = tmp_path / f"rollout-2026-11-02T10-20-00-{THREAD}0002_{THREAD}00ff.jsonl"
-    shutil.copyfile(rollout("0002"), path)
+    shutil.copyfile(ROLLED_BACK, path)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         session = (await copied(wire, path))["session"]
         assert session["lineage"]["header_id"] == f"{THREAD}0002"

@@ -15,32 +15,17 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.service.log.indexer import Indexer
 from tests.kit.calls import create
 from tests.kit.house import House
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, native_file, stored_message
 
 PINGS = 100
+HEADER = native_file([])
 
 
 def line(number: int, size: int) -> bytes:
     """Return an entry of about `size` bytes."""
-    return (
-        msgspec.json.encode(
-            {
-                "type": "message",
-                "id": f"n{number}",
-                "parent_id": f"n{number - 1}" if number else None,
-                "timestamp": "2026-01-15T10:30:00.000Z",
-                "message": {"role": "user", "content": "x" * size},
-            }
-        )
-        + b"\n"
-    )
-
-
-def header() -> bytes:
-    return (
-        b'{"type":"session_header","version":1,"id":"session-a",'
-        b'"timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
-    )
+    parent_id = f"n{number - 1}" if number else None
+    message = stored_message(f"n{number}", parent_id, content="x" * size)
+    return msgspec.json.encode(message) + b"\n"
 
 
 async def test_pings_are_answered_while_a_file_is_being_read(
@@ -59,7 +44,7 @@ async def test_pings_are_answered_while_a_file_is_being_read(
         visit_lines(indexer, first, lines)
 
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        house.put(header() + b"".join(line(n, 1000) for n in range(count)))
+        house.put(HEADER + b"".join(line(n, 1000) for n in range(count)))
         monkeypatch.setattr(Indexer, "visit_lines", slow)
         opening = await wire.request("session/get", session_id=SESSION)
         append = await wire.request("append", session_id=SESSION, message={"role": "user"})
@@ -108,7 +93,7 @@ async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_op
 def write(path: Path, lines: int) -> None:
     """Make a session file of more than a gigabyte."""
     with path.open("wb") as file:
-        file.write(header())
+        file.write(HEADER)
         for first in range(0, lines, 1000):
             file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
     assert path.stat().st_size > 1_000_000_000

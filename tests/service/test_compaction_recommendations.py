@@ -7,24 +7,20 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
-from tests.kit.calls import create, say
+from tests.kit.calls import call, create, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
 pytestmark = pytest.mark.recommends
 
 PRESETS = {"pi": 16_384, "operator": 8_192, "piglet": 16_384, "sharur": 2_048}
+SHOULD = "should_compact"
 TINY: dict[str, Any] = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
 
 
 async def answer(wire: Wire, text: str, usage: Any) -> Any:
     said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
     return await wire.call("append", session_id=SESSION, message=said | {"usage": usage})
-
-
-async def usage(wire: Wire, **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = await wire.call("session/usage", session_id=SESSION, **more)
-    return found
 
 
 async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
@@ -53,21 +49,21 @@ async def test_more_than_the_window_less_the_reserve_is_too_much_and_no_less(
         await create(wire, persist="immediate", compaction={"preset": preset})
         for _ in range(8):
             await say(wire, "abcd" * 5)
-        found = await usage(wire)
+        found = await call(wire, "session/usage")
         assert found["reserve"] == reserve
         tokens = found["tokens"]
         assert tokens == (48 if preset == "sharur" else 40)
         for window, is_too_much in ((tokens + reserve, False), (tokens + reserve - 1, True)):
-            found = await usage(wire, context_window=window)
+            found = await call(wire, "session/usage", context_window=window)
             assert found["should_compact"] is is_too_much
         # The session's own word comes before the preset's.
         own = {"preset": preset, "reserve_tokens": 5, "context_window": tokens + 4}
         await wire.call("session/update", session_id=SESSION, compaction=own)
-        assert (await usage(wire))["should_compact"] is True
+        assert await call(wire, "session/usage", SHOULD) is True
         await wire.call(
             "session/update", session_id=SESSION, compaction=own | {"context_window": tokens + 5}
         )
-        assert (await usage(wire))["should_compact"] is False
+        assert await call(wire, "session/usage", SHOULD) is False
 
 
 async def test_with_piglets_rules_seven_messages_are_never_too_many(house: House) -> None:
@@ -77,16 +73,15 @@ async def test_with_piglets_rules_seven_messages_are_never_too_many(house: House
         )
         for n in range(8):
             await say(wire, "abcd" * 5)
-            assert (await usage(wire, context_window=1))["should_compact"] is (n == 7)
+            assert await call(wire, "session/usage", SHOULD, context_window=1) is (n == 7)
         # It is the messages that the model sees: a summary is one, and what it kept.
-        sent = {"session_id": SESSION, "keep_recent_tokens": 7}
-        plan = (await wire.call("session/plan_compaction", **sent))["plan"]
+        plan = await call(wire, "session/plan_compaction", "plan", keep_recent_tokens=7)
         kept = 8 - len(plan["summarize"])
         assert kept == 2
         sent = {"session_id": SESSION, "plan_id": plan["plan_id"], "summary": "S"}
         await wire.call("compact", **sent)
         for n in range(1 + kept, 9):
-            assert (await usage(wire, context_window=1))["should_compact"] is (n == 8)
+            assert await call(wire, "session/usage", SHOULD, context_window=1) is (n == 8)
             await say(wire, "abcd" * 5)
 
 
@@ -99,24 +94,21 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
         await create(wire, persist="immediate", compaction={"keep_recent_tokens": 1})
         await say(wire, "go")
         await answer(wire, "abcdefgh", {"totalTokens": 190_000})
-        assert await usage(wire) == (await usage(wire)) | {
-            "tokens": 190_000,
-            "should_compact": True,
-        }
+        assert await call(wire, "session/usage", "{tokens,should_compact}") == (190_000, True)
         plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]
         sent = {"session_id": SESSION, "plan_id": plan["plan_id"], "summary": "SSSS"}
         done = await wire.call("compact", **sent)
         # The answer is kept, but what it cost was the whole of before.
         assert (done["tokens_before"], done["tokens_after"]) == (190_000, 1 + 2)
-        assert ((await usage(wire))["tokens"], (await usage(wire))["should_compact"]) == (3, False)
+        assert await call(wire, "session/usage", "{tokens,should_compact}") == (3, False)
         await answer(wire, "abcd", said)
-        assert (await usage(wire))["tokens"] == 4
+        assert await call(wire, "session/usage", "tokens") == 4
         await answer(wire, "abcd", {"totalTokens": 77})
-        assert (await usage(wire))["tokens"] == 77
+        assert await call(wire, "session/usage", "tokens") == 77
         built = await wire.call("build_context", session_id=SESSION)
         assert built["tokens"] == 77
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await usage(wire))["tokens"] == 77
+        assert await call(wire, "session/usage", "tokens") == 77
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

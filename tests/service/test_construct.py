@@ -38,10 +38,6 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-async def imported(wire: Wire, document: Any, **more: Any) -> Any:
-    return await wire.call("session/import", content=json.dumps(document), **more)
-
-
 async def exported(wire: Wire, session_id: str) -> Any:
     made = await wire.call("session/export", session_id=session_id, format="construct")
     return json.loads(made["content"])
@@ -96,7 +92,7 @@ async def test_the_sample_is_a_session_with_its_agent_times_turns_and_title(
 
 async def test_a_run_keeps_its_status_end_and_usage(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        info = (await imported(wire, RUN))["session"]
+        info = await call(wire, "session/import", "session", content=json.dumps(RUN))
         assert info["status"] == "error"
         assert info["ended_at"] == RUN["ended_at"]
         params = {"session_id": info["id"], "view": "agent"}
@@ -107,7 +103,7 @@ async def test_a_run_keeps_its_status_end_and_usage(house: House) -> None:
 
 async def test_what_was_added_since_goes_out_too(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = (await imported(wire, SAMPLE))["session"]["id"]
+        session_id = await call(wire, "session/import", "session.id", content=json.dumps(SAMPLE))
         await say(wire, "More.", session_id=session_id)
         now = await exported(wire, session_id)
         assert now["turns"][0] == SAMPLE["turns"][0]
@@ -116,8 +112,8 @@ async def test_what_was_added_since_goes_out_too(house: House) -> None:
         assert added["request"] == [{"type": "text", "content": "More."}]
         # The clock of the test is behind the document's time.
         assert now["updated_at"] == "2026-03-29T10:05:00.000Z"
-        again = await imported(wire, now)
-        assert await exported(wire, again["session"]["id"]) == now
+        again = await call(wire, "session/import", "session.id", content=json.dumps(now))
+        assert await exported(wire, again) == now
 
 
 async def test_any_session_goes_out_with_notes_of_what_is_lost(house: House) -> None:
@@ -138,8 +134,8 @@ async def test_any_session_goes_out_with_notes_of_what_is_lost(house: House) -> 
             "entries outside main's path were left out",
             "turns without stored blocks were made of messages",
         ]
-        back = await imported(wire, document)
-        assert back["session"]["turn_count"] == 1
+        back = await call(wire, "session/import", "session", content=json.dumps(document))
+        assert back["turn_count"] == 1
 
 
 @pytest.mark.parametrize(

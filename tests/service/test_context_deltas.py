@@ -9,7 +9,6 @@ ones.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,8 @@ class Holder:
         if "repair" in self.view and self.view["repair"] and self.view["shape"] in RULES:
             assert RULES[self.view["shape"]](whole["messages"]) == []
         if not self.may_begin_anew(unchanged):
-            assert unchanged == common(held, pairs)
+            equal = [mine == theirs for mine, theirs in zip(held, pairs, strict=False)]
+            assert unchanged == [*equal, False].index(False)
         for name in ("leaf_id", "etag", "tokens", "model", "thinking_level"):
             assert told[name] == whole[name]
         again = await wire.call("build_context", **asked, if_none_match=whole["etag"])
@@ -70,13 +70,6 @@ class Holder:
     def may_begin_anew(self, unchanged: int) -> bool:
         """Return whether an answer may be the whole: a new system prompt, or nothing held."""
         return unchanged == 0 and ("include" in self.view or self.held[-1:] == [])
-
-
-def common(one: list[Json], other: list[Json]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next(
-        (n for n, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other))
-    )
 
 
 class Acts:
@@ -140,10 +133,6 @@ class Acts:
         await wire.call("session/update", session_id=self.session_id, system_prompt=prompt)
 
 
-def views(chance: random.Random, holders: list[Holder]) -> Iterator[Holder]:
-    yield from chance.sample(holders, 3)
-
-
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 @pytest.mark.parametrize("seed", [1, 2])
@@ -171,7 +160,7 @@ async def test_what_is_held_and_what_is_sent_are_the_whole(
                     )
                     is_node = entry["entry"]["type"] not in {"label", "session_info", "leaf"}
                     at = {"entry_id": entry["entry"]["id"]} if is_node else {}
-                for holder in views(chance, holders):
+                for holder in chance.sample(holders, 3):
                     await holder.ask(wire, session_id, at, chance.randrange(100))
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import append_message, create
+from tests.kit.calls import append_message, call, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME
 
@@ -44,10 +43,6 @@ VIEWS = [
 ]
 
 
-async def ask(wire: Wire, **more: Any) -> Any:
-    return await wire.call("build_context", session_id=SESSION, **more)
-
-
 # -- the same answer whatever was asked before ------------------------------------------------
 
 GROWN = [
@@ -72,9 +67,9 @@ async def test_a_view_of_a_session_that_grew_is_the_one_after_it_was_opened_agai
         grown: list[Any] = []
         for n, kind in enumerate(kinds.split()):
             await append_message(wire, f"e{n}", MESSAGES[kind])
-            grown = [await ask(wire, **view) for view in VIEWS]
+            grown = [await call(wire, "build_context", **view) for view in VIEWS]
         await wire.call("session/close", session_id=SESSION)
-        assert [await ask(wire, **view) for view in VIEWS] == grown
+        assert [await call(wire, "build_context", **view) for view in VIEWS] == grown
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ async def test_a_result_stands_behind_its_call_and_without_one_where_it_is(
         for n, kind in enumerate(kinds.split()):
             await append_message(wire, f"e{n}", MESSAGES[kind])
         for shape, sources in (("openai", openai), ("anthropic", anthropic)):
-            assert (await ask(wire, shape=shape))["sources"] == sources.split()
+            assert await call(wire, "build_context", "sources", shape=shape) == sources.split()
 
 
 # -- what a caller holds and what it is sent -----------------------------------------------------
@@ -115,12 +110,12 @@ async def test_a_prompt_that_is_sent_again_on_another_branch_is_another_source(
         await append_message(wire, "root", MESSAGES["user"])
         await append_message(wire, "first", MESSAGES["user"])
         await append_message(wire, "answer", MESSAGES["text"])
-        held = await ask(wire, **view)
+        held = await call(wire, "build_context", **view)
         await wire.call("session/branch", session_id=SESSION, entry_id="root")
         await append_message(wire, "again", MESSAGES["user"])
         known = {"leaf_id": "answer", "count": len(held["messages"])}
-        told = await ask(wire, known=known, **view)
-        whole = await ask(wire, **view)
+        told = await call(wire, "build_context", known=known, **view)
+        whole = await call(wire, "build_context", **view)
         assert told["sources"] == whole["sources"][told["unchanged"] :]
         assert held["messages"][: told["unchanged"]] + told["messages"] == whole["messages"]
         assert held["sources"][: told["unchanged"]] + told["sources"] == whole["sources"]
@@ -137,17 +132,17 @@ async def test_a_result_that_repair_makes_is_held_as_long_as_its_call(
         await create(wire, persist="immediate")
         for entry_id, kind in (("ask", "user"), ("call", "call"), ("left", "user")):
             await append_message(wire, entry_id, MESSAGES[kind])
-        held = await ask(wire, **view)
+        held = await call(wire, "build_context", **view)
         known = {"leaf_id": "left", "count": len(held["messages"])}
         await wire.call("session/branch", session_id=SESSION, entry_id="ask")
         await append_message(wire, "call-again", MESSAGES["call"])
         await append_message(wire, "right", MESSAGES["text"])
-        told = await ask(wire, known=known, **view)
+        told = await call(wire, "build_context", known=known, **view)
         # The call and its made result have the bytes of those that are held, and another source.
         assert (told["unchanged"], told["sources"]) == (1, ["call-again", "call-again", "right"])
         await wire.call("session/branch", session_id=SESSION, entry_id="call")
         await append_message(wire, "text", MESSAGES["text"])
-        told = await ask(wire, known=known, **view)
+        told = await call(wire, "build_context", known=known, **view)
         # The call is the one that is held, and so is its made result; in Anthropic's shape that
         # stands in one message with what is said behind it.
         assert told["sources"] == (["call", "text"] if shape == "anthropic" else ["text"])
@@ -161,7 +156,7 @@ async def test_a_leaf_whose_id_two_entries_have_is_no_place_to_compare_with(hous
     # The second entry of the same id stands elsewhere, on a path of the same length.
     house.put([said("a", None, "one"), said("x", "a", "held"), said("b", None, "two")])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        held = await ask(wire, entry_id="x")
+        held = await call(wire, "build_context", entry_id="x")
     house.put(
         [
             *(said("a", None, "one"), said("x", "a", "held"), said("b", None, "two")),
@@ -171,5 +166,5 @@ async def test_a_leaf_whose_id_two_entries_have_is_no_place_to_compare_with(hous
     async with house.daemon() as daemon, daemon.connect() as wire:
         for shape in ("stored", "openai"):
             known = {"leaf_id": "x", "count": len(held["messages"])}
-            told = await ask(wire, known=known, shape=shape)
+            told = await call(wire, "build_context", known=known, shape=shape)
             assert (told["unchanged"], len(told["messages"])) == (0, 3)

@@ -9,22 +9,13 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import create
+from tests.kit.calls import call, create
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 OTHER = "session-b"
-
-
-async def made_of(wire: Wire, method: str, session_id: str = SESSION, **params: Any) -> Any:
-    return (await wire.call(f"session/{method}", session_id=session_id, **params))["session"]
-
-
-async def context_of(wire: Wire, session_id: str) -> Any:
-    return await wire.call("build_context", session_id=session_id)
 
 
 async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house: House) -> None:
@@ -35,12 +26,12 @@ async def test_an_append_that_loses_its_labels_is_not_taken_for_a_torn_one(house
             {"type": "label", "target_id": "m1", "label": "good"},
         ]
         await wire.call("append", session_id=SESSION, entries=entries)
-        made = await made_of(wire, "fork", entries="all", labels=False)
+        made = await call(wire, "session/fork", "session", entries="all", labels=False)
         assert (made["leaf_id"], made["message_count"], made["problems"]) == ("m1", 1, 0)
         # Nothing was cut off and put aside.
         assert all("torn" not in path.name for path in house.disk.paths)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await context_of(wire, made["id"]))["sources"] == ["m1"]
+        assert await call(wire, "build_context", "sources", session_id=made["id"]) == ["m1"]
 
 
 BY_FIRST = {"role": "assistant", "content": "yes", "model": "first"}
@@ -55,8 +46,10 @@ async def test_the_model_of_the_first_messages_is_the_one_they_end_with(house: H
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await made_of(wire, "fork", entries="context", keep_messages=2, ids="keep")
-        built = await context_of(wire, made["id"])
+        made = await call(
+            wire, "session/fork", "session", entries="context", keep_messages=2, ids="keep"
+        )
+        built = await call(wire, "build_context", session_id=made["id"])
         assert built["sources"] == ["c1", "m1"]
         assert built["model"] == {"model_id": "second"}
 
@@ -77,8 +70,11 @@ async def test_a_rebased_compaction_begins_with_no_result_of_a_tool(house: House
             (["t1", "u2", "c1"], ["u2"]),
             (["u1", "t1", "c1"], []),
         ):
-            made = await made_of(wire, "rebase", entry_ids=chosen)
-            assert (await context_of(wire, made["id"]))["sources"] == ["c1", *kept]
+            made = await call(wire, "session/rebase", "session", entry_ids=chosen)
+            assert await call(wire, "build_context", "sources", session_id=made["id"]) == [
+                "c1",
+                *kept,
+            ]
             assert made["problems"] == 0
 
 
@@ -93,10 +89,10 @@ async def test_a_compaction_that_kept_nothing_keeps_nothing_in_a_copy(house: Hou
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
         for made in (
-            await made_of(wire, "rebase", entry_ids=["x1", "u1", "c1"]),
-            await made_of(wire, "fork"),
+            await call(wire, "session/rebase", "session", entry_ids=["x1", "u1", "c1"]),
+            await call(wire, "session/fork", "session"),
         ):
-            assert (await context_of(wire, made["id"]))["sources"] == ["c1"]
+            assert await call(wire, "build_context", "sources", session_id=made["id"]) == ["c1"]
             assert made["problems"] == 0
 
 
@@ -106,9 +102,11 @@ async def test_where_a_head_of_pis_went_is_no_state_of_its_agent(real_house: Hou
         await wire.call("session/branch", session_id=own["id"], entry_id="10000004")
         data = {"type": "custom", "custom_type": "sessiond.decision", "data": {"decision": "x"}}
         await wire.call("append", session_id=own["id"], entry=data)
-        made = await made_of(wire, "fork", own["id"], entries="none", state=True)
-        rows = (await wire.call("session/entries", session_id=made["id"]))["entries"]
-        assert [row["entry"]["custom_type"] for row in rows] == ["sessiond.decision"]
+        made = await call(
+            wire, "session/fork", "session.id", session_id=own["id"], entries="none", state=True
+        )
+        copied = await call(wire, "session/entries", "entries[].entry.custom_type", session_id=made)
+        assert copied == ["sessiond.decision"]
 
 
 async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: House) -> None:
@@ -131,10 +129,12 @@ async def test_a_compaction_of_pis_with_a_prompt_is_copied_whole(house: House) -
     ]
     house.put("".join(json.dumps(line) + "\n" for line in lines).encode())
     async with house.daemon() as daemon, daemon.connect() as wire:
-        whole = await context_of(wire, SESSION)
+        whole = await call(wire, "build_context")
         assert whole["sources"] == ["c1", "c1", "u1"]
-        made = await made_of(wire, "fork", entries="context", keep_messages=1, ids="keep")
-        built = await context_of(wire, made["id"])
+        made = await call(
+            wire, "session/fork", "session", entries="context", keep_messages=1, ids="keep"
+        )
+        built = await call(wire, "build_context", session_id=made["id"])
         assert built["messages"] == whole["messages"][:2]
         assert made["lineage"]["fork_point"] == 2
 
@@ -147,7 +147,7 @@ async def test_a_context_that_is_too_large_to_be_looked_at_is_refused(
     async with house.daemon() as daemon, daemon.connect() as wire:
         refused = await wire.refusal("session/fork", session_id=SESSION, entries="context")
         assert (refused.data["kind"], refused.data["limit"]) == ("too_large", 100)
-        assert (await made_of(wire, "fork"))["message_count"] == 2
+        assert await call(wire, "session/fork", "session.message_count") == 2
 
 
 async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house: House) -> None:
@@ -170,10 +170,10 @@ async def test_what_is_in_memory_is_merged_with_whatever_has_to_be_opened(house:
 
 
 MAKING: list[tuple[str, dict[str, Any]]] = [
-    ("fork", {}),
-    ("fork", {"entries": "all"}),
-    ("rebase", {"indices": [0]}),
-    ("merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
+    ("session/fork", {}),
+    ("session/fork", {"entries": "all"}),
+    ("session/rebase", {"indices": [0]}),
+    ("session/merge", {"other_session_id": OTHER, "text": "both", "into": "new"}),
 ]
 FAULTS = [
     ("create", errno.EMFILE),
@@ -196,12 +196,12 @@ async def test_a_copy_that_the_disk_refuses_is_none_and_works_again(house: House
             before = house.session_files()
             for op, number in FAULTS:
                 fault = house.disk.fail(op, errno=number)
-                refused = await wire.refusal(f"session/{method}", session_id=SESSION, **params)
+                refused = await wire.refusal(method, session_id=SESSION, **params)
                 assert fault.hit
                 assert refused.data["kind"] == "storage_error"
                 assert refused.data["errno"] == errno.errorcode[number]
                 assert house.session_files() == before
-            made = await made_of(wire, method, **params)
+            made = await call(wire, method, "session", **params)
             assert [*before, Path(made["path"])] == sorted(house.session_files())
         assert house.disk.content(path) == content
         listed = (await wire.call("session/list"))["sessions"]
@@ -219,9 +219,9 @@ async def test_a_dry_run_is_nothing_that_anybody_hears_of(
         before = await wire.call("session/list")
         await wire.call("catalog/subscribe")
         await wire.call("subscribe", session_id=SESSION)
-        here = ("merge", {"other_session_id": OTHER, "text": "both"})
+        here = ("session/merge", {"other_session_id": OTHER, "text": "both"})
         for method, params in (*MAKING, here):
-            told = await made_of(wire, method, dry_run=True, **params)
+            told = await call(wire, method, "session", dry_run=True, **params)
             if told["id"] != SESSION:
                 refused = await wire.refusal("session/get", session_id=told["id"])
                 assert refused.data["kind"] == "session_not_found"
@@ -229,7 +229,7 @@ async def test_a_dry_run_is_nothing_that_anybody_hears_of(
         await wire.call("session/flush", session_id=SESSION)
         assert wire.notifications == []
         # What is made is heard of, so the others would have been.
-        made = {(await made_of(wire, method, **params))["id"] for method, params in MAKING}
+        made = {await call(wire, method, "session.id", **params) for method, params in MAKING}
         changes: dict[str, str] = {}
         # A session that is flushed to the catalog twice is told of twice.
         while changes.keys() < made:
