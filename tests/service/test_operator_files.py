@@ -20,6 +20,9 @@ pytestmark = [
 
 Json = Any
 SAMPLES = Path(__file__).parent.parent / "samples" / "operator"
+SAMPLE = {
+    name: (SAMPLES / f"{name}.jsonl").read_bytes() for name in ("operator", "operator-doc-spelling")
+}
 TEXT = {"type": "text", "content": "hi"}
 
 
@@ -31,10 +34,6 @@ def put(house: House, content: bytes, name: str = "operator") -> Path:
         house.disk.make_folder(folder)
     house.disk.put(path, content)
     return path
-
-
-def sample(name: str) -> bytes:
-    return (SAMPLES / f"{name}.jsonl").read_bytes()
 
 
 def said(role: str = "user", *contents: Json) -> Json:
@@ -97,7 +96,7 @@ async def opened(house: House, wire: Wire, path: Path) -> Opened:
 
 @pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
 async def test_a_file_is_read_as_operator_reads_it(house: House, name: str) -> None:
-    path = put(house, sample(name))
+    path = put(house, SAMPLE[name])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         assert (file.session["dialect"], file.session["read_only"]) == ("operator", False)
@@ -107,11 +106,11 @@ async def test_a_file_is_read_as_operator_reads_it(house: House, name: str) -> N
             assert shown["entry"]["type"] == entry["type"]
         verified = await file.call("session/verify")
         assert (verified["ok"], verified["dialect"]) == (True, "operator")
-    assert house.disk.content(path) == sample(name)
+    assert house.disk.content(path) == SAMPLE[name]
 
 
 async def test_the_sample_gives_title_search_and_batched_results(house: House) -> None:
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         assert file.session["title"] == "Release planning"
@@ -133,7 +132,7 @@ async def test_the_sample_gives_title_search_and_batched_results(house: House) -
 
 
 async def test_each_change_is_written_as_operator_writes_it(house: House) -> None:
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         first = (await file.call("append", message=said()))["leaf_id"]
@@ -173,7 +172,7 @@ async def test_each_change_is_written_as_operator_writes_it(house: House) -> Non
 
 
 async def test_who_goes_to_what_was_said_may_say_it_anew(house: House) -> None:
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         moved = await file.call("session/navigate", entry_id="aa000012")
@@ -187,7 +186,7 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(house: House) -> None:
 
 async def test_a_reset_and_a_rewind_survive_a_restart(house: House) -> None:
     """D6, D7: Operator keeps the first in memory alone, and the lines of the second in the file."""
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         rewound = await file.call("session/rewind", to="aa000011")
@@ -261,7 +260,7 @@ async def walk(file: Opened, chance: random.Random) -> None:
 async def test_after_any_changes_operator_reads_what_sessiond_reads(
     house: House, name: str
 ) -> None:
-    path = put(house, sample(name))
+    path = put(house, SAMPLE[name])
     chance = random.Random(name)
     for _ in range(3):
         async with house.daemon() as daemon, daemon.connect() as wire:
@@ -269,7 +268,7 @@ async def test_after_any_changes_operator_reads_what_sessiond_reads(
             for _ in range(12):
                 await walk(file, chance)
                 await file.check()
-    assert house.disk.content(path).startswith(sample(name))
+    assert house.disk.content(path).startswith(SAMPLE[name])
 
 
 # -- copies ------------------------------------------------------------------
@@ -285,8 +284,8 @@ async def texts(wire: Wire, session: Json) -> list[tuple[str, Json]]:
 @pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
 async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> None:
     """D1: every message, id, parent and branch; the header only has another id."""
-    content = sample(name).decode()
-    path = put(house, sample(name))
+    content = SAMPLE[name].decode()
+    path = put(house, SAMPLE[name])
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await wire.call("session/import", path=str(path))
         assert (found["report"]["format"], found["report"]["problems"]) == ("operator", [])
@@ -300,12 +299,12 @@ async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> N
         assert await texts(wire, made) == await texts(wire, file.session)
         copy = Path(made["path"])
         assert OperatorReader(house.disk.content(copy)).leaf_id == made["leaf_id"]
-    assert house.disk.content(path) == sample(name)
+    assert house.disk.content(path) == SAMPLE[name]
 
 
 async def test_a_path_over_a_label_keeps_the_whole_context(house: House) -> None:
     """D8: Operator leaves out the labels of a path, and what stood below them hangs in the air."""
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         fork = await file.call("session/fork", entries="path", at="aa00000d")
@@ -325,7 +324,7 @@ async def test_a_path_over_a_label_keeps_the_whole_context(house: House) -> None
 
 @pytest.mark.parametrize("more", [{"entries": "all"}, {"entries": "path"}, {"entries": "context"}])
 async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         made = (await file.call("session/fork", cwd="/other", **more))["session"]
@@ -336,17 +335,17 @@ async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
         assert [one for _, one in await texts(wire, made)] == contents
         await copy.call("append", message=said())
         await copy.check()
-    assert house.disk.content(path) == sample("operator")
+    assert house.disk.content(path) == SAMPLE["operator"]
 
 
 async def test_what_operator_appends_meanwhile_is_an_event(house: House) -> None:
-    path = put(house, sample("operator"))
+    path = put(house, SAMPLE["operator"])
     more = {"id": "aa000017", "timestamp": 1784000050.5, "parent_id": "aa000013", "type": "message"}
     line = json.dumps(more | {"message": said()}).encode() + b"\n"
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         await file.call("subscribe")
-        house.disk.put(path, sample("operator") + line)
+        house.disk.put(path, SAMPLE["operator"] + line)
         answer = await file.call("append", message=said())
         told = (await wire.next_notification())["params"]
         assert (told["entry"]["id"], told["entry"]["timestamp"]) == (

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from sessiond.testing.wire import Wire
 from tests.kit.house import House
 from tests.kit.pi import node_and_pi
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away
@@ -73,12 +72,9 @@ async def test_the_daemon_answers_as_pi_does(
         for seed in range(SEED, SEED + CASES):
             given = drawn(function, seed)
             task = as_json({"function": function, "input": given})
-            await compare(wire, function, given, pi(task), seed)
-
-
-async def compare(wire: Wire, function: str, given: Json, expected: Json, seed: int) -> None:
-    found = await ASKED[function](wire, given)
-    if function == "findCutPoint" and found is None:
-        assert cuts_nothing_away(given, expected), seed
-        return
-    assert as_javascript_has_it(found) == as_javascript_has_it(expected), seed
+            expected = pi(task)
+            found = await ASKED[function](wire, given)
+            if function == "findCutPoint" and found is None:
+                assert cuts_nothing_away(given, expected), seed
+            else:
+                assert as_javascript_has_it(found) == as_javascript_has_it(expected), seed

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import session_info
+from tests.kit.calls import call, refused, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_message
 
 OTHER = "session-b"
+SHOWN = (("session/entries", "entries[].entry"), ("build_context", "{sources,messages}"))
+"""What a copy has of its source: methods, and parts of their answers."""
 # What is shown is shown whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
@@ -29,29 +30,14 @@ SOURCE = [
 ]
 
 
-async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
-    page = await wire.call("session/entries", session_id=session_id)
-    return [row["entry"] for row in page["entries"]]
-
-
-async def context_of(wire: Wire, session_id: str) -> Any:
-    built = await wire.call("build_context", session_id=session_id)
-    return built["sources"], built["messages"]
-
-
-async def offer(wire: Wire, hook: str) -> None:
-    await wire.call("initialize", capabilities={"hooks": [hook]})
-
-
 async def test_d1_an_export_brings_back_every_entry_and_branch(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        content = (await wire.call("session/export", session_id=SESSION, format="native"))[
-            "content"
-        ]
-        copy = (await wire.call("session/import", content=content))["session"]["id"]
-        assert await entries_of(wire, copy) == await entries_of(wire, SESSION)
-        assert await context_of(wire, copy) == await context_of(wire, SESSION)
+        content = await call(wire, "session/export", "content", format="native")
+        copy = await call(wire, "session/import", "session.id", content=content)
+        for method, part in SHOWN:
+            copied = await call(wire, method, part, session_id=copy)
+            assert copied == await call(wire, method, part)
 
 
 MADE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -72,17 +58,16 @@ async def test_d4_what_was_answered_is_on_disk(house: House, way: str) -> None:
     method, params = MADE[way]
     async with house.daemon() as daemon, daemon.connect() as wire:
         if way == "import":
-            exported = await wire.call("session/export", session_id=SESSION, format="native")
-            params = {"content": exported["content"]}
+            params = {"content": await call(wire, "session/export", "content", format="native")}
         else:
             params = {"session_id": SESSION, **params}
         made = (await wire.call(method, **params)).get("session", {"id": SESSION})["id"]
         # The power fails with the answer.
         left = type(house)(house.home, house.disk.crash())
-        told = await entries_of(wire, made), await context_of(wire, made)
+        told = [await call(wire, *shown, session_id=made) for shown in SHOWN]
         assert told[0]
     async with left.daemon() as daemon, daemon.connect() as wire:
-        assert (await entries_of(wire, made), await context_of(wire, made)) == told
+        assert [await call(wire, *shown, session_id=made) for shown in SHOWN] == told
         assert (await session_info(wire, made))["problems"] == 0
 
 
@@ -98,8 +83,7 @@ async def test_d12_what_nobody_has_open_is_got_copied_and_deleted(house: House) 
         async with house.daemon() as daemon, daemon.connect() as wire:
             await wire.call(method, session_id=SESSION, **params)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("session/get", session_id=SESSION)
-        assert refused.data["kind"] == "session_not_found"
+        assert await refused(wire, "session/get") == "session_not_found"
 
 
 async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
@@ -113,9 +97,7 @@ async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
     trees: list[Any] = []
     for _ in range(2):
         async with house.daemon() as daemon, daemon.connect() as wire:
-            for _ in range(3):
-                nodes = (await wire.call("session/tree", session_id=SESSION))["nodes"]
-                trees.append([node["id"] for node in nodes])
+            trees += [await call(wire, "session/tree", "nodes[].id") for _ in range(3)]
     assert trees == [["z", "r", *"gcaebdf"]] * 6
 
 
@@ -124,10 +106,8 @@ async def test_d17_a_tree_of_one_moment_has_one_order(house: House) -> None:
 async def test_d18_short_ids_are_ids(house: House, form: str) -> None:
     house.put([stored_message("a", None), stored_message("1", "a"), stored_message("é", "1")])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        shown = await wire.call("session/tree", session_id=SESSION, form=form)
-        assert "text of é" in str(shown)
-        made = await wire.call("session/fork", session_id=SESSION, at="é")
-        assert made["session"]["leaf_id"] == "é"
+        assert "text of é" in str(await call(wire, "session/tree", form=form))
+        assert await call(wire, "session/fork", "session.leaf_id", at="é") == "é"
 
 
 @one_backend
@@ -141,12 +121,12 @@ async def test_d19_an_orphan_is_seen(house: House, form: str) -> None:
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        shown = str(await wire.call("session/tree", session_id=SESSION, form=form))
+        shown = str(await call(wire, "session/tree", form=form))
         assert "text of lost" in shown
         assert "text of below" in shown
         assert (await session_info(wire))["problems"] == 1
         # Its branch can be had without the gap.
-        made = (await wire.call("session/fork", session_id=SESSION, at="below"))["session"]
+        made = await call(wire, "session/fork", "session", at="below")
         assert (made["problems"], made["message_count"]) == (0, 2)
 
 
@@ -158,7 +138,7 @@ async def test_d21_a_hook_blocks_no_compaction(
         set_limits(monkeypatch, HOOK_SECONDS=0.05)
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher, "before_compact")
+        await watcher.call("initialize", capabilities={"hooks": ["before_compact"]})
         params = {"session_id": SESSION, "summary": "S", "first_kept_entry_id": "m3"}
         number = await wire.request("compact", **params)
         asked = await watcher.next_request()
@@ -170,4 +150,4 @@ async def test_d21_a_hook_blocks_no_compaction(
         elif does == "leaves":
             watcher.close()
         done = await wire.answer(number)
-        assert (await context_of(wire, SESSION))[0] == [done["entry"]["id"], "m3"]
+        assert await call(wire, "build_context", "sources") == [done["entry"]["id"], "m3"]

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.kit.calls import append, call, create, create_with
+from tests.kit.calls import append, call, create, create_with, refused, watch
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, TIME, native_file, native_header, stored_message
-from tests.service.subscribing import subscribe
 
 pytestmark = [
     pytest.mark.anyio,
@@ -59,8 +58,7 @@ async def test_d4b_an_unreadable_session_is_an_error_and_no_fresh_start(
     ]
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method, params in asked:
-            refused = await wire.refusal(method, **params)
-            assert refused.data["kind"] == "session_corrupt", method
+            assert await refused(wire, method, **params) == "session_corrupt", method
     assert left(house) == before
 
 
@@ -82,7 +80,7 @@ async def test_d5_a_line_of_a_megabyte_loads_and_lists(house: House, dialect: st
         page = await wire.call("session/list")
         assert ([one["id"] for one in page["sessions"]], page["unreadable"]) == ([SESSION], [])
         assert page["sessions"][0]["dialect"] == dialect
-        said = [message["content"] for message in (await call(wire, "build_context"))["messages"]]
+        said = await call(wire, "build_context", "messages[].content")
         assert said == ["text of m1", long]
 
 
@@ -122,12 +120,12 @@ async def test_d15_an_id_that_is_a_path_is_refused(house: House, bad: str) -> No
     ]
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method, name, params in asked:
-            refused = await wire.refusal(method, **params, **{name: bad})
-            assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", name)
+            refusal = await refused(wire, method, "{kind,path}", **params, **{name: bad})
+            assert refusal == ("invalid_params", name)
         # A header may say anything: it names no file.
         header = native_header() | {"id": bad}
         content = json.dumps(header) + "\n"
-        made = (await wire.call("session/import", content=content))["session"]
+        made = await call(wire, "session/import", "session", content=content)
         assert Path(made["path"]).parent == house.layout.sessions
         assert made["id"] != bad
     assert set(left(house)) - set(before) == {Path(made["path"])}
@@ -139,7 +137,7 @@ async def test_d20_a_subscriber_that_falls_behind_is_told_and_sees_all(
     set_limits(monkeypatch, OUTBOX_BYTES_MAX=64 * 1024)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire, persist="immediate")
-        await subscribe(stuck)
+        await watch(stuck)
         count = 40
         for n in range(1, count + 1):
             await append(wire, f"n{n}", "x" * 20_000)
