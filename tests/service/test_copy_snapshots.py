@@ -12,14 +12,13 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import call
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import call, refused, refused_answer
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_entry, stored_message
 
 OTHER = "session-b"
-
-
+ANOTHER = {"type": "message", "message": {"role": "user"}}
 SOURCE = [
     stored_message("m1", None),
     stored_message("m2", "m1", "assistant"),
@@ -33,10 +32,6 @@ SOURCE = [
     ),
     stored_message("m3", "d1", "assistant"),
 ]
-
-
-async def append_another(wire: Wire, **more: Any) -> None:
-    await call(wire, "append", entry={"type": "message", "message": {"role": "user"}}, **more)
 
 
 async def grows(wire: Wire, house: House) -> None:
@@ -61,7 +56,7 @@ async def shrinks(wire: Wire, _house: House) -> None:
     await call(wire, "session/label", entry_id="m2", label=None)
     await call(wire, "session/update", plan=None, tags=None, provider=None)
     await call(wire, "session/rewind", to="m1")
-    await append_another(wire)
+    await call(wire, "append", entry=ANOTHER)
     await call(wire, "session/branch", head="side", drop=True)
 
 
@@ -98,25 +93,6 @@ class Held:
         return await to_thread.run_sync(work, *args)
 
 
-@pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Held]:
-    return lambda: Held(monkeypatch)
-
-
-async def shown(wire: Wire, info: dict[str, Any]) -> Any:
-    """Return what a copy shows, without the values that differ between copies."""
-    differs = dict.fromkeys(("id", "path", "epoch", "leaf_id", "heads"))
-    rows: list[Any] = []
-    if info["path"] is not None:
-        page = await wire.call("session/entries", session_id=info["id"])
-        rows = [row["entry"] for row in page["entries"]]
-    known = {one["id"] for one in SOURCE}
-    for row in rows:
-        for name in ("id", "parent_id"):
-            row[name] = row[name] if row[name] in known else None
-    return info | differs, rows
-
-
 async def ask_all(wire: Wire) -> list[int]:
     """Every copy is asked for, and was looked at, though nothing of it was read."""
     numbers = [
@@ -127,7 +103,20 @@ async def ask_all(wire: Wire) -> list[int]:
 
 
 async def shown_all(wire: Wire, numbers: list[int]) -> list[Any]:
-    return [await shown(wire, (await wire.answer(number))["session"]) for number in numbers]
+    """Return what each copy shows, without the values that differ between copies."""
+    differs = dict.fromkeys(("id", "path", "epoch", "leaf_id", "heads"))
+    known = {one["id"] for one in SOURCE}
+    found: list[Any] = []
+    for number in numbers:
+        info = (await wire.answer(number))["session"]
+        rows: list[Any] = []
+        if info["path"] is not None:
+            rows = await call(wire, "session/entries", "entries[].entry", session_id=info["id"])
+        for row in rows:
+            for name in ("id", "parent_id"):
+                row[name] = row[name] if row[name] in known else None
+        found.append((info | differs, rows))
+    return found
 
 
 async def open_both(house: House, wire: Wire) -> None:
@@ -139,12 +128,12 @@ async def open_both(house: House, wire: Wire) -> None:
 
 @pytest.mark.parametrize("act", MEANWHILE)
 async def test_what_happens_behind_a_copy_is_not_in_it(
-    house: House, held: Callable[[], Held], act: str
+    house: House, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)
         before = await shown_all(wire, await ask_all(wire))
-        gate = held()
+        gate = Held(monkeypatch)
         numbers = await ask_all(wire)
         await MEANWHILE[act](other, house)
         gate.may_go_on.set()
@@ -156,40 +145,36 @@ async def test_what_happens_behind_a_copy_is_not_in_it(
 
 
 async def test_a_delete_waits_for_the_copies_that_read(
-    house: House, held: Callable[[], Held]
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)
         before = await shown_all(wire, await ask_all(wire))
-        gate = held()
+        gate = Held(monkeypatch)
         numbers = await ask_all(wire)
         deleting = await other.request("session/delete", session_id=SESSION)
         await other.call("server/ping")
         gate.may_go_on.set()
         assert await shown_all(wire, numbers) == before
         await other.answer(deleting)
-        refused = await wire.refusal("session/fork", session_id=SESSION)
-        assert refused.data["kind"] == "session_not_found"
+        assert await refused(wire, "session/fork") == "session_not_found"
 
 
 async def test_a_copy_of_a_file_that_is_replaced_meanwhile_is_none(
-    house: House, held: Callable[[], Held]
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await open_both(house, wire)
-        gate = held()
+        gate = Held(monkeypatch)
         numbers = await ask_all(wire)
         house.put([stored_message("another", None)])
         before = house.session_files()
-        await append_another(other)
+        await call(other, "append", entry=ANOTHER)
         gate.may_go_on.set()
         # A merge into a new session takes no line of it.
         for number in numbers[:-1]:
-            with pytest.raises(Refusal) as refused:
-                await wire.answer(number)
-            assert refused.value.data["kind"] == "storage_error"
-            assert refused.value.data["retryable"] is True
+            refusal = await refused_answer(wire, number, "{kind,retryable}")
+            assert refusal == ("storage_error", True)
         merged = (await wire.answer(numbers[-1]))["session"]
         assert [path for path in house.session_files() if str(path) != merged["path"]] == before
-        made = (await call(wire, "session/fork"))["session"]
-        assert made["message_count"] == 2
+        assert await call(wire, "session/fork", "session.message_count") == 2

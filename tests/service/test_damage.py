@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,8 @@ from anyio import to_thread
 from sessiond.journal.disk.files import Files
 from sessiond.model.problems import PROBLEM_KINDS
 from sessiond.service.files.checking.verifying import verify_file
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import call
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
@@ -22,6 +24,8 @@ from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage,
 
 pytestmark = pytest.mark.one_loop
 
+NAME = f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
+"""Name of the file of the session."""
 PAGE = Path(__file__).parents[2] / "protocol.md"
 # Only verify looks for these.
 ONLY_VERIFIED = {"long_line", "bad_time", "other_spelling", "other_id"}
@@ -68,7 +72,7 @@ async def test_in_a_native_file(house: House, case: str) -> None:
         await plan(wire, damage)
         assert house.disk.content(path) == damage.content
         assert [one for one in house.disk.paths if one.parent != house.layout.locks] == [path]
-        info = (await call(wire, "session/open"))["session"]
+        info = await call(wire, "session/open", "session", session_id=SESSION)
         assert info["read_only"] is (damage.opens == "read_only")
         check_opening(damage, info["problems"])
         # Verify says of an open session what it says of a closed one.
@@ -76,10 +80,8 @@ async def test_in_a_native_file(house: House, case: str) -> None:
         await call(wire, "session/entries")
         assert house.disk.content(path) == damage.content
         if damage.opens == "read_only":
-            with pytest.raises(Refusal) as refusal:
-                await call(wire, "append", message=HI)
-            assert refusal.value.data["kind"] == "session_corrupt"
-            assert refusal.value.data["repairable"] is True
+            told = await refused(wire, "append", "{kind,repairable}", message=HI)
+            assert told == ("session_corrupt", True)
         else:
             assert (await call(wire, "append", message=HI))["durability"] == "disk"
         beside = [one for one in house.disk.paths if one.name.startswith(f"{path.name}.")]
@@ -110,10 +112,8 @@ async def unopened(wire: Wire) -> None:
     """Check that open, repair and append are refused, and that each refusal says why."""
     for method in ("session/open", "session/repair", "append"):
         params = {"message": HI} if method == "append" else {}
-        with pytest.raises(Refusal) as refusal:
-            await call(wire, method, **params)
-        assert (refusal.value.data["kind"], refusal.value.data["line"]) == ("session_corrupt", 1)
-        assert refusal.value.data["repairable"] is False
+        told = await refused(wire, method, "{kind,line,repairable}", session_id=SESSION, **params)
+        assert told == ("session_corrupt", 1, False)
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ async def test_in_a_file_of_another_program_nothing_is_shortened_and_damage_keep
         plan = await call(wire, "session/repair")
         assert (plan["dropped"], plan["kept"]) == (0, len(damage.content.splitlines()))
         assert plan["reason"]
-        info = (await call(wire, "session/open"))["session"]
+        info = await call(wire, "session/open", "session", session_id=SESSION)
         check_opening(damage, info["problems"])
         if damage.opens == "older":
-            refused = await wire.refusal("append", session_id=SESSION, message=SAID[dialect])
-            assert refused.data["kind"] == "session_read_only"
+            kind = await refused(wire, "append", message=SAID[dialect])
+            assert kind == "session_read_only"
             assert house.disk.content(path) == damage.content
             return
         assert (await call(wire, "append", message=SAID[dialect]))["durability"] == "disk"
@@ -175,26 +175,20 @@ async def test_a_line_that_is_longer_than_a_frame_is_told_and_kept(
 def place(real_house: House) -> Path:
     """Return the file of a session."""
     real_house.layout.make_folders(real_house.files)
-    path: Path = real_house.layout.session_path(SESSION, "2026-01-01T00-00-00-000000")
+    path = real_house.layout.sessions / NAME
     path.write_bytes(GOOD + b"garbage\n")
     return path
 
 
-@pytest.fixture
-def linked(place: Path, tmp_path: Path) -> tuple[Path, Path]:
-    """Make a link among the sessions; return the link and its target."""
+async def test_a_link_stays_and_the_file_behind_it_is_repaired(
+    real_house: House, place: Path, tmp_path: Path
+) -> None:
     behind = tmp_path / "elsewhere.jsonl"
     place.rename(behind)
     place.symlink_to(behind)
-    return place, behind
 
-
-async def test_a_link_stays_and_the_file_behind_it_is_repaired(
-    real_house: House, linked: tuple[Path, Path], tmp_path: Path
-) -> None:
     def repaired(backup: Path) -> None:
-        link, behind = linked
-        assert link.is_symlink()
+        assert place.is_symlink()
         assert behind.read_bytes() == GOOD
         assert (backup.is_symlink(), backup.read_bytes()) == (False, GOOD + b"garbage\n")
         assert sorted(one.name for one in tmp_path.glob("elsewhere*")) == [behind.name]
@@ -207,38 +201,22 @@ async def test_a_link_stays_and_the_file_behind_it_is_repaired(
         assert (await call(wire, "append", message=HI))["durability"] == "disk"
 
 
-def become_folder(path: Path) -> None:
-    path.mkdir()
+# The errno of the refusal to read it, and how it is made.
+NO_FILES: dict[str, Callable[[Path], None]] = {
+    "EISDIR": Path.mkdir,
+    "EINVAL": os.mkfifo,
+    # A link to itself, and one that leads nowhere.
+    "ELOOP": partial(Path.symlink_to, target=NAME),
+    "ENOENT": partial(Path.symlink_to, target="nowhere"),
+}
 
 
-def become_circle(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def lead_nowhere(path: Path) -> None:
-    path.symlink_to(path.with_name("nowhere"))
-
-
-@pytest.fixture(
-    params=[
-        ("EISDIR", become_folder),
-        ("EINVAL", os.mkfifo),
-        ("ELOOP", become_circle),
-        ("ENOENT", lead_nowhere),
-    ],
-    ids=lambda param: param[0],
-)
-def no_file(place: Path, request: pytest.FixtureRequest) -> str:
-    """Replace the file by something else; return the errno of the refusal to read it."""
-    place.unlink()
-    name, become = request.param
-    become(place)
-    return str(name)
-
-
+@pytest.mark.parametrize("no_file", NO_FILES)
 async def test_what_is_no_file_is_neither_read_nor_touched(
     real_house: House, place: Path, no_file: str
 ) -> None:
+    place.unlink()
+    NO_FILES[no_file](place)
     mode = (await to_thread.run_sync(place.lstat)).st_mode
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         for method, params in (
@@ -247,10 +225,8 @@ async def test_what_is_no_file_is_neither_read_nor_touched(
             ("session/repair", {"dry_run": False}),
             ("session/open", {}),
         ):
-            with pytest.raises(Refusal) as refusal:
-                await call(wire, method, **params)
-            told = refusal.value.data
-            assert (told["kind"], told["errno"]) == ("storage_error", no_file), method
+            told = await refused(wire, method, "{kind,errno}", session_id=SESSION, **params)
+            assert told == ("storage_error", no_file), method
     assert (await to_thread.run_sync(place.lstat)).st_mode == mode
 
 
@@ -263,12 +239,7 @@ async def test_a_file_that_may_not_be_read_is_told_by_its_errno(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method in ("session/verify", "session/repair"):
             house.disk.fail("open_read", errno=errno.EACCES)
-            with pytest.raises(Refusal) as refusal:
-                await call(wire, method)
-            assert (refusal.value.data["errno"], refusal.value.data["retryable"]) == (
-                "EACCES",
-                False,
-            )
+            assert await refused(wire, method, "{errno,retryable}") == ("EACCES", False)
         assert house.disk.content(path) == GOOD + b"garbage\n"
 
 
