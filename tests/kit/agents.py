@@ -54,6 +54,16 @@ def codex_line(kind: str, minute: int = 0, **payload: Any) -> Any:
     return {"timestamp": f"2026-01-15T10:{minute:02}:00.000Z", "type": kind, "payload": payload}
 
 
+def codex_event(kind: str, **more: Any) -> Any:
+    """Return an event of a rollout."""
+    return codex_line("event_msg", type=kind, **more)
+
+
+def codex_item(kind: str, **more: Any) -> Any:
+    """Return an item of a rollout."""
+    return codex_line("response_item", type=kind, **more)
+
+
 def codex_said(text: str, role: str = "user") -> Any:
     """Return an item with a message."""
     kind = "input_text" if role == "user" else "output_text"

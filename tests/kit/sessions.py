@@ -22,6 +22,21 @@ def entry(entry_id: str, content: Any = None, role: str = "user") -> dict[str, A
     return {"type": "message", "id": entry_id, "message": message}
 
 
+def text(said: str) -> dict[str, Any]:
+    """Return a block of text."""
+    return {"type": "text", "text": said}
+
+
+def tool_use(call_id: str, name: str = "Read", **given: Any) -> dict[str, Any]:
+    """Return a block that calls a tool."""
+    return {"type": "tool_use", "id": call_id, "name": name, "input": given}
+
+
+def tool_result(call_id: str, said: str) -> dict[str, Any]:
+    """Return a block with the result of a call."""
+    return {"type": "tool_result", "tool_use_id": call_id, "content": said}
+
+
 def stored_entry(
     entry_type: str, entry_id: str, parent_id: str | None, **fields: Any
 ) -> dict[str, Any]:

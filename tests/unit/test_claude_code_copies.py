@@ -12,26 +12,13 @@ from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.journal.splitter import long_line
 from sessiond.service.sources.agents.source import AgentLog, Report
 from tests.kit.agents import SAMPLES, claude_line
+from tests.kit.claude import assistant, boundary, result, summary
+from tests.kit.lines import spelled
 from tests.kit.readings import Copy, read
+from tests.kit.sessions import text, tool_result, tool_use
 
 SEEDS = 150
 PATHS = [*sorted(SAMPLES.glob("claude*.jsonl")), *SAMPLES.glob("claude-subagent/**/*.jsonl")]
-
-
-def copy_of(data: bytes) -> Copy:
-    """Return the copy of a file of Claude Code."""
-    return Copy("claude-code", data)
-
-
-def require_equal(data: bytes) -> None:
-    """Hold the copy of a file against the session in place."""
-    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
-    assert copy.texts(copy.session.heads["main"].leaf) == found.texts()
-    assert copy.session.usage == found.session.usage
-    assert copy.session.problems == []
-    for entry_id, seq in copy.session.ids.items():
-        if copy.session.is_node(seq) and _is_last(copy, entry_id):
-            assert copy.texts(seq) == found.texts(_end(found, entry_id))
 
 
 def _end(found: Any, entry_id: str) -> str:
@@ -56,45 +43,23 @@ def _response(found: Any, seq: int) -> str | None:
     return answer
 
 
-def _is_last(copy: Copy, entry_id: str) -> bool:
-    """Return whether an entry is the last one of its line."""
-    return not any(name.startswith(f"{entry_id}.") for name in copy.session.ids)
-
-
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem[-12:])
 def test_the_copy_of_a_sample_has_the_same_contexts(path: Any) -> None:
-    require_equal(path.read_bytes())
-
-
-def assistant(number: int, above: int, *content: Any) -> Any:
-    """Return a line of the one answer."""
-    line = claude_line(number, above, "", "assistant")
-    line["message"] |= {"id": "m", "content": list(content)}
-    return line
-
-
-def kept(number: int, *numbers: int) -> Any:
-    """Return the boundary of a compaction that keeps these lines."""
-    line = claude_line(number, None, "") | {"type": "system", "subtype": "compact_boundary"}
-    del line["message"]
-    uuids = [f"u-{one}" for one in numbers]
-    return line | {"compactMetadata": {"preservedMessages": {"uuids": uuids}}}
-
-
-def summary(number: int) -> Any:
-    """Return the summary of a compaction, below its boundary."""
-    return claude_line(number, number - 1, "short", isCompactSummary=True)
-
-
-def text(said: str) -> dict[str, Any]:
-    """Return a block of text."""
-    return {"type": "text", "text": said}
+    data = path.read_bytes()
+    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), Copy("claude-code", data)
+    assert copy.texts(copy.session.heads["main"].leaf) == found.texts()
+    assert copy.session.usage == found.session.usage
+    assert copy.session.problems == []
+    for entry_id, seq in copy.session.ids.items():
+        is_last_of_its_line = not any(one.startswith(f"{entry_id}.") for one in copy.session.ids)
+        if copy.session.is_node(seq) and is_last_of_its_line:
+            assert copy.texts(seq) == found.texts(_end(found, entry_id))
 
 
 def copy_like_its_source(*lines: Any) -> Copy:
     """Return the copy of these lines, which has the context that the session has in place."""
-    data = b"\n".join(json.dumps(line).encode() for line in lines)
-    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
+    data = b"\n".join(spelled(*lines))
+    found, copy = read(ClaudeCodeReading(), data.split(b"\n")), Copy("claude-code", data)
     assert copy.texts(copy.session.heads["main"].leaf) == found.texts()
     assert copy.session.usage == found.session.usage
     assert b"responseId" not in b"".join(copy.lines)
@@ -102,13 +67,10 @@ def copy_like_its_source(*lines: Any) -> Copy:
 
 
 def test_an_answer_that_goes_on_behind_a_result_has_its_children_below_the_result() -> None:
-    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
-    result = claude_line(3, 2, "")
-    result["message"]["content"] = [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]
     copy_like_its_source(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call),
-        result,
+        assistant(2, 1, tool_use("t1")),
+        result(3, 2, "t1"),
         assistant(4, 2, text("more")),
         claude_line(5, 4, "on"),
     )
@@ -116,7 +78,7 @@ def test_an_answer_that_goes_on_behind_a_result_has_its_children_below_the_resul
 
 def test_an_answer_that_goes_on_behind_a_compaction_has_two_parts() -> None:
     first = [claude_line(1, None, "hi"), assistant(2, 1, text("lost"))]
-    copy_like_its_source(*first, kept(3), summary(4), assistant(5, 4, text("more")))
+    copy_like_its_source(*first, boundary(3), summary(4, 3), assistant(5, 4, text("more")))
 
 
 def test_an_answer_on_two_branches_is_an_entry_on_each() -> None:
@@ -128,9 +90,7 @@ def test_an_answer_on_two_branches_is_an_entry_on_each() -> None:
 def test_a_compaction_that_keeps_parts_has_each_message_once() -> None:
     parts = [assistant(2, 1, text("a")), assistant(3, 2, text("b"))]
     lines = [claude_line(1, None, "hi"), *parts, claude_line(4, 3, "left"), claude_line(5, 4, "on")]
-    copy = copy_of(
-        b"\n".join(json.dumps(one).encode() for one in (*lines, kept(6, 2, 3, 5), summary(7)))
-    )
+    copy = Copy("claude-code", b"\n".join(spelled(*lines, boundary(6, 2, 3, 5), summary(7, 6))))
     leaf = copy.session.heads["main"].leaf
     assert copy.texts(leaf) == ["user: short", "assistant: a + b", "user: on"]
     assert b"details" not in copy.lines[-1]
@@ -141,16 +101,16 @@ def test_a_compaction_that_keeps_the_end_of_an_answer_keeps_all_of_it_in_a_copy(
     del queued["message"]
     queued["attachment"] = {"type": "queued_command", "prompt": "q"}
     lines = [claude_line(1, None, "hi"), assistant(2, 1, text("a")), queued]
-    lines += [assistant(4, 3, text("b")), kept(5, 4), summary(6)]
-    copy = copy_of(b"\n".join(json.dumps(line).encode() for line in lines))
+    lines += [assistant(4, 3, text("b")), boundary(5, 4), summary(6, 5)]
+    copy = Copy("claude-code", b"\n".join(spelled(*lines)))
     assert "assistant: a + b" in copy.texts(copy.session.heads["main"].leaf)
 
 
 def test_a_kept_line_that_comes_behind_the_summary_is_not_missing() -> None:
-    lines = [claude_line(1, None, "hi"), claude_line(2, 1, "a", "assistant"), kept(3, 2, 5)]
-    copy = copy_like_its_source(*lines, summary(4), claude_line(5, 4, "b"))
+    lines = [claude_line(1, None, "hi"), claude_line(2, 1, "a", "assistant"), boundary(3, 2, 5)]
+    copy = copy_like_its_source(*lines, summary(4, 3), claude_line(5, 4, "b"))
     assert copy.report.problems == []
-    assert copy_of("\n".join(map(json.dumps, [*lines, summary(4)])).encode()).report.problem_count
+    assert Copy("claude-code", b"\n".join(spelled(*lines, summary(4, 3)))).report.problem_count
 
 
 def test_lines_without_an_entry_are_in_the_report_by_their_numbers() -> None:
@@ -175,12 +135,10 @@ def tree(chance: random.Random) -> list[Any]:
         line = claude_line(number, above, f"t{number}")
         match chance.randrange(8):
             case 0 | 1 | 2:
-                content: list[Any] = [{"type": "text", "text": f"t{number}"}]
+                content: list[Any] = [text(f"t{number}")]
                 if chance.random() < 0.6:
                     calls.append((number, f"c{number}"))
-                    content.append(
-                        {"type": "tool_use", "id": f"c{number}", "name": "N", "input": {}}
-                    )
+                    content.append(tool_use(f"c{number}", "N"))
                 line = claude_line(number, above, "", "assistant")
                 usage = {"input_tokens": chance.randrange(5), "output_tokens": chance.randrange(9)}
                 answer = f"m{number}"
@@ -190,8 +148,7 @@ def tree(chance: random.Random) -> list[Any]:
             case 3 | 4 if calls:
                 asked, call_id = calls.pop(chance.randrange(len(calls)))
                 line["parentUuid"] = f"u-{asked}"
-                result = {"type": "tool_result", "tool_use_id": call_id, "content": f"t{number}"}
-                line["message"]["content"] = [result]
+                line["message"]["content"] = [tool_result(call_id, f"t{number}")]
             case 5:
                 del line["message"]
                 kind = chance.choice(["file", "queued_command"])
@@ -209,7 +166,7 @@ def test_copies_of_any_trees_have_the_same_words_and_usage() -> None:
     for seed in range(SEEDS):
         lines = tree(random.Random(seed))
         data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        found, copy = read(ClaudeCodeReading(), data.split(b"\n")), copy_of(data)
+        found, copy = read(ClaudeCodeReading(), data.split(b"\n")), Copy("claude-code", data)
         assert copy.session.usage == found.session.usage
         # A prompt between results comes behind them in place, and stays between them in the copy.
         leaf = copy.session.heads["main"].leaf

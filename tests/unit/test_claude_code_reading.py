@@ -11,14 +11,17 @@ import pytest
 from msgspec import UNSET, Raw
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
-from sessiond.dialects.base import BadLine, ContextLine
+from sessiond.dialects.base import BadLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.usage import usage_in
 from sessiond.model.entries import Compaction, CustomMessage, Leaf, Message, SessionInfoEntry
 from sessiond.model.row import ModelName
 from sessiond.model.usage import Usage
 from tests.kit.agents import SAMPLES, claude_line
+from tests.kit.claude import assistant, boundary, no_message, pin, result, summary
+from tests.kit.lines import lines_in
 from tests.kit.readings import ReadSession, read, variant
+from tests.kit.sessions import text, tool_use
 
 U = "c1a0de00-0000-4000-8000-0000000000"
 SUMMARY = "This session is being continued from a previous conversation. Summary: "
@@ -30,16 +33,6 @@ FILES = [BRANCH, PARALLEL, TORN, SUBAGENT]
 VARIANTS = 60
 
 
-def lines_of(path: Path) -> list[bytes]:
-    """Return the whole lines of a file."""
-    return path.read_bytes().split(b"\n")[:-1]
-
-
-def sample(path: Path, count: int | None = None) -> ReadSession:
-    """Return the session of a sample's lines, or of the first ones."""
-    return read(ClaudeCodeReading(), lines_of(path)[:count])
-
-
 def claude(*lines: Any) -> ReadSession:
     """Return the session of these lines."""
     return read(ClaudeCodeReading(), lines)
@@ -48,61 +41,6 @@ def claude(*lines: Any) -> ReadSession:
 def entry_at(session: ReadSession, number: int) -> Any:
     """Return the entry of a line by the line's number."""
     return session.entries[number - 1]
-
-
-def sources(session: ReadSession, entry_id: str | None = None) -> list[str]:
-    """Return the entries from which the messages of a context come, by the end of their ids."""
-    return [source[-2:] for source, _ in session.context(entry_id)]
-
-
-def assistant(number: int, above: int | None, *content: Any, answer: str, **more: Any) -> Any:
-    """Return a line of an answer."""
-    line = claude_line(number, above, "", "assistant", **more)
-    line["message"] |= {"id": answer, "content": list(content)}
-    return line
-
-
-def call(call_id: str) -> dict[str, Any]:
-    """Return a call."""
-    return {"type": "tool_use", "id": call_id, "name": "Read", "input": {}}
-
-
-def result(
-    number: int, above: int, call_id: str, said: str = "x", *beside: Any, **more: Any
-) -> Any:
-    """Return a line with the result of a call."""
-    line = claude_line(number, above, "", **more)
-    found = {"type": "tool_result", "tool_use_id": call_id, "content": said}
-    line["message"]["content"] = [found, *beside]
-    return line
-
-
-def no_message(number: int, above: int | None, kind: str, **more: Any) -> Any:
-    """Return a line of the tree without a message."""
-    line = claude_line(number, above, "", **more)
-    del line["message"]
-    return line | {"type": kind}
-
-
-def boundary(number: int, **metadata: Any) -> Any:
-    """Return the boundary of a compaction."""
-    found = {"trigger": "auto"} | metadata
-    return no_message(number, None, "system", subtype="compact_boundary", compactMetadata=found)
-
-
-def kept(*numbers: int) -> dict[str, Any]:
-    """Return the messages that a compaction keeps, as its boundary names them."""
-    return {"preservedMessages": {"uuids": [f"u-{number}" for number in numbers]}}
-
-
-def summary(number: int, above: int | None) -> Any:
-    """Return the summary of a compaction."""
-    return claude_line(number, above, "short", isCompactSummary=True)
-
-
-def pin(leaf: str | None, **more: Any) -> Any:
-    """Return the line that names the leaf."""
-    return {"type": "last-prompt", "lastPrompt": "x", "leafUuid": leaf, "sessionId": "s"} | more
 
 
 TALK = [
@@ -116,7 +54,7 @@ TALK = [
 
 
 def test_the_sample_with_a_branch_and_a_compaction() -> None:
-    found = sample(BRANCH)
+    found = read(ClaudeCodeReading(), lines_in(BRANCH))
     assert found.leaf_id == f"{U}13"
     assert found.session.facts == {"auto_title": "Add ping command"}
     assert found.context() == [
@@ -145,21 +83,21 @@ def test_the_sample_with_a_branch_and_a_compaction() -> None:
 
 
 def test_a_rewound_sibling_keeps_its_own_context() -> None:
-    found = sample(BRANCH)
-    assert sources(found, f"{U}07") == ["01", "02", "04", "05", "06", "07"]
-    assert sources(found, f"{U}09") == ["01", "02", "04", "05", "08", "09"]
+    found = read(ClaudeCodeReading(), lines_in(BRANCH))
+    assert [int(source[-2:]) for source, _ in found.context(f"{U}07")] == [1, 2, 4, 5, 6, 7]
+    assert [int(source[-2:]) for source, _ in found.context(f"{U}09")] == [1, 2, 4, 5, 8, 9]
     # Before the compaction the context was that of the second branch.
-    assert sample(BRANCH, 10).context() == found.context(f"{U}09")
+    assert read(ClaudeCodeReading(), lines_in(BRANCH)[:10]).context() == found.context(f"{U}09")
 
 
 def test_a_split_reply_is_one_message_whose_usage_counts_once() -> None:
-    found = sample(BRANCH, 4)
+    found = read(ClaudeCodeReading(), lines_in(BRANCH)[:4])
     assert found.texts() == [
         "user: add a ping command",
         'assistant: thinking + Bash toolu_01 {"command": "ls", "description": "List files"}',
         "result of Bash toolu_01: main.rs",
     ]
-    whole = json.loads(lines_of(BRANCH)[2])["message"]["usage"]
+    whole = json.loads(lines_in(BRANCH)[2])["message"]["usage"]
     usage = found.session.usage
     assert usage is not None
     assert (usage.input_tokens, usage.output_tokens) == (
@@ -169,7 +107,7 @@ def test_a_split_reply_is_one_message_whose_usage_counts_once() -> None:
 
 
 def test_the_sample_with_parallel_results_and_an_explicit_pin() -> None:
-    found = sample(PARALLEL)
+    found = read(ClaudeCodeReading(), lines_in(PARALLEL))
     assert found.leaf_id == f"{U}26"
     assert found.session.facts == {"title": "two files"}
     calls = (
@@ -198,11 +136,11 @@ def test_the_sample_with_parallel_results_and_an_explicit_pin() -> None:
         (f"{U}27", "user: create b.txt"),
         (f"{U}28", "assistant: Created b.txt."),
     ]
-    assert sample(PARALLEL, 9).leaf_id == f"{U}28"
+    assert read(ClaudeCodeReading(), lines_in(PARALLEL)[:9]).leaf_id == f"{U}28"
 
 
 def test_the_sample_with_a_prompt_below_the_summary_and_a_torn_line() -> None:
-    found = sample(TORN)
+    found = read(ClaudeCodeReading(), lines_in(TORN))
     assert (found.leaf_id, found.session.facts) == (f"{U}37", {})
     assert found.session.first_message == "what is 2+2"
     assert found.context() == [
@@ -219,9 +157,9 @@ def test_the_sample_with_a_prompt_below_the_summary_and_a_torn_line() -> None:
 
 
 def test_the_file_of_a_subagent_is_a_conversation() -> None:
-    found = sample(SUBAGENT)
+    found = read(ClaudeCodeReading(), lines_in(SUBAGENT))
     assert found.leaf_id == f"{U}44"
-    assert sources(found) == ["41", "42", "43", "44"]
+    assert [source[-2:] for source, _ in found.context()] == ["41", "42", "43", "44"]
     assert found.session.usage == Usage(11, 28, 300, 340, 679)
     assert found.records() == []
     assert bytes(found.reading.origin.facts["agentId"]) == b'"a1b2c3d4e5f6a7b8c"'
@@ -233,7 +171,7 @@ def test_the_file_of_a_subagent_is_a_conversation() -> None:
 def test_each_line_of_an_answer_states_what_the_lines_before_did_not() -> None:
     lines: list[Any] = [claude_line(1, None, "hi")]
     for number, (sent, got) in enumerate([(5, 1), (5, 9), (5, 3)], 2):
-        line = assistant(number, number - 1, {"type": "text", "text": str(number)}, answer="m")
+        line = assistant(number, number - 1, text(str(number)), answer="m")
         line["message"]["usage"] = {"input_tokens": sent, "output_tokens": got}
         lines.append(line)
     found = claude(*lines)
@@ -245,25 +183,18 @@ def test_each_line_of_an_answer_states_what_the_lines_before_did_not() -> None:
     ]
     assert found.session.usage == Usage(5, 9, 0, 0, 14)
     assert found.texts() == ["user: hi", "assistant: 2 + 3 + 4"]
-    (_, answer) = found.dialect.context(_lines(found))
-    usage = usage_in(Raw(json.dumps(json.loads(answer.body)["usage"]).encode()))
+    _, (_, answer) = found.messages()
+    usage = usage_in(Raw(json.dumps(answer["usage"]).encode()))
     assert usage == Usage(5, 9, 0, 0, 14)
-
-
-def _lines(found: ReadSession) -> Any:
-    return [
-        ContextLine(found.session.names[seq], found.session.kinds[seq], found.lines[seq - 1])
-        for seq in range(1, found.session.seq + 1)
-    ]
 
 
 def test_parallel_results_are_on_the_path_wherever_the_file_hangs_them() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one"),
-        assistant(4, 2, call("t2"), answer="m"),
-        assistant(5, 4, call("t3"), answer="m"),
+        assistant(4, 2, tool_use("t2"), answer="m"),
+        assistant(5, 4, tool_use("t3"), answer="m"),
         result(6, 5, "t3", "three"),
         result(7, 4, "t2", "two"),
         claude_line(8, 6, "done", "assistant"),
@@ -282,14 +213,14 @@ def test_parallel_results_are_on_the_path_wherever_the_file_hangs_them() -> None
 def test_words_beside_a_result_are_in_the_same_entry() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), call("t2"), answer="m"),
+        assistant(2, 1, tool_use("t1"), tool_use("t2"), answer="m"),
         result(
             3,
             2,
             "t2",
             "two",
             {"type": "tool_result", "tool_use_id": "t1", "content": "one", "is_error": True},
-            {"type": "text", "text": "and stop"},
+            text("and stop"),
         ),
     )
     assert found.context() == [
@@ -309,7 +240,7 @@ def test_a_result_of_a_call_that_is_not_there_stands_where_the_file_says() -> No
 def test_a_second_result_of_a_call_is_on_the_path_too() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one", isMeta=True),
         result(4, 2, "t1", "two"),
         claude_line(5, 3, "on"),
@@ -322,8 +253,8 @@ def test_a_prompt_that_was_queued_is_a_message_and_no_result_is_lost_below_it() 
     queued = {"type": "queued_command", "prompt": "stop"}
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
-        assistant(3, 2, call("t2"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
+        assistant(3, 2, tool_use("t2"), answer="m"),
         result(4, 2, "t1"),
         no_message(5, 4, "attachment", attachment=queued),
         no_message(6, 5, "attachment", attachment={"type": "file"}),
@@ -345,7 +276,7 @@ def test_a_prompt_that_was_queued_behind_all_results_has_siblings() -> None:
     queued = no_message(4, 3, "attachment", attachment={"type": "queued_command", "prompt": "q"})
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1"),
         queued,
         claude_line(5, 3, "rewound"),
@@ -357,9 +288,9 @@ def test_a_prompt_that_was_queued_within_an_answer_stays_on_its_path() -> None:
     queued = no_message(3, 2, "attachment", attachment={"type": "queued_command", "prompt": "q"})
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, {"type": "text", "text": "a"}, answer="m"),
+        assistant(2, 1, text("a"), answer="m"),
         queued,
-        assistant(4, 3, {"type": "text", "text": "b"}, answer="m"),
+        assistant(4, 3, text("b"), answer="m"),
         claude_line(5, 4, "on"),
     )
     assert found.texts() == ["user: hi", "assistant: a + b", "user: q", "user: on"]
@@ -368,17 +299,17 @@ def test_a_prompt_that_was_queued_within_an_answer_stays_on_its_path() -> None:
 def test_an_answer_that_is_told_again_on_another_branch_is_on_both() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one"),
         claude_line(4, None, "hi"),
-        assistant(5, 4, call("t1"), answer="m"),
+        assistant(5, 4, tool_use("t1"), answer="m"),
         result(6, 5, "t1", "again"),
     )
     assert found.texts("u-3") == ["user: hi", "assistant: Read t1 {}", "result of Read t1: one"]
     again = ["user: hi", "assistant: Read t1 {}", "result of Read t1: again"]
     assert found.texts("u-6") == again
     # What follows stays on its own branch; the answer may go on there.
-    found.take_all([claude_line(7, 3, "on"), assistant(8, 5, call("t2"), answer="m")])
+    found.take_all([claude_line(7, 3, "on"), assistant(8, 5, tool_use("t2"), answer="m")])
     assert found.texts("u-7")[2:] == ["result of Read t1: one", "user: on"]
     assert entry_at(found, 8).parent_id == "u-6"
     assert entry_at(found.take_all([claude_line(9, 2, "off")]), 9).parent_id == "u-3"
@@ -388,16 +319,14 @@ def test_an_answer_that_is_told_again_on_another_branch_is_on_both() -> None:
 def test_a_line_of_an_answer_with_a_missing_parent_goes_on_with_the_answer() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, {"type": "text", "text": "a"}, answer="m"),
-        assistant(4, 3, {"type": "text", "text": "b"}, answer="m"),
+        assistant(2, 1, text("a"), answer="m"),
+        assistant(4, 3, text("b"), answer="m"),
     )
     assert found.texts() == ["user: hi", "assistant: a + b"]
 
 
 def test_a_failed_call_of_the_model_names_no_model() -> None:
-    failed = assistant(
-        2, 1, {"type": "text", "text": "API Error"}, answer="m", isApiErrorMessage=True
-    )
+    failed = assistant(2, 1, text("API Error"), answer="m", isApiErrorMessage=True)
     failed["message"]["model"] = "<synthetic>"
     found = claude(claude_line(1, None, "hi"), failed)
     assert found.session.model_refs[2] == 0
@@ -410,13 +339,13 @@ def test_images_come_with_the_words_beside_them() -> None:
     source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     line = claude_line(1, None, "")
     line["message"]["content"] = [
-        {"type": "text", "text": "look"},
+        text("look"),
         {"type": "image", "source": source},
     ]
     found = claude(line)
-    (message,) = found.dialect.context(_lines(found))
+    ((_, message),) = found.messages()
     image = {"type": "image", "data": source["data"], "mimeType": "image/png"}
-    assert json.loads(message.body)["content"] == [{"type": "text", "text": "look"}, image]
+    assert message["content"] == [text("look"), image]
 
 
 # -- leaf, titles, bookkeeping ----------------------------------------------------------------------
@@ -451,8 +380,8 @@ def test_a_pin_of_an_attachment_means_the_message_above_it() -> None:
 def test_a_pin_of_a_call_means_the_answer_with_its_results() -> None:
     found = claude(
         claude_line(1, None, "hi"),
-        assistant(2, 1, call("t1"), answer="m"),
-        assistant(3, 2, call("t2"), answer="m"),
+        assistant(2, 1, tool_use("t1"), answer="m"),
+        assistant(3, 2, tool_use("t2"), answer="m"),
         result(4, 2, "t1"),
         result(5, 3, "t2"),
         claude_line(6, 5, "on"),
@@ -642,7 +571,7 @@ def test_half_a_surrogate_pair_is_no_error() -> None:
 def test_what_follows_a_compaction_stands_below_it_in_both_shapes(below: int) -> None:
     found = claude(
         *TALK,
-        boundary(5, **kept(3, 4)),
+        boundary(5, 3, 4),
         no_message(7, 5, "attachment", attachment={"type": "file"}),
         summary(6, 7),
         claude_line(8, below, "e"),
@@ -658,12 +587,16 @@ def test_what_follows_a_compaction_stands_below_it_in_both_shapes(below: int) ->
 
 @pytest.mark.parametrize("uuids", [(2, 3, 4), (1, 2, 4)])
 def test_what_hangs_on_any_kept_line_stands_below_the_compaction(uuids: tuple[int, ...]) -> None:
-    found = claude(*TALK, boundary(5, **kept(*uuids)), summary(6, 5), claude_line(7, 2, "e"))
+    found = claude(*TALK, boundary(5, *uuids), summary(6, 5), claude_line(7, 2, "e"))
     assert entry_at(found, 7).parent_id == "u-6"
-    assert sources(found) == ["-6", *(f"-{number}" for number in uuids), "-7"]
-    assert claude(*TALK, boundary(5, **kept(4)), summary(6, 5), pin("u-3")).leaf_id == "u-3"
-    assert claude(*TALK, boundary(5, **kept(2, 4)), summary(6, 5), pin("u-3")).leaf_id == "u-3"
-    assert claude(*TALK, boundary(5, **kept(3, 4)), summary(6, 5), pin("u-3")).leaf_id == "u-6"
+    assert [source[-2:] for source, _ in found.context()] == [
+        "-6",
+        *(f"-{number}" for number in uuids),
+        "-7",
+    ]
+    assert claude(*TALK, boundary(5, 4), summary(6, 5), pin("u-3")).leaf_id == "u-3"
+    assert claude(*TALK, boundary(5, 2, 4), summary(6, 5), pin("u-3")).leaf_id == "u-3"
+    assert claude(*TALK, boundary(5, 3, 4), summary(6, 5), pin("u-3")).leaf_id == "u-6"
 
 
 def test_a_segment_says_what_a_compaction_keeps() -> None:
@@ -676,7 +609,7 @@ def test_a_segment_says_what_a_compaction_keeps() -> None:
     assert len(found.texts()) == 5
     assert json.loads(bytes(entry_at(found, 6).details)) == {"missing": ["u-0"]}
     # A segment that begins within an answer has all of the answer.
-    parts = [assistant(n, n - 1, {"type": "text", "text": str(n)}, answer="m") for n in (2, 3, 4)]
+    parts = [assistant(n, n - 1, text(str(n)), answer="m") for n in (2, 3, 4)]
     segment["headUuid"] = "u-3"
     found = claude(TALK[0], *parts, boundary(5, preservedSegment=segment), summary(6, 5))
     assert found.texts() == ["summary: short", "assistant: 2 + 3 + 4"]
@@ -686,12 +619,12 @@ def test_a_segment_says_what_a_compaction_keeps() -> None:
 
 
 def test_a_compaction_that_keeps_parts_keeps_only_them() -> None:
-    found = claude(*TALK, boundary(5, **kept(1, 4, 77)), summary(6, 5), claude_line(7, 4, "e"))
+    found = claude(*TALK, boundary(5, 1, 4, 77), summary(6, 5), claude_line(7, 4, "e"))
     assert found.texts() == ["summary: short", "user: a", "assistant: d", "user: e"]
     details = json.loads(bytes(entry_at(found, 6).details))
     assert details == {"kept": ["u-1", "u-4"], "missing": ["u-77"]}
     # Lines of another branch are named, although no context has them.
-    found = claude(*TALK, claude_line(8, 1, "b"), boundary(5, **kept(4, 8)), summary(6, 5))
+    found = claude(*TALK, claude_line(8, 1, "b"), boundary(5, 4, 8), summary(6, 5))
     assert json.loads(bytes(entry_at(found, 7).details)) == {"kept": ["u-4", "u-8"]}
     assert found.texts() == ["summary: short", "user: b"]
 
@@ -699,12 +632,12 @@ def test_a_compaction_that_keeps_parts_keeps_only_them() -> None:
 def test_a_kept_line_of_an_answer_keeps_the_answer_with_its_results() -> None:
     found = claude(
         *TALK[:1],
-        assistant(2, 1, {"type": "text", "text": "look"}, answer="m"),
-        assistant(3, 2, call("t1"), answer="m"),
-        assistant(4, 3, call("t2"), answer="m"),
+        assistant(2, 1, text("look"), answer="m"),
+        assistant(3, 2, tool_use("t1"), answer="m"),
+        assistant(4, 3, tool_use("t2"), answer="m"),
         result(5, 3, "t1"),
         result(6, 4, "t2"),
-        boundary(7, **kept(3)),
+        boundary(7, 3),
         summary(8, 7),
         claude_line(9, 8, "on"),
     )
@@ -716,9 +649,9 @@ def test_a_kept_line_of_an_answer_keeps_the_answer_with_its_results() -> None:
     assert found.texts() == ["summary: short", *answer, "user: on"]
     assert entry_at(found, 8).details is UNSET
     # So it is where only parts of the path are kept.
-    found.take_all([boundary(10, **kept(3, 9)), summary(11, 10)])
+    found.take_all([boundary(10, 3, 9), summary(11, 10)])
     assert found.texts() == ["summary: short", *answer, "user: on"]
-    found.take_all([claude_line(12, 9, "and"), boundary(13, **kept(4, 12)), summary(14, 13)])
+    found.take_all([claude_line(12, 9, "and"), boundary(13, 4, 12), summary(14, 13)])
     assert found.texts() == ["summary: short", *answer, "user: and"]
 
 
@@ -726,7 +659,7 @@ def test_a_result_behind_a_compaction_stands_below_it() -> None:
     segment = {"headUuid": "u-3", "tailUuid": "u-4"}
     found = claude(
         *TALK[:3],
-        assistant(4, 3, call("t1"), call("t2"), answer="m"),
+        assistant(4, 3, tool_use("t1"), tool_use("t2"), answer="m"),
         boundary(5, preservedSegment=segment),
         summary(6, 5),
         result(7, 4, "t1"),
@@ -754,7 +687,7 @@ def test_without_kept_messages_the_summary_stands_alone() -> None:
 
 
 def test_a_leaf_before_a_compaction_has_the_old_context() -> None:
-    found = claude(*TALK, boundary(5, **kept(4)), summary(6, 5), pin("u-2", explicit=True))
+    found = claude(*TALK, boundary(5, 4), summary(6, 5), pin("u-2", explicit=True))
     assert found.texts() == ["user: a", "assistant: b"]
     # The last kept line has the summary above it.
     found.take_all([pin("u-4", explicit=True)])
@@ -764,12 +697,12 @@ def test_a_leaf_before_a_compaction_has_the_old_context() -> None:
 def test_a_second_compaction_may_keep_lines_from_before_the_first_and_write_them_again() -> None:
     found = claude(
         *TALK,
-        boundary(5, **kept(3, 4)),
+        boundary(5, 3, 4),
         summary(6, 5),
         claude_line(7, 4, "e"),
         claude_line(8, 7, "f", "assistant"),
         claude_line(4, 3, "d", "assistant"),
-        boundary(9, **kept(5, 4, 7, 8)),
+        boundary(9, 5, 4, 7, 8),
         summary(10, 4),
         claude_line(11, 8, "g"),
     )
@@ -790,7 +723,7 @@ def test_a_second_compaction_may_keep_lines_from_before_the_first_and_write_them
 
 def test_a_kept_line_that_is_written_again_below_the_summary_is_there_once() -> None:
     again = claude_line(4, 6, "d", "assistant")
-    found = claude(*TALK, boundary(5, **kept(3, 4)), summary(6, 5), again, claude_line(7, 4, "e"))
+    found = claude(*TALK, boundary(5, 3, 4), summary(6, 5), again, claude_line(7, 4, "e"))
     assert found.texts() == ["summary: short", "user: c", "assistant: d", "user: e"]
 
 
@@ -810,9 +743,9 @@ def test_a_summary_without_a_boundary_is_a_compaction_that_keeps_nothing() -> No
 def test_two_compactions_that_keep_the_same_lines_have_their_own_contexts() -> None:
     found = claude(
         *TALK,
-        boundary(5, **kept(3, 4)),
+        boundary(5, 3, 4),
         summary(6, 5),
-        boundary(7, **kept(4)),
+        boundary(7, 4),
         summary(8, 7),
         claude_line(9, 4, "e"),
     )
@@ -824,20 +757,6 @@ def test_two_compactions_that_keep_the_same_lines_have_their_own_contexts() -> N
 # -- laws -------------------------------------------------------------------------------------------
 
 
-def snapshot(found: ReadSession) -> Any:
-    """Return what a session says: its lines, its leaf, its facts, its context and its problems."""
-    session = found.session
-    return (
-        found.lines,
-        found.leaf_id,
-        session.facts,
-        session.usage,
-        found.context(),
-        session.problems,
-        found.reading.origin,
-    )
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem[-12:])
 def test_each_prefix_read_afresh_gives_what_reading_on_gives(path: Path) -> None:
     chance = random.Random(path.stem)
@@ -846,7 +765,19 @@ def test_each_prefix_read_afresh_gives_what_reading_on_gives(path: Path) -> None
         growing = read(ClaudeCodeReading(), [])
         for end, line in enumerate(lines, 1):
             growing.take(line)
-            assert snapshot(growing) == snapshot(read(ClaudeCodeReading(), lines[:end]))
+            said = [
+                (
+                    found.lines,
+                    found.leaf_id,
+                    found.session.facts,
+                    found.session.usage,
+                    found.context(),
+                    found.session.problems,
+                    found.reading.origin,
+                )
+                for found in (growing, read(ClaudeCodeReading(), lines[:end]))
+            ]
+            assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem[-12:])
@@ -876,5 +807,5 @@ def test_a_long_chain_of_links_costs_each_line_once() -> None:
 
 def test_the_entries_are_lines_of_a_native_file() -> None:
     for path in FILES:
-        for line in sample(path).lines:
+        for line in read(ClaudeCodeReading(), lines_in(path)).lines:
             NATIVE.row(line)

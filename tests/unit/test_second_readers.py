@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from tests.kit.agent_files.said import Json, Reading
+from tests.kit.agent_files.said import Reading
 from tests.kit.agent_files.second_claude import read_claude
 from tests.kit.agent_files.second_codex import read_codex
 from tests.kit.agent_files.second_gemini import read_gemini
 from tests.kit.agents import claude_line, codex_line, codex_said
+from tests.kit.claude import assistant, boundary, pin, result, summary
+from tests.kit.lines import spelled
+from tests.kit.sessions import text, tool_use
 
 
-def spelled(*lines: Json) -> list[bytes]:
-    return [json.dumps(line).encode() for line in lines]
-
-
-def claude(*lines: Json) -> Reading:
+def claude(*lines: Any) -> Reading:
+    """Return what the second reader of Claude Code makes of these lines."""
     return read_claude(spelled(*lines))
 
 
 def numbers(reading: Reading) -> list[list[int]]:
     """Return the numbers of the lines of each message."""
     return [[int(one.removeprefix("u-")) for one in said.ids] for said in reading.context]
-
-
-def boundary(number: int, *kept: int) -> list[Json]:
-    """Return a boundary and its summary, the next number."""
-    uuids = [f"u-{one}" for one in kept]
-    about = {"trigger": "auto", "preTokens": 1, "preservedMessages": {"uuids": uuids}}
-    line = claude_line(
-        number, None, "", "system", subtype="compact_boundary", compactMetadata=about
-    )
-    return [line, claude_line(number + 1, number, "sum", isCompactSummary=True)]
-
-
-def pin(leaf: int | None, **more: Any) -> Json:
-    return {"type": "last-prompt", "leafUuid": None if leaf is None else f"u-{leaf}", **more}
-
-
-def block(number: int, above: int, part: Json, answer: str, output: int = 9) -> Json:
-    """Return a line of a reply."""
-    line: Json = claude_line(number, above, "", "assistant")
-    usage = {"input_tokens": 3, "output_tokens": output}
-    line["message"] |= {"id": answer, "content": [part], "usage": usage}
-    return line
-
-
-def call(name: str) -> Json:
-    return {"type": "tool_use", "id": name, "name": "Read", "input": {}}
-
-
-def result(number: int, above: int, name: str) -> Json:
-    line: Json = claude_line(number, above, "")
-    line["message"]["content"] = [{"type": "tool_result", "tool_use_id": name, "content": name}]
-    return line
 
 
 TALK = (
@@ -66,38 +33,39 @@ TALK = (
 
 
 def test_a_pin_at_a_kept_line_is_before_the_boundary() -> None:
-    compacted = (*TALK, *boundary(5, 3, 4))
+    compacted = (*TALK, boundary(5, 3, 4), summary(6, 5))
     assert numbers(claude(*compacted)) == [[5], [6], [3], [4]]
-    assert numbers(claude(*compacted, pin(4, explicit=True))) == [[1], [2], [3], [4]]
+    assert numbers(claude(*compacted, pin("u-4", explicit=True))) == [[1], [2], [3], [4]]
 
 
 def test_a_pin_at_an_old_branch_below_a_kept_line_is_before_the_boundary() -> None:
     branch = claude_line(9, 2, "other")
-    lines = (TALK[0], TALK[1], branch, *TALK[2:], *boundary(5, 1, 2, 3, 4), *TALK)
-    assert numbers(claude(*lines, pin(9, explicit=True))) == [[1], [2], [9]]
+    lines = (TALK[0], TALK[1], branch, *TALK[2:], boundary(5, 1, 2, 3, 4), summary(6, 5), *TALK)
+    assert numbers(claude(*lines, pin("u-9", explicit=True))) == [[1], [2], [9]]
 
 
 def test_lines_of_a_reply_that_are_compacted_away_do_not_come_back() -> None:
     lines = (
         claude_line(1, None, "one"),
-        block(2, 1, call("a"), "msg"),
-        block(3, 2, call("b"), "msg"),
-        result(4, 2, "a"),
-        result(5, 3, "b"),
+        assistant(2, 1, tool_use("a"), answer="msg"),
+        assistant(3, 2, tool_use("b"), answer="msg"),
+        result(4, 2, "a", "a"),
+        result(5, 3, "b", "b"),
     )
     assert numbers(claude(*lines)) == [[1], [2, 3], [4], [5]]
-    assert numbers(claude(*lines, *boundary(6, 3, 5))) == [[6], [7], [3], [5]]
+    assert numbers(claude(*lines, boundary(6, 3, 5), summary(7, 6))) == [[6], [7], [3], [5]]
 
 
 def test_a_kept_line_that_is_missing_is_named() -> None:
-    reading = claude(*TALK, *boundary(5, 3, 77, 4))
+    reading = claude(*TALK, boundary(5, 3, 77, 4), summary(6, 5))
     assert numbers(reading) == [[5], [6], [3], [4]]
     assert reading.missing == {"u-77"}
 
 
 def test_the_line_with_most_output_tells_what_a_reply_cost() -> None:
-    text = {"type": "text", "text": "x"}
-    lines = (TALK[0], block(2, 1, text, "msg", 40), block(3, 2, text, "msg", 7))
+    lines = [TALK[0], assistant(2, 1, text("x")), assistant(3, 2, text("x"))]
+    for line, output in zip(lines[1:], (40, 7), strict=True):
+        line["message"]["usage"] = {"input_tokens": 3, "output_tokens": output}
     assert claude(*lines).usage["output"] == 40
 
 
