@@ -19,6 +19,8 @@ from tests.kit.calls import (
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 
+TO_DISK = {"durability": "disk"}
+
 
 async def test_a_flush_brings_to_the_disk_what_was_left_to_the_system(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
@@ -28,15 +30,9 @@ async def test_a_flush_brings_to_the_disk_what_was_left_to_the_system(house: Hou
         await append(other, "n2", durability="os")
         assert house.disk.syncs == syncs
         # The caller has no subscription: there are no events to wait for.
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 2,
-            "durability": "disk",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 2, "durability": "disk"}
         assert house.disk.syncs == syncs + 1
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 2,
-            "durability": "disk",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 2, "durability": "disk"}
         assert house.disk.syncs == syncs + 1, "what is synced is not synced again"
         left = house.disk.crash()
     house.files = left
@@ -48,7 +44,7 @@ async def test_a_flush_is_not_answered_before_the_sync(house: House) -> None:
         await create(wire)
         await append(wire, "n1", durability="os")
         with house.disk.hold("fdatasync") as gate:
-            asked = await wire.request("session/flush", session_id=SESSION, durability="disk")
+            asked = await wire.request("session/flush", session_id=SESSION, **TO_DISK)
             await arrived(gate)
             ping = await wire.request("server/ping")
             assert msgspec.json.decode(await wire.receive())["id"] == ping
@@ -64,7 +60,7 @@ async def test_a_flush_covers_the_appends_of_its_batch_that_were_sent_before_it(
             await append_soon(wire, "block")
             await arrived(gate)
             first = await append_soon(wire, "n1", durability="os")
-            asked = await wire.request("session/flush", session_id=SESSION, durability="disk")
+            asked = await wire.request("session/flush", session_id=SESSION, **TO_DISK)
             await wire.call("server/ping")
         assert (await wire.answer(first))["durability"] == "disk"
         assert await wire.answer(asked) == {"seq": 2, "durability": "disk"}
@@ -81,7 +77,7 @@ async def test_a_flush_says_disk_of_what_is_before_it_and_not_of_what_comes_behi
         with house.disk.hold("fdatasync") as gate:
             await append_soon(wire, "block")
             await arrived(gate)
-            asked = await wire.request("session/flush", session_id=SESSION, durability="disk")
+            asked = await wire.request("session/flush", session_id=SESSION, **TO_DISK)
             last = await append_soon(wire, "n1", durability="os")
             await wire.call("server/ping")
         assert await wire.answer(asked) == {"seq": 1, "durability": "disk"}
@@ -93,12 +89,9 @@ async def test_a_flush_whose_sync_fails_is_refused_and_can_be_repeated(house: Ho
         await create(wire)
         await append(wire, "n1", durability="os")
         house.disk.fail("fdatasync")
-        refusal = await refused(wire, "session/flush", "{kind,retryable}", durability="disk")
+        refusal = await refused(wire, "session/flush", "{kind,retryable}", **TO_DISK)
         assert refusal == ("storage_error", True)
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 1,
-            "durability": "disk",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 1, "durability": "disk"}
         left = house.disk.crash()
     house.files = left
     assert part_of(house.stored()[1:], "[].id") == ["n1"]
@@ -113,7 +106,7 @@ async def test_the_events_come_before_the_flush_that_makes_them_durable(
         await watch(watcher, after={"seq": 0}, bodies=bodies)
         for name in ("n2", "n3"):
             await append(wire, name, durability="os")
-        assert await call(watcher, "session/flush", durability="disk") == {
+        assert await call(watcher, "session/flush", **TO_DISK) == {
             "seq": 3,
             "durability": "disk",
         }
@@ -131,10 +124,7 @@ async def test_a_flush_of_a_session_in_memory_says_that_memory_is_all_there_is(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 1,
-            "durability": "memory",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 1, "durability": "memory"}
 
 
 async def test_without_durability_a_flush_is_about_events_and_syncs_nothing(house: House) -> None:
@@ -155,12 +145,9 @@ async def test_a_flush_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house:
         (path,) = house.session_files()
         kept = path.with_suffix(".kept")
         house.disk.rename(path, kept)
-        assert await refused(wire, "session/flush", "errno", durability="disk") == "ENOENT"
+        assert await refused(wire, "session/flush", "errno", **TO_DISK) == "ENOENT"
         house.disk.rename(kept, path)
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 1,
-            "durability": "disk",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 1, "durability": "disk"}
 
 
 async def test_an_archived_session_can_be_flushed(house: House) -> None:
@@ -168,10 +155,7 @@ async def test_an_archived_session_can_be_flushed(house: House) -> None:
         await create_with(wire, "n1", persist="immediate")
         await append(wire, "n2", durability="os")
         await call(wire, "session/archive")
-        assert await call(wire, "session/flush", durability="disk") == {
-            "seq": 2,
-            "durability": "disk",
-        }
+        assert await call(wire, "session/flush", **TO_DISK) == {"seq": 2, "durability": "disk"}
         left = house.disk.crash()
     (path,) = [one for one in left.paths if one.suffix == ".jsonl"]
     assert b'"n2"' in left.content(path)

@@ -55,10 +55,8 @@ async def test_a_foreign_part_of_an_append_that_was_served_stays_after_a_restart
     house: House, foreign: str
 ) -> None:
     path = house.put(GOOD)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await watch(wire)
         house.disk.write_as_another(path, FOREIGN[foreign])
         events = [await heard(wire) for _ in FOREIGN[foreign].splitlines()]
@@ -74,10 +72,8 @@ async def test_a_line_that_tail_copied_out_of_another_session_is_served_alike_by
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await create(wire, OTHER, persist="immediate")
         entries = [{"type": "message", "message": {"role": "user"}} for _ in range(2)]
         await wire.call("append", session_id=OTHER, entries=entries)
@@ -102,10 +98,8 @@ async def test_a_foreign_append_that_comes_in_two_pieces_is_whole_now_and_after_
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await watch(wire)
         for number in (1, 2):
             house.disk.write_as_another(path, copied(number, 2))
@@ -120,10 +114,8 @@ async def test_lines_of_this_session_that_come_back_out_of_a_copy_of_its_file_ar
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await watch(wire)
         # A copy of the file went on by itself, and a part of its last append was copied back.
         house.disk.write_as_another(path, part(1))
@@ -139,10 +131,8 @@ async def test_copied_lines_of_this_session_with_half_a_line_behind_them_wait_fo
     house: House,
 ) -> None:
     path = house.put(GOOD)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await watch(wire)
         house.disk.write_as_another(path, part(1) + part(2)[:30])
         assert await heard(wire) == (3, "a3-1")
@@ -166,10 +156,8 @@ async def test_copied_lines_of_this_session_that_a_look_splits_are_not_ended_bet
     lines = b"".join(map(part, (1, 2, 3)))
     # A look takes one line.
     monkeypatch.setattr(repair, "INTAKE_BYTES", 1)
-    async with (
-        house.daemon(PollingWatcher(house.files, LOOK_SECONDS)) as daemon,
-        daemon.connect() as wire,
-    ):
+    watcher = PollingWatcher(house.files, LOOK_SECONDS)
+    async with house.daemon(watcher) as daemon, daemon.connect() as wire:
         await watch(wire)
         house.disk.write_as_another(path, lines)
         assert [await heard(wire) for _ in range(3)] == [(3, "a3-1"), (4, "a3-2"), (5, "a3-3")]

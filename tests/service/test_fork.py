@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say, session_info
+from tests.kit.calls import call, create, refused, say, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
@@ -18,6 +18,10 @@ pytestmark = pytest.mark.one_loop
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 # What is asked is refused or it is not, whichever loop runs.
+FORK = ("session/fork", "session")
+CONTEXT = ("build_context", "messages")
+ENTRIES = ("session/entries", "entries[].entry")
+PLACES = ("session/path", "entries[].entry.{id,parent_id}")
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
 
@@ -42,34 +46,16 @@ def files_of(house: House) -> list[Path]:
     return [path for path in house.disk.paths if path.parent != house.layout.locks]
 
 
-async def fork(wire: Wire, **params: Any) -> Any:
-    return (await wire.call("session/fork", session_id=SESSION, **params))["session"]
-
-
-async def rows_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
-    answer = await wire.call("session/entries", session_id=session_id)
-    return [row["entry"] for row in answer["entries"]]
-
-
-async def path_of(wire: Wire, session_id: str) -> list[tuple[str, str | None]]:
-    answer = await wire.call("session/path", session_id=session_id)
-    return [(row["entry"]["id"], row["entry"]["parent_id"]) for row in answer["entries"]]
-
-
-async def context_of(wire: Wire, session_id: str, **params: Any) -> list[Any]:
-    built = await wire.call("build_context", session_id=session_id, **params)
-    return list(built["messages"])
-
-
 async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_from(
     house: House,
 ) -> None:
     path = house.put(SOURCE)
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(wire)
+        made = await call(wire, *FORK)
         chain = ["m1", "m2", "d1", "m3", "c1", "m4"]
-        assert await path_of(wire, made["id"]) == list(zip(chain, [None, *chain], strict=False))
+        path_made = await call(wire, *PLACES, session_id=made["id"])
+        assert path_made == list(zip(chain, [None, *chain], strict=False))
         assert made["lineage"] == {
             "parent_id": SESSION,
             "parent_path": str(path),
@@ -78,9 +64,10 @@ async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_f
         }
         assert (made["leaf_id"], made["persisted"], made["problems"]) == ("m4", True, 0)
         assert (made["title"], made["tags"], made["plan"]) == (None, [], None)
-        labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
+        labels = await call(wire, "session/labels", "labels", session_id=made["id"])
         assert [(one["entry_id"], one["label"]) for one in labels] == [("m2", "good")]
-        assert await context_of(wire, made["id"]) == await context_of(wire, SESSION)
+        built = await call(wire, *CONTEXT, session_id=made["id"])
+        assert built == await call(wire, *CONTEXT)
         fork_text = house.disk.content(Path(made["path"]))
     assert house.disk.content(path) == before
     # What stood where it stands now is the same line.
@@ -106,28 +93,29 @@ async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_f
 async def test_a_path_ends_where_it_is_said_to(house: House, params: Any, leaf: Any) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(wire, **params)
+        made = await call(wire, *FORK, **params)
         assert made["leaf_id"] == leaf
         assert made["lineage"].get("at_entry") == leaf
-        ids = [entry_id for entry_id, _ in await path_of(wire, made["id"])]
-        source = await wire.call("session/path", session_id=SESSION, entry_id=leaf or "m1")
-        assert ids == ([row["entry"]["id"] for row in source["entries"]] if leaf else [])
+        ids = await call(wire, "session/path", "entries[].entry.id", session_id=made["id"])
+        source = await call(wire, "session/path", "entries[].entry.id", entry_id=leaf or "m1")
+        assert ids == (source if leaf else [])
 
 
 async def test_everything_is_the_same_lines_elsewhere_and_knows_no_parent(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(wire, entries="all", link="none", cwd="/elsewhere")
-        assert await rows_of(wire, made["id"]) == await rows_of(wire, SESSION)
+        made = await call(wire, *FORK, entries="all", link="none", cwd="/elsewhere")
+        stored = await call(wire, *ENTRIES)
+        assert await call(wire, *ENTRIES, session_id=made["id"]) == stored
         assert made["lineage"] == {"detached": True}
         assert (made["cwd"], made["title"], made["plan"]) == ("/elsewhere", "A name", "the plan")
         source = await session_info(wire)
         assert made["heads"] == source["heads"]
         forest = await wire.call("catalog/forest")
         assert [(node["depth"], node["orphan"]) for node in forest["nodes"]] == [(0, False)] * 2
-        titled = await fork(wire, entries="all", title="Another", labels=False)
+        titled = await call(wire, *FORK, entries="all", title="Another", labels=False)
         assert titled["title"] == "Another"
-        assert (await wire.call("session/labels", session_id=titled["id"]))["labels"] == []
+        assert await call(wire, "session/labels", "labels", session_id=titled["id"]) == []
 
 
 @pytest.mark.parametrize(
@@ -139,9 +127,9 @@ async def test_a_context_is_taken_as_the_model_sees_it(
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        whole = await context_of(wire, SESSION)
+        whole = await call(wire, *CONTEXT)
         given = {} if keep is None else {"keep_messages": keep}
-        made = await fork(wire, entries="context", ids="keep", **given)
+        made = await call(wire, *FORK, entries="context", ids="keep", **given)
         built = await wire.call("build_context", session_id=made["id"])
         assert built["sources"] == (sources or ["c1", "m2", "m3", "m4"])
         count = len(built["messages"])
@@ -149,7 +137,7 @@ async def test_a_context_is_taken_as_the_model_sees_it(
         assert [m["role"] for m in built["messages"]] == [m["role"] for m in whole[:count]]
         if count > 1:
             assert built["messages"] == whole[:count]
-        renewed = await fork(wire, entries="context", **given)
+        renewed = await call(wire, *FORK, entries="context", **given)
         again = await wire.call("build_context", session_id=renewed["id"])
         assert not set(again["sources"]) & set(built["sources"])
         assert [m.get("content") for m in again["messages"]] == [
@@ -170,9 +158,9 @@ async def test_a_context_keeps_the_first_messages_of_a_replacement(house: House)
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
         for keep in (1, 2, 3, 4):
-            made = await fork(wire, entries="context", keep_messages=keep)
+            made = await call(wire, *FORK, entries="context", keep_messages=keep)
             built = await wire.call("build_context", session_id=made["id"])
-            assert built["messages"] == (await context_of(wire, SESSION))[:keep]
+            assert built["messages"] == (await call(wire, *CONTEXT))[:keep]
             assert built["model"] == {"model_id": "m-1", "provider": "p-1"}
             assert built["thinking_level"] == "high"
             assert made["lineage"]["fork_point"] == keep
@@ -181,9 +169,9 @@ async def test_a_context_keeps_the_first_messages_of_a_replacement(house: House)
 async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(wire, entries="none", state=True)
+        made = await call(wire, *FORK, entries="none", state=True)
         assert (made["plan"], made["tags"], made["message_total"]) == ("the plan", ["a", "b"], 0)
-        rows = await rows_of(wire, made["id"])
+        rows = await call(wire, *ENTRIES, session_id=made["id"])
         assert [row["custom_type"] for row in rows if row["type"] == "custom"] == [
             "sessiond.decision",
             "sessiond.artifact",
@@ -193,12 +181,13 @@ async def test_state_alone_is_the_plan_the_tags_and_what_was_decided(house: Hous
             "parent_path": made["lineage"]["parent_path"],
         }
         # Beside a path: what is not on it stands aside.
-        both = await fork(wire, state=True)
+        both = await call(wire, *FORK, state=True)
         assert both["leaf_id"] == "m4"
-        assert (await path_of(wire, both["id"]))[0] == ("m1", None)
-        ids = [row["id"] for row in await rows_of(wire, both["id"])]
+        assert (await call(wire, *PLACES, session_id=both["id"]))[0] == ("m1", None)
+        rows = await call(wire, *ENTRIES, session_id=both["id"])
+        ids = [row["id"] for row in rows]
         assert sorted(ids).count("d1") == sorted(ids).count("d2") == 1
-        bare = await fork(wire, entries="none")
+        bare = await call(wire, *FORK, entries="none")
         assert (bare["entry_count"], bare["plan"]) == (0, None)
 
 
@@ -207,27 +196,29 @@ async def test_a_path_with_state_keeps_its_annotations_of_every_branch(house: Ho
     late = stored_entry("custom", "n1", "m4", custom_type="sessiond.annotation", data=said)
     house.put([*SOURCE, late])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(wire, at="m3", state=True)
+        made = await call(wire, *FORK, at="m3", state=True)
         found = await wire.call("session/entry", session_id=made["id"], entry_id="m2")
         assert found["annotations"] == {"stars": 1}
         assert (made["leaf_id"], made["problems"]) == ("n1", 0)
-        ids = [row["id"] for row in await rows_of(wire, made["id"])]
+        rows = await call(wire, *ENTRIES, session_id=made["id"])
+        ids = [row["id"] for row in rows]
         assert sorted(ids).count("n1") == 1
-        assert (await fork(wire, at="m3"))["leaf_id"] == "m3"
+        assert await call(wire, "session/fork", "session.leaf_id", at="m3") == "m3"
 
 
 async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entries in ("path", "all"):
-            made = await fork(wire, entries=entries, ids="renew")
-            rows = await rows_of(wire, made["id"])
+            made = await call(wire, *FORK, entries=entries, ids="renew")
+            rows = await call(wire, *ENTRIES, session_id=made["id"])
             assert not {row["id"] for row in rows} & {one["id"] for one in SOURCE}
             assert (made["problems"], made["message_count"]) == (0, 4)
-            built = await context_of(wire, made["id"])
-            for ours, theirs in zip(built, await context_of(wire, SESSION), strict=True):
+            built = await call(wire, *CONTEXT, session_id=made["id"])
+            whole = await call(wire, *CONTEXT)
+            for ours, theirs in zip(built, whole, strict=True):
                 assert ours | {"first_kept_entry_id": 0} == theirs | {"first_kept_entry_id": 0}
-            labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
+            labels = await call(wire, "session/labels", "labels", session_id=made["id"])
             assert [one["label"] for one in labels] == ["good"]
 
 
@@ -235,10 +226,10 @@ async def test_a_dry_run_says_what_would_be_and_leaves_nothing(house: House) -> 
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
-        told = await fork(wire, dry_run=True, new_session_id="the-fork", title="T")
+        told = await call(wire, *FORK, dry_run=True, new_session_id="the-fork", title="T")
         assert files_of(house) == before
         assert (told["path"], told["persisted"], told["leaf_id"]) == (None, False, "m4")
-        made = await fork(wire, new_session_id="the-fork", title="T")
+        made = await call(wire, *FORK, new_session_id="the-fork", title="T")
         differs = {"path": None, "persisted": False, "epoch": ""}
         assert {**made, **differs} == {**told, **differs}
         listed = (await wire.call("session/list"))["sessions"]
@@ -271,10 +262,8 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(house: House, case: 
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
         for dry_run in (False, True):
-            refused = await wire.refusal(
-                "session/fork", session_id=SESSION, dry_run=dry_run, **params
-            )
-            assert (refused.data["kind"], refused.data.get("path")) == (kind, path)
+            refusal = await refused(wire, "session/fork", "", dry_run=dry_run, **params)
+            assert (refusal["kind"], refusal.get("path")) == (kind, path)
             assert files_of(house) == before
 
 
@@ -285,10 +274,10 @@ async def test_of_two_forks_under_one_id_one_is_made(house: House) -> None:
 
         async def ask(wire: Wire) -> None:
             try:
-                await fork(wire, new_session_id="the-fork")
+                await call(wire, *FORK, new_session_id="the-fork")
                 kinds.append("made")
-            except Refusal as refused:
-                kinds.append(refused.data["kind"])
+            except Refusal as refusal:
+                kinds.append(refusal.data["kind"])
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask, one)
@@ -301,13 +290,13 @@ async def test_of_two_forks_under_one_id_one_is_made(house: House) -> None:
 async def test_a_fork_that_the_disk_refuses_is_none(house: House, op: str) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         before = house.session_files()
         house.disk.fail(op, errno=28)
-        refused = await wire.refusal("session/fork", session_id=SESSION, new_session_id="the-fork")
-        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ENOSPC")
+        refusal = await refused(wire, "session/fork", "{kind,errno}", new_session_id="the-fork")
+        assert refusal == ("storage_error", "ENOSPC")
         assert house.session_files() == before
-        assert (await fork(wire, new_session_id="the-fork"))["leaf_id"] == "m4"
+        assert (await call(wire, *FORK, new_session_id="the-fork"))["leaf_id"] == "m4"
 
 
 async def test_the_good_path_of_a_damaged_session_is_forked(house: House) -> None:
@@ -317,7 +306,7 @@ async def test_the_good_path_of_a_damaged_session_is_forked(house: House) -> Non
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["read_only"]
         for entries in ("path", "all", "context"):
-            made = await fork(wire, entries=entries)
+            made = await call(wire, *FORK, entries=entries)
             assert (made["read_only"], made["problems"]) == (False, 0)
             # An append that damage cut in two must not look like a torn one.
             assert b'"atom"' not in house.disk.content(Path(made["path"]))
@@ -327,8 +316,8 @@ async def test_the_good_path_of_a_damaged_session_is_forked(house: House) -> Non
 async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/archive", session_id=SESSION)
-        assert (await fork(wire))["archived"] is False
+        await call(wire, "session/archive")
+        assert await call(wire, "session/fork", "session.archived") is False
         await create(wire, "in-memory", persist="never")
         await say(wire, session_id="in-memory")
         made = (await wire.call("session/fork", session_id="in-memory"))["session"]
@@ -340,13 +329,13 @@ async def test_what_is_in_memory_or_archived_is_forked_into_a_file(house: House)
 async def test_what_is_appended_behind_a_fork_is_not_in_it(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         # Its lines are read from here on.
         with house.disk.hold("create") as gate:
             sent = await wire.request("session/fork", session_id=SESSION, entries="all")
             await arrived(gate)
             message = {"role": "user", "content": "late"}
-            await wire.call("append", session_id=SESSION, message=message)
+            await call(wire, "append", message=message)
         made = (await wire.answer(sent))["session"]
         assert (made["leaf_id"], made["message_count"]) == ("m4", 4)
 
@@ -355,7 +344,8 @@ async def test_a_label_that_was_cleared_is_not_carried(house: House) -> None:
     cleared = stored_entry("label", "l2", "m4", target_id="m2", label=None)
     house.put([*SOURCE, cleared])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        rows = await rows_of(wire, (await fork(wire))["id"])
+        fork_id = await call(wire, "session/fork", "session.id")
+        rows = await call(wire, *ENTRIES, session_id=fork_id)
         assert [row["id"] for row in rows if row["type"] == "label"] == []
 
 
@@ -370,7 +360,7 @@ async def test_a_fork_that_waits_for_the_disk_keeps_no_writer_waiting(house: Hou
             assert [path.suffix for path in house.session_files()] == [".new", ".jsonl"]
             message = {"role": "user", "content": "meanwhile"}
             assert (await other.call("append", session_id=SESSION, message=message))["seq"] == 11
-            assert await context_of(other, SESSION)
+            assert await call(other, *CONTEXT)
             # Who asks for the fork waits until it is there.
             asked = await other.request("session/get", session_id="the-fork")
         assert (await one.answer(sent))["session"]["leaf_id"] == "m4"
@@ -382,7 +372,7 @@ async def test_a_crash_in_the_middle_leaves_no_session_and_the_next_start_no_fil
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         with house.disk.hold("rename") as gate:
             sent = await wire.request("session/fork", session_id=SESSION)
             await arrived(gate)
@@ -398,7 +388,7 @@ async def test_a_long_fork_says_how_far_it_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entries in ("path", "all"):
             wire.notifications.clear()
-            await fork(wire, entries=entries, _meta={"progress_token": "t"})
+            await call(wire, *FORK, entries=entries, _meta={"progress_token": "t"})
             told = [one["params"]["value"] for one in wire.notifications]
             assert [one["kind"] for one in (told[0], told[-1])] == ["begin", "end"]
 
@@ -414,8 +404,8 @@ async def test_a_fork_of_pis_file_is_pis_file(real_house: House, sample: str) ->
                 made = (await wire.call("session/fork", **params))["session"]
                 assert (made["dialect"], made["problems"]) == ("pi", 0)
                 assert made["lineage"]["parent_id"] == own["id"]
-                mine = await context_of(wire, made["id"])
-                theirs = await context_of(wire, own["id"])
+                mine = await call(wire, *CONTEXT, session_id=made["id"])
+                theirs = await call(wire, *CONTEXT, session_id=own["id"])
                 for ours, other in zip(mine, theirs, strict=True):
                     assert ours.get("content") == other.get("content")
                 header = json.loads(Path(made["path"]).read_bytes().split(b"\n")[0])

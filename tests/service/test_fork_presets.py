@@ -8,46 +8,49 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
+from tests.kit.calls import call, say
 from tests.kit.house import House
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, stored_entry, stored_message
 
 # A file says what it says whichever loop runs.
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
 
-def at(minute: int) -> str:
-    return f"2026-01-15T10:{minute:02}:00.000Z"
-
-
-def timed_entry(word: str, entry_id: str, parent_id: str | None, minute: int, **own: Any) -> Any:
-    place = {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": at(minute)}
-    return place | own
-
-
-def timed_message(entry_id: str, parent_id: str | None, role: str, minute: int) -> Any:
-    message = {"role": role, "content": f"text of {entry_id}"}
-    return timed_entry("message", entry_id, parent_id, minute, message=message)
-
+FORK = ("session/fork", "session")
+TIMES = [f"2026-01-15T10:{minute:02}:00.000Z" for minute in range(10)]
 
 # u1 - a1 - u2 - a2 - short - u3      main
 #        \- tried
 SOURCE = [
-    timed_entry(
-        "session_info", "info", None, 0, name="A name", plan="the plan", tags=["t"], agent="g"
+    stored_entry(
+        "session_info",
+        "info",
+        None,
+        timestamp=TIMES[0],
+        name="A name",
+        plan="the plan",
+        tags=["t"],
+        agent="g",
     ),
-    timed_entry("model_change", "model", None, 0, model_id="m", provider="p"),
-    timed_message("u1", "model", "user", 1),
-    timed_message("a1", "u1", "assistant", 2),
-    timed_entry("label", "l1", "a1", 3, target_id="a1", label="good"),
-    timed_message("tried", "a1", "user", 4),
-    timed_message("u2", "a1", "user", 5),
-    timed_entry(
-        "custom", "chose", "u2", 6, custom_type="sessiond.decision", data={"decision": "x"}
+    stored_entry("model_change", "model", None, timestamp=TIMES[0], model_id="m", provider="p"),
+    stored_message("u1", "model", "user", timestamp=TIMES[1]),
+    stored_message("a1", "u1", "assistant", timestamp=TIMES[2]),
+    stored_entry("label", "l1", "a1", timestamp=TIMES[3], target_id="a1", label="good"),
+    stored_message("tried", "a1", "user", timestamp=TIMES[4]),
+    stored_message("u2", "a1", "user", timestamp=TIMES[5]),
+    stored_entry(
+        "custom",
+        "chose",
+        "u2",
+        timestamp=TIMES[6],
+        custom_type="sessiond.decision",
+        data={"decision": "x"},
     ),
-    timed_message("a2", "chose", "assistant", 7),
-    timed_entry("compaction", "short", "a2", 8, summary="S", first_kept_entry_id="u2"),
-    timed_message("u3", "short", "user", 9),
+    stored_message("a2", "chose", "assistant", timestamp=TIMES[7]),
+    stored_entry(
+        "compaction", "short", "a2", timestamp=TIMES[8], summary="S", first_kept_entry_id="u2"
+    ),
+    stored_message("u3", "short", "user", timestamp=TIMES[9]),
 ]
 
 
@@ -63,15 +66,10 @@ class Forked:
         return [one for one in self.entries if one["type"] in types]
 
 
-async def fork(house: House, wire: Wire, **axes: Any) -> Forked:
-    made = await wire.call("session/fork", session_id=SESSION, **axes)
-    return Forked(house, made["session"])
-
-
 async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(house: House) -> None:
     path = house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(house, wire, at="a2")
+        made = Forked(house, await call(wire, *FORK, at="a2"))
         ids = ["model", "u1", "a1", "u2", "chose", "a2"]
         tree = [one for one in made.entries if one["type"] != "label"]
         assert [(one["id"], one["parent_id"]) for one in tree if one["id"] in ids] == list(
@@ -79,14 +77,14 @@ async def test_operator_takes_a_path_with_its_ids_and_labels_and_their_times(hou
         )
         (label,) = made.of("label")
         assert made.entries[-1] == label
-        assert (label["target_id"], label["label"], label["timestamp"]) == ("a1", "good", at(3))
+        assert (label["target_id"], label["label"], label["timestamp"]) == ("a1", "good", TIMES[3])
         assert (made.header["parent_session"], made.info["title"]) == (str(path), None)
 
 
 async def test_operator_and_pi_take_everything_to_another_folder(house: House) -> None:
     path = house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(house, wire, entries="all", cwd="/elsewhere")
+        made = Forked(house, await call(wire, *FORK, entries="all", cwd="/elsewhere"))
         assert made.entries == SOURCE
         assert (made.header["cwd"], made.header["parent_session"]) == ("/elsewhere", str(path))
         assert made.header["id"] != SESSION
@@ -95,8 +93,8 @@ async def test_operator_and_pi_take_everything_to_another_folder(house: House) -
 async def test_pi_forks_before_what_a_user_said_and_edits_it(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        user = (await wire.call("session/entry", session_id=SESSION, entry_id="u2"))["entry"]
-        made = await fork(house, wire, at=user["parent_id"])
+        user = await call(wire, "session/entry", "entry", entry_id="u2")
+        made = Forked(house, await call(wire, *FORK, at=user["parent_id"]))
         assert made.info["leaf_id"] == "a1"
         assert user["message"]["content"] == "text of u2"
 
@@ -107,8 +105,8 @@ async def test_piglet_takes_the_first_messages_of_the_context(
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        whole = await wire.call("build_context", session_id=SESSION)
-        made = await fork(house, wire, entries="context", keep_messages=first)
+        whole = await call(wire, "build_context")
+        made = Forked(house, await call(wire, *FORK, entries="context", keep_messages=first))
         built = await wire.call("build_context", session_id=made.info["id"])
         said = [one.get("content", one.get("summary")) for one in built["messages"]]
         assert said == ["S", "text of u2", "text of a2", "text of u3"][:count]
@@ -125,12 +123,12 @@ async def test_sharur_branches_at_a_message_which_is_taken_too(
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(house, wire, at_message=index)
+        made = Forked(house, await call(wire, *FORK, at_message=index))
         lineage = made.info["lineage"]
         assert (made.info["leaf_id"], lineage["parent_id"]) == (leaf, SESSION)
         assert lineage["at_message"] == (4 if index is None else index)
-        nodes = (await wire.call("catalog/forest"))["nodes"]
-        assert [(one["session_id"], one["depth"]) for one in nodes] == [
+        nodes = await call(wire, "catalog/forest", "nodes[].{session_id,depth}")
+        assert nodes == [
             (SESSION, 0),
             (made.info["id"], 1),
         ]
@@ -139,18 +137,17 @@ async def test_sharur_branches_at_a_message_which_is_taken_too(
 async def test_sharur_forks_a_copy_that_is_nobodys_child(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(house, wire, entries="all", link="none")
+        made = Forked(house, await call(wire, *FORK, entries="all", link="none"))
         assert made.entries == SOURCE
         assert made.info["lineage"] == {"detached": True}
         assert "parent_session" not in made.header
-        nodes = (await wire.call("catalog/forest"))["nodes"]
-        assert [one["depth"] for one in nodes] == [0, 0]
+        assert await call(wire, "catalog/forest", "nodes[].depth") == [0, 0]
 
 
 async def test_nova_takes_what_it_knows_and_no_conversation(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await fork(house, wire, entries="none", state=True)
+        made = Forked(house, await call(wire, *FORK, entries="none", state=True))
         info = made.info
         assert (info["plan"], info["tags"], info["agent"]) == ("the plan", ["t"], "g")
         assert (info["message_total"], info["lineage"]["parent_id"]) == (0, SESSION)
@@ -160,9 +157,8 @@ async def test_nova_takes_what_it_knows_and_no_conversation(house: House) -> Non
 async def test_piglet_hands_over_to_a_session_that_begins_with_a_summary(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = (await fork(house, wire, entries="none")).info
-        message = {"role": "user", "content": "Go on from here."}
-        await wire.call("append", session_id=made["id"], message=message)
+        made = await call(wire, *FORK, entries="none")
+        await say(wire, "Go on from here.", session_id=made["id"])
         built = await wire.call("build_context", session_id=made["id"])
-        assert built["messages"] == [message]
+        assert built["messages"] == [{"role": "user", "content": "Go on from here."}]
         assert made["lineage"]["parent_id"] == SESSION

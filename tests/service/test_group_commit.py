@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
-from typing import Any
 
 import anyio
 import pytest
 
 from sessiond.limits import BATCH_ENTRIES_MAX, INBOX_COMMANDS_MAX
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import append_soon, call, cancel, create, part_of, refused_answer, watch
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 USER = {"role": "user", "content": "hi"}
-
-
-async def append_soon(wire: Wire, entry_id: str, **more: Any) -> int:
-    entry = {"type": "message", "id": entry_id, "message": USER}
-    return await wire.request("append", session_id=SESSION, entry=entry, **more)
-
-
-def entry_ids(stored: list[dict[str, Any]]) -> list[str]:
-    return [line["id"] for line in stored[1:]]
-
-
-def seen(wire: Wire) -> list[str]:
-    """Return the entries of the events that came while the client waited for answers."""
-    return [n["params"]["entry"]["id"] for n in wire.notifications if n["method"].endswith("event")]
 
 
 async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) -> None:
@@ -57,7 +42,7 @@ async def test_ten_waiting_appends_share_one_write_and_one_sync(house: House) ->
         seqs = sorted(answer["seq"] for answer in answers)
         assert seqs == list(range(2, 12))
     by_seq = {answer["seq"]: answer["entries"][0]["id"] for answer in answers}
-    assert entry_ids(house.stored()) == ["first", *(by_seq[seq] for seq in seqs)]
+    assert part_of(house.stored()[1:], "[].id") == ["first", *(by_seq[seq] for seq in seqs)]
 
 
 async def test_what_arrives_while_the_disk_is_busy_is_the_next_batch(house: House) -> None:
@@ -98,10 +83,15 @@ async def test_the_event_comes_before_the_answer_on_a_connection_that_does_both(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         for n in range(3):
             await wire.answer(await append_soon(wire, f"e{n}"))
-            assert seen(wire) == [f"e{m}" for m in range(n + 1)]
+            ids = [
+                one["params"]["entry"]["id"]
+                for one in wire.notifications
+                if one["method"] == "session/event"
+            ]
+            assert ids == [f"e{m}" for m in range(n + 1)]
 
 
 async def test_pipelined_requests_take_effect_in_their_order(house: House) -> None:
@@ -132,7 +122,7 @@ async def test_a_read_waits_for_its_own_connections_mutations_and_for_no_others(
             asked = await append_soon(wire, "one")
             await arrived(gate)
             own_read = await wire.request("build_context", session_id=SESSION)
-            assert (await other.call("build_context", session_id=SESSION))["sources"] == []
+            assert await call(other, "build_context", "sources") == []
         # Answers come in any order in general; these two rest on each other.
         await wire.answer(asked)
         assert (await wire.answer(own_read))["sources"] == ["one"]
@@ -151,20 +141,12 @@ async def test_a_refused_append_refuses_those_that_name_its_entries_as_parents(
             await append_soon(wire, "grandchild", parent_id="child"),
         ]
         await wire.answer(asked[0])
-        kinds = []
-        for number in asked[1:]:
-            with pytest.raises(Refusal) as refused:
-                await wire.answer(number)
-            kinds.append(refused.value.data["kind"])
+        kinds = [await refused_answer(wire, number) for number in asked[1:]]
         assert kinds == ["entry_invalid", "entry_not_found", "entry_not_found"]
-    assert entry_ids(house.stored()) == ["good"]
+    assert part_of(house.stored()[1:], "[].id") == ["good"]
 
 
 # -- giving up ---------------------------------------------------------------------
-
-
-async def cancel(wire: Wire, number: int) -> None:
-    await wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
 
 async def test_a_queued_append_that_is_cancelled_stores_nothing(house: House) -> None:
@@ -180,7 +162,7 @@ async def test_a_queued_append_that_is_cancelled_stores_nothing(house: House) ->
             assert refused.value.code == -32800
         await wire.answer(first)
         assert (await wire.answer(last))["seq"] == 2
-    assert entry_ids(house.stored()) == ["first", "last"]
+    assert part_of(house.stored()[1:], "[].id") == ["first", "last"]
 
 
 async def test_an_append_past_its_write_completes_although_it_is_cancelled(house: House) -> None:
@@ -192,7 +174,7 @@ async def test_an_append_past_its_write_completes_although_it_is_cancelled(house
             await cancel(wire, asked)
             await wire.call("server/ping")
         assert (await wire.answer(asked))["durability"] == "disk"
-    assert entry_ids(house.stored()) == ["e1"]
+    assert part_of(house.stored()[1:], "[].id") == ["e1"]
 
 
 async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(house: House) -> None:
@@ -207,8 +189,7 @@ async def test_a_waiting_read_that_is_cancelled_leaves_its_place_in_line(house: 
                 await wire.answer(read)
             assert refused.value.code == -32800
         await wire.answer(asked)
-        rows = (await wire.call("session/entries", session_id=SESSION))["entries"]
-        assert [row["seq"] for row in rows] == [1]
+        assert await call(wire, "session/entries", "entries[].seq") == [1]
 
 
 @pytest.mark.parametrize("abruptly", [True, False])
@@ -226,7 +207,7 @@ async def test_what_a_client_sent_before_it_left_is_stored(house: House, abruptl
             await anyio.wait_all_tasks_blocked()
         # The line is served in order, so this one comes after both.
         assert (await wire.answer(await append_soon(wire, "three")))["seq"] == 3
-    assert entry_ids(house.stored()) == ["one", "two", "three"]
+    assert part_of(house.stored()[1:], "[].id") == ["one", "two", "three"]
 
 
 # -- the bound ---------------------------------------------------------------------
@@ -244,9 +225,7 @@ async def test_a_full_inbox_refuses_with_a_time_to_wait(
             await arrived(gate)
             asked += [await append_soon(wire, f"e{n}") for n in range(1, 4)]
             refused_append = await append_soon(wire, "one-too-many")
-            with pytest.raises(Refusal) as refused:
-                await wire.answer(refused_append)
-            assert refused.value.data == {
+            assert await refused_answer(wire, refused_append, "") == {
                 "kind": "overloaded",
                 "retryable": True,
                 "limit": 3,
@@ -266,9 +245,7 @@ async def test_commands_of_a_session_that_cannot_be_opened_are_all_answered(hous
             await wire.request("subscribe", session_id=SESSION),
         ]
         for number in asked:
-            with pytest.raises(Refusal) as refused:
-                await wire.answer(number)
-            assert refused.value.data["kind"] == "session_not_found"
+            assert await refused_answer(wire, number) == "session_not_found"
         await create(wire)
         assert (await wire.answer(await append_soon(wire, "e1")))["seq"] == 1
 
