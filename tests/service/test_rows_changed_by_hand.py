@@ -62,11 +62,6 @@ async def outcome(wire: Wire, method: str, **members: Any) -> str:
     return str(said["kind"])
 
 
-async def epoch_of(wire: Wire) -> str:
-    epoch: str = (await call(wire, "session/get"))["session"]["epoch"]
-    return epoch
-
-
 @pytest.mark.parametrize("name", CHANGES)
 async def test_a_daemon_that_opens_a_changed_session_says_what_is_wrong(
     site: Site, name: str
@@ -78,7 +73,7 @@ async def test_a_daemon_that_opens_a_changed_session_says_what_is_wrong(
             await create(wire, persist="immediate")
             for entry in ("e-1", "e-2"):
                 await append(wire, entry, "S3CRET")
-            epoch = await epoch_of(wire)
+            epoch = await call(wire, "session/get", "session.epoch")
         await to_thread.run_sync(change, site)
         async with (
             site.daemon("two", report_trouble=reports.append) as daemon,
@@ -89,7 +84,8 @@ async def test_a_daemon_that_opens_a_changed_session_says_what_is_wrong(
                     assert await outcome(wire, method, session_id=SESSION) == expected
                 assert await outcome(wire, "append", session_id=SESSION, entry=SAID) == expected
             else:
-                assert (await epoch_of(wire) == epoch) is (expected == "as before")
+                now = await call(wire, "session/get", "session.epoch")
+                assert (now == epoch) is (expected == "as before")
                 said = await outcome(wire, "append", session_id=SESSION, entry=SAID | {"id": "e-9"})
                 # Lines behind the end are in the way of appends.
                 assert said == ("storage_error" if name == "seq is too low" else "ok")
@@ -159,7 +155,7 @@ async def test_a_line_that_does_not_parse_is_read_only_until_a_repair(site: Site
         await create(wire, persist="immediate")
         for entry in ("e-1", "e-2", "e-3"):
             await append(wire, entry)
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
     await to_thread.run_sync(site.put_line, 2, GARBAGE)
     with fail_after(PATIENCE_SECONDS):
         async with site.daemon("two") as daemon, daemon.connect() as wire:

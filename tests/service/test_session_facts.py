@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 
 from sessiond.daemon.environment import real_environment
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create, say
+from tests.kit.calls import append, call, create, refused, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 
+RECENT = "{session.id,created}"
 FACTS: dict[str, Any] = {"cwd": "/p", "agent": "coder", "model": "m-1", "tags": ["x", "y"]}
 
 
@@ -36,12 +36,8 @@ async def test_a_session_begins_with_its_id_time_folder_agent_model_and_tags(hou
         }
 
 
-def unreported(_what: str, bug: BaseException) -> str:
-    raise bug
-
-
 async def test_an_id_is_the_callers_choice_or_made_as_a_uuid_of_version_7(house: House) -> None:
-    new_session_id = real_environment(unreported).new_session_id
+    new_session_id = real_environment(lambda _what, bug: pytest.fail(str(bug))).new_session_id
     made = [new_session_id() for _ in range(100)]
     assert {UUID(one).version for one in made} == {7}
     assert len(set(made)) == 100
@@ -73,11 +69,6 @@ async def test_a_list_has_title_model_folder_times_counts_parent_first_message_a
     assert child["message_count"] == 1
 
 
-async def recent(wire: Wire, **params: Any) -> tuple[str, bool]:
-    answer = await wire.call("session/continue_recent", **params)
-    return answer["session"]["id"], answer["created"]
-
-
 async def test_the_latest_session_with_an_answer_goes_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name, cwd in (("session-p", "/p"), ("session-q", "/q"), ("session-y", "/p")):
@@ -88,9 +79,11 @@ async def test_the_latest_session_with_an_answer_goes_on(house: House) -> None:
         # A session without an answer is no conversation to go on with.
         await create(wire, "session-z", persist="immediate")
         await say(wire, session_id="session-z")
-        assert await recent(wire, cwd="/p") == ("session-p", False)
-        assert await recent(wire, cwd="/q") == ("session-q", False)
-        session_id, created = await recent(wire, cwd="/nothing-here")
+        assert await call(wire, "session/continue_recent", RECENT, cwd="/p") == ("session-p", False)
+        assert await call(wire, "session/continue_recent", RECENT, cwd="/q") == ("session-q", False)
+        session_id, created = await call(
+            wire, "session/continue_recent", RECENT, cwd="/nothing-here"
+        )
         assert created
         assert session_id not in {"session-p", "session-q", "session-y", "session-z"}
 
@@ -110,10 +103,9 @@ async def test_a_path_leads_from_the_root_to_any_entry_and_ends_in_a_circle(hous
             ("x", "x"),
             ("z", "xyz"),
         ):
-            rows = (await call(wire, "session/path", entry_id=entry_id))["entries"]
-            assert [row["entry"]["id"] for row in rows] == [*path]
-        refused = await wire.refusal("session/path", session_id=SESSION, entry_id="nowhere")
-        assert refused.data["kind"] == "entry_not_found"
+            ids = await call(wire, "session/path", "entries[].entry.id", entry_id=entry_id)
+            assert ids == [*path]
+        assert await refused(wire, "session/path", entry_id="nowhere") == "entry_not_found"
 
 
 async def test_a_forest_counts_the_forks_of_each_session(house: House) -> None:

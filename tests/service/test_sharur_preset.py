@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append_message, create
+from tests.kit.calls import append_message, call, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -26,11 +25,6 @@ RECORDED: list[tuple[dict[str, Any], int]] = [
 CUTS = [(10, 6, 5), (24, 5, None), (150, 3, 0), (270, 3, 0), (400, 1, 0), (10_000, None, None)]
 
 
-async def tokens(wire: Wire) -> int:
-    found: int = (await wire.call("session/usage", session_id=SESSION))["tokens"]
-    return found
-
-
 @pytest.mark.parametrize(
     ("content", "expected"), [("hello", 1), ("héllo", 7), (HELLO_WITH_IMAGE, 1230)]
 )
@@ -40,7 +34,7 @@ async def test_a525_the_estimator_says_what_sharurs_says(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction={"preset": "sharur"})
         await append_message(wire, "m0", {"role": "user", "content": content})
-        assert await tokens(wire) == expected
+        assert await call(wire, "session/usage", "tokens") == expected
 
 
 async def test_a525_the_cuts_are_where_sharurs_are(house: House) -> None:
@@ -50,7 +44,7 @@ async def test_a525_the_cuts_are_where_sharurs_are(house: House) -> None:
         for n, (message, estimate) in enumerate(RECORDED):
             await append_message(wire, f"m{n}", message)
             so_far += estimate
-            assert await tokens(wire) == so_far
+            assert await call(wire, "session/usage", "tokens") == so_far
         for budget, kept, turn in CUTS:
             asked = {"session_id": SESSION, "keep_recent_tokens": budget}
             answer = await wire.call("session/plan_compaction", **asked)

@@ -7,14 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say, session_info
+from tests.kit.calls import call, create, refused, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-
-
-async def update(wire: Wire, **facts: Any) -> Any:
-    return (await wire.call("session/update", session_id=SESSION, **facts))["session"]
 
 
 async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: House) -> None:
@@ -38,11 +33,11 @@ async def test_what_was_set_and_cleared_is_the_same_after_a_restart(house: House
         await create(
             wire, **header, system_prompt="header", dry_run=True, compaction={"reserve_tokens": 0}
         )
-        set_to = await update(wire, **facts)
+        set_to = await call(wire, "session/update", "session", **facts)
         assert {name: set_to[name] for name in facts} == facts
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert {name: (await session_info(wire))[name] for name in facts} == facts
-        cleared = await update(wire, **dict.fromkeys(facts))
+        cleared = await call(wire, "session/update", "session", **dict.fromkeys(facts))
         nothing: dict[str, Any] = dict.fromkeys(facts) | {"tags": []}
         assert {name: cleared[name] for name in facts} == nothing
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -54,13 +49,15 @@ async def test_a_chosen_title_outlives_made_ones_and_restarts(house: House) -> N
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         await say(wire, "prompt")
-        assert (await update(wire, auto_title=True))["title"] == "prompt"
-        assert (await update(wire, title="chosen"))["title"] == "chosen"
-        assert (await update(wire, title="made", auto_title=True))["title"] == "chosen"
+        assert await call(wire, "session/update", "session.title", auto_title=True) == "prompt"
+        assert await call(wire, "session/update", "session.title", title="chosen") == "chosen"
+        made = {"title": "made", "auto_title": True}
+        assert await call(wire, "session/update", "session.title", **made) == "chosen"
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await update(wire, auto_title="better"))["title"] == "chosen"
-        assert (await update(wire, title=None))["title"] == "better"
-        assert (await update(wire, title=None, auto_title=True))["title"] == "prompt"
+        assert await call(wire, "session/update", "session.title", auto_title="better") == "chosen"
+        assert await call(wire, "session/update", "session.title", title=None) == "better"
+        made = {"title": None, "auto_title": True}
+        assert await call(wire, "session/update", "session.title", **made) == "prompt"
 
 
 async def test_long_facts_are_not_in_lists(house: House) -> None:
@@ -72,7 +69,7 @@ async def test_long_facts_are_not_in_lists(house: House) -> None:
     }
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
-        await update(wire, title="t", provider="p", **long)
+        await call(wire, "session/update", title="t", provider="p", **long)
         (info,) = (await wire.call("session/list"))["sessions"]
         assert (info["title"], info["provider"]) == ("t", "p")
         assert not long.keys() & info.keys()
@@ -97,7 +94,7 @@ async def test_a_title_is_made_of_the_first_line(house: House, content: Any, tit
         await create(wire)
         await say(wire, content)
         await say(wire, "another")
-        assert (await update(wire, auto_title=True))["title"] == title
+        assert await call(wire, "session/update", "session.title", auto_title=True) == title
 
 
 @pytest.mark.parametrize("content", [None, "", " \n", [{"type": "image"}]])
@@ -106,9 +103,8 @@ async def test_no_title_is_made_of_nothing(house: House, content: Any) -> None:
         await create(wire)
         if content is not None:
             await say(wire, content)
-        with pytest.raises(Refusal) as refused:
-            await update(wire, auto_title=True, status="s")
-        assert refused.value.data["path"] == "auto_title"
+        facts = {"auto_title": True, "status": "s"}
+        assert await refused(wire, "session/update", "path", **facts) == "auto_title"
         assert (await session_info(wire))["status"] == ("active" if content is not None else None)
 
 
@@ -138,22 +134,19 @@ async def test_a_title_is_made_of_a_long_prompt(house: House) -> None:
         await create(wire)
         await say(wire, "long\n" + "x" * 300_000)
         await wire.call("session/close", session_id=SESSION)
-        assert (await update(wire, auto_title=True))["title"] == "long"
+        assert await call(wire, "session/update", "session.title", auto_title=True) == "long"
 
 
 async def test_a_refused_write_changes_no_fact(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         house.disk.fail("fdatasync")
-        with pytest.raises(Refusal, match="storage_error"):
-            await update(wire, title="lost")
+        assert await refused(wire, "session/update", title="lost") == "storage_error"
         assert (await session_info(wire))["title"] is None
-        assert (await update(wire, title="kept"))["seq"] == 1
+        assert await call(wire, "session/update", "session.seq", title="kept") == 1
 
 
 async def test_a_read_only_session_takes_no_facts(house: House) -> None:
     house.put(b'{"type":"session_header","version":1,"id":"session-a","cwd":"/p"}\nbroken\n{}\n')
     async with house.daemon() as daemon, daemon.connect() as wire:
-        with pytest.raises(Refusal) as refused:
-            await update(wire, title="t")
-        assert refused.value.data["kind"] == "session_corrupt"
+        assert await refused(wire, "session/update", title="t") == "session_corrupt"

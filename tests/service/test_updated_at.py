@@ -37,11 +37,6 @@ def dated(entry_id: str, timestamp: str | None) -> dict[str, Any]:
     return entry if timestamp is None else {**entry, "timestamp": timestamp}
 
 
-async def get(wire: Wire, session_id: str) -> dict[str, Any]:
-    info: dict[str, Any] = await session_info(wire, session_id)
-    return info
-
-
 async def make_session(wire: Wire, dialect: str) -> str:
     if dialect == "pi":
         made = await wire.call("session/import", content=PI)
@@ -56,12 +51,12 @@ async def test_a_timestamp_of_2020_is_the_sessions_time_before_a_close_and_after
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await make_session(wire, "native")
-        assert (await get(wire, session_id))["updated_at"] == CREATED
+        assert (await session_info(wire, session_id))["updated_at"] == CREATED
         old = dated("e1", "2020-05-01T00:00:00.000Z")
         await wire.call("append", session_id=session_id, entry=old)
-        assert (await get(wire, session_id))["updated_at"] == "2020-05-01T00:00:00.000Z"
+        assert (await session_info(wire, session_id))["updated_at"] == "2020-05-01T00:00:00.000Z"
         await wire.call("session/close", session_id=session_id)
-        assert (await get(wire, session_id))["updated_at"] == "2020-05-01T00:00:00.000Z"
+        assert (await session_info(wire, session_id))["updated_at"] == "2020-05-01T00:00:00.000Z"
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
@@ -80,18 +75,18 @@ async def test_get_and_list_say_the_same_before_a_close_and_after_reopening(
                 some = [entries.pop(0) for _ in range(dice.randint(1, len(entries)))]
                 await wire.call("append", session_id=session_id, entries=some)
             newest[session_id] = max((TIMES[time] for time in times), default=CREATED)
-        live = {session_id: await get(wire, session_id) for session_id in newest}
+        live = {session_id: await session_info(wire, session_id) for session_id in newest}
         listed = await wire.call("session/list")
         for session_id in newest:
             await wire.call("session/close", session_id=session_id)
-        assert {session_id: await get(wire, session_id) for session_id in newest} == live
+        assert {session_id: await session_info(wire, session_id) for session_id in newest} == live
     assert {session_id: info["updated_at"] for session_id, info in live.items()} == newest
     async with house.daemon() as daemon, daemon.connect() as wire:
         again = await wire.call("session/list")
         order = [(one["updated_at"], one["id"]) for one in again["sessions"]]
         assert order == [(one["updated_at"], one["id"]) for one in listed["sessions"]]
         assert order == sorted(((at, one) for one, at in newest.items()), reverse=True)
-        assert {session_id: await get(wire, session_id) for session_id in newest} == live
+        assert {session_id: await session_info(wire, session_id) for session_id in newest} == live
 
 
 async def test_the_newest_entry_need_not_be_the_last_one(house: House) -> None:
@@ -99,7 +94,7 @@ async def test_the_newest_entry_need_not_be_the_last_one(house: House) -> None:
         session_id = await make_session(wire, "native")
         for number, time in enumerate(["2031-01-01T00:00:00Z", "2020-01-01T00:00:00Z", None]):
             await wire.call("append", session_id=session_id, entry=dated(f"e{number}", time))
-        assert (await get(wire, session_id))["updated_at"] == "2031-01-01T00:00:00.000Z"
+        assert (await session_info(wire, session_id))["updated_at"] == "2031-01-01T00:00:00.000Z"
         dry = await wire.call("session/fork", session_id=session_id, dry_run=True)
         made = await wire.call("session/fork", session_id=session_id)
         assert dry["session"]["updated_at"] == made["session"]["updated_at"]
@@ -108,7 +103,7 @@ async def test_the_newest_entry_need_not_be_the_last_one(house: House) -> None:
 async def test_lines_of_other_programs_count_while_a_session_is_open(house: House) -> None:
     path = house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await get(wire, "session-a"))["updated_at"] == CREATED
+        assert (await session_info(wire))["updated_at"] == CREATED
         for line in (
             b'{"type":"custom","id":"c1","timestamp":1893456000,"custom_type":"x"}\n',
             b'{"type":"custom","id":"c2","timestamp":"no time","custom_type":"x"}\n',
@@ -117,10 +112,10 @@ async def test_lines_of_other_programs_count_while_a_session_is_open(house: Hous
         ):
             house.disk.write_as_another(path, line)
         await wire.call("append", session_id="session-a", message={"role": "user"})
-        live = await get(wire, "session-a")
+        live = await session_info(wire)
         assert live["updated_at"] == "2030-01-01T00:00:00.000Z"
         await wire.call("session/close", session_id="session-a")
-        assert await get(wire, "session-a") == live
+        assert await session_info(wire) == live
 
 
 async def test_imports_keep_their_order_in_lists(house: House) -> None:

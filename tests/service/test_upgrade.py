@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond.model.ids import derive_entry_id
-from sessiond.testing.daemon import Wire, running_daemon
+from sessiond.testing.daemon import running_daemon
 from tests.kit.calls import session_info
 
 SAMPLE = Path(__file__).parent.parent / "samples" / "upgrade" / "spine"
@@ -45,12 +44,6 @@ def upgraded(tmp_path: Path) -> Path:
     return home
 
 
-@asynccontextmanager
-async def opened(home: Path) -> AsyncGenerator[Wire]:
-    async with running_daemon(home) as daemon, daemon.connect() as wire:
-        yield wire
-
-
 def test_the_sample_is_what_the_old_version_left() -> None:
     profile = SAMPLE / "home" / "profiles" / "default"
     with closing(sqlite3.connect(f"file:{profile / 'catalog.sqlite'}?immutable=1", uri=True)) as db:
@@ -68,7 +61,7 @@ def test_the_sample_is_what_the_old_version_left() -> None:
 @pytest.mark.parametrize("session_id", EXPECTED)
 async def test_a_session_is_what_it_was(upgraded: Path, session_id: str) -> None:
     was = EXPECTED[session_id]
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         info = await session_info(wire, session_id)
         told = {name: value for name, value in was["info"].items() if name not in SUMMARY}
         if told["status"] is None:
@@ -90,7 +83,7 @@ async def test_a_session_is_what_it_was(upgraded: Path, session_id: str) -> None
 async def test_a_cursor_of_the_old_version_goes_on(upgraded: Path, session_id: str) -> None:
     was = EXPECTED[session_id]
     entry = was["entries"][-1]
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         after = {"seq": entry["seq"] - 1, "epoch": was["info"]["epoch"]}
         answer = await wire.call("subscribe", session_id=session_id, after=after)
         assert "replaced" not in answer
@@ -100,7 +93,7 @@ async def test_a_cursor_of_the_old_version_goes_on(upgraded: Path, session_id: s
 
 
 async def test_lists_show_what_they_showed(upgraded: Path) -> None:
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         listed = await wire.call("session/list")
         assert {one["id"] for one in listed["sessions"]} == set(EXPECTED) - {DRAFT}
         assert listed["unreadable"] == []
@@ -113,7 +106,7 @@ async def test_lists_show_what_they_showed(upgraded: Path) -> None:
 async def test_it_goes_on_where_it_was_and_nothing_is_rewritten(upgraded: Path) -> None:
     (path,) = (upgraded / "profiles" / "default" / "sessions").glob(f"*{TREE}.jsonl")
     before = path.read_bytes()
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         # A retry of a call that the old version stored, spelled as it was then.
         entry_id = derive_entry_id(TREE, "once", 0).encode()
         (was,) = (line for line in before.split(b"\n") if b'"id":"%s"' % entry_id in line[:99])
@@ -127,7 +120,7 @@ async def test_it_goes_on_where_it_was_and_nothing_is_rewritten(upgraded: Path) 
 
 
 async def test_a_draft_of_the_old_version_becomes_a_session(upgraded: Path) -> None:
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         reply = {"role": "assistant", "content": "Done."}
         stored = await wire.call("append", session_id=DRAFT, message=reply)
         assert stored["seq"] == 2
@@ -137,6 +130,6 @@ async def test_a_draft_of_the_old_version_becomes_a_session(upgraded: Path) -> N
 
 
 async def test_what_there_was_not_yet_works_on_it(upgraded: Path) -> None:
-    async with opened(upgraded) as wire:
+    async with running_daemon(upgraded) as daemon, daemon.connect() as wire:
         for method in ("session/archive", "session/unarchive", "session/delete", "session/purge"):
             assert await wire.call(method, session_id=TREE) == {}

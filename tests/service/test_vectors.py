@@ -16,6 +16,7 @@ from tests.service.as_pi import ASKED, Json, cuts_nothing_away, texts_of
 
 pytestmark = pytest.mark.one_loop
 
+VECTORS = "vectors/pi-vectors.json"
 RECORDED = [
     "context",
     "tokens",
@@ -28,21 +29,17 @@ RECORDED = [
 ]
 
 
-def recorded(shared: Path) -> list[Json]:
-    found: list[Json] = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    assert found
-    return found
-
-
 def test_every_recorded_function_is_asked(shared: Path) -> None:
-    assert {vector["function"] for vector in recorded(shared)} == set(RECORDED)
+    vectors: list[Json] = json.loads((shared / VECTORS).read_bytes())
+    assert {vector["function"] for vector in vectors} == set(RECORDED)
 
 
 @pytest.mark.parametrize("function", RECORDED)
 async def test_every_recorded_answer_is_the_one_that_a_client_gets(
     house: House, shared: Path, function: str
 ) -> None:
-    vectors = [vector for vector in recorded(shared) if vector["function"] == function]
+    recorded: list[Json] = json.loads((shared / VECTORS).read_bytes())
+    vectors = [vector for vector in recorded if vector["function"] == function]
     assert vectors
     async with house.daemon() as daemon, daemon.connect() as wire:
         for vector in vectors:
