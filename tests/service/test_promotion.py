@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import pytest
 
-from sessiond.service.actor.actor import SessionActor
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say, session_info
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, create, part_of, refused, say, session_info, watch
 from tests.kit.house import House, arrived
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 
 
-async def promote(wire: Wire, persist: str, **more: Any) -> Any:
-    answer = await wire.call("session/update", session_id=SESSION, persist=persist, **more)
-    return answer["session"]
-
-
 def places(house: House) -> list[str]:
     return [path.parent.name for path in house.session_files()]
-
-
-def types(house: House) -> list[str]:
-    return [line["type"] for line in house.stored()]
 
 
 async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> None:
@@ -34,8 +24,8 @@ async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> N
         for _ in range(3):
             await say(wire)
         before = await session_info(wire)
-        subscribed = await watcher.call("subscribe", session_id=SESSION)
-        now = await promote(wire, "immediate", title="kept")
+        subscribed = await watch(watcher)
+        now = await call(wire, "session/update", "session", persist="immediate", title="kept")
         assert (now["persist"], now["persisted"], now["title"]) == ("immediate", True, "kept")
         assert (now["epoch"], now["seq"]) == (before["epoch"], 4)
         left = house.disk.crash()
@@ -47,22 +37,23 @@ async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> N
             (5, subscribed["epoch"]),
         ]
         assert daemon.service.statistics().sessions_in_memory == 0
-        context = await wire.call("build_context", session_id=SESSION)
-        assert len(context["messages"]) == 4
-    assert types(house) == ["session_header", *["message"] * 3, "session_info", "message"]
+        assert len(await call(wire, "build_context", "messages")) == 4
+    types = part_of(house.stored(), "[].type")
+    assert types == ["session_header", *["message"] * 3, "session_info", "message"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         again = await session_info(wire)
         assert (again["seq"], again["title"], again["epoch"]) == (5, "kept", now["epoch"])
     # What was answered before that had survived on its own, too.
     house.files = left
-    assert types(house) == ["session_header", *["message"] * 3, "session_info"]
+    types = part_of(house.stored(), "[].type")
+    assert types == ["session_header", *["message"] * 3, "session_info"]
 
 
 async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        now = await promote(wire, "on_assistant")
+        now = await call(wire, "session/update", "session", persist="on_assistant")
         assert (now["persist"], now["persisted"], places(house)) == (
             "on_assistant",
             False,
@@ -77,7 +68,7 @@ async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: H
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire, role="assistant")
-        now = await promote(wire, "on_assistant")
+        now = await call(wire, "session/update", "session", persist="on_assistant")
         assert (now["persisted"], places(house)) == (True, ["sessions"])
 
 
@@ -86,7 +77,7 @@ async def test_a_draft_is_given_its_place(house: House) -> None:
         await create(wire, persist="on_assistant")
         await say(wire)
         before = await session_info(wire)
-        now = await promote(wire, "immediate", status="s")
+        now = await call(wire, "session/update", "session", persist="immediate", status="s")
         assert (now["persist"], now["persisted"], now["seq"]) == ("immediate", True, 2)
         assert now["epoch"] == before["epoch"]
         assert places(house) == ["sessions"]
@@ -100,8 +91,10 @@ async def test_the_level_it_has_changes_nothing(house: House, persist: str) -> N
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist=persist)
         before = await session_info(wire)
-        assert await promote(wire, persist) == before
-        assert (await promote(wire, persist, title="t"))["title"] == "t"
+        assert await call(wire, "session/update", "session", persist=persist) == before
+        assert (
+            await call(wire, "session/update", "session.title", persist=persist, title="t") == "t"
+        )
 
 
 @pytest.mark.parametrize(
@@ -112,9 +105,9 @@ async def test_nothing_goes_back(house: House, now: str, wanted: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist=now)
         before = await session_info(wire)
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, wanted, title="t")
-        assert (refused.value.code, refused.value.data["path"]) == (-32602, "persist")
+        wish = {"session_id": SESSION, "persist": wanted, "title": "t"}
+        refusal = await wire.refusal("session/update", **wish)
+        assert (refusal.code, refusal.data["path"]) == (-32602, "persist")
         assert await session_info(wire) == before
 
 
@@ -124,19 +117,19 @@ async def test_what_fails_leaves_a_session_in_memory_as_it_was(house: House, op:
         await create(wire, persist="never")
         await say(wire)
         before = await session_info(wire)
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.fail(op)
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, "immediate", title="lost")
-        assert refused.value.data["kind"] == "storage_error"
+        asked = {"persist": "immediate", "title": "lost"}
+        assert await refused(wire, "session/update", **asked) == "storage_error"
         assert await session_info(wire) == before
         assert house.session_files() == []
         assert (await say(wire))["durability"] == "memory"
-        now = await promote(wire, "immediate", title="kept")
+        now = await call(wire, "session/update", "session", persist="immediate", title="kept")
         assert (now["seq"], now["persisted"]) == (3, True)
         seqs = [(await watcher.next_notification())["params"]["seq"] for _ in range(2)]
         assert seqs == [2, 3]
-    assert types(house) == ["session_header", "message", "message", "session_info"]
+    types = part_of(house.stored(), "[].type")
+    assert types == ["session_header", "message", "message", "session_info"]
 
 
 @pytest.mark.parametrize("op", ["rename", "fsync_folder", "write", "fdatasync"])
@@ -146,24 +139,23 @@ async def test_what_fails_leaves_a_draft_as_it_was(house: House, op: str) -> Non
         await say(wire)
         before = await session_info(wire)
         house.disk.fail(op)
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, "immediate", title="lost")
-        assert refused.value.data["kind"] == "storage_error"
+        asked = {"persist": "immediate", "title": "lost"}
+        assert await refused(wire, "session/update", **asked) == "storage_error"
         assert await session_info(wire) == before
         assert places(house) == ["pending"]
-        now = await promote(wire, "immediate", title="kept")
+        now = await call(wire, "session/update", "session", persist="immediate", title="kept")
         assert (now["seq"], now["title"], places(house)) == (2, "kept", ["sessions"])
     house.files = house.disk.crash()
-    assert types(house) == ["session_header", "message", "session_info"]
+    types = part_of(house.stored(), "[].type")
+    assert types == ["session_header", "message", "session_info"]
 
 
 async def test_a_promotion_under_a_condition_that_fails_writes_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, "immediate", expected={"seq": 7})
-        assert refused.value.data["kind"] == "precondition_failed"
+        asked = {"persist": "immediate", "expected": {"seq": 7}}
+        assert await refused(wire, "session/update", **asked) == "precondition_failed"
         assert (house.session_files(), (await session_info(wire))["persist"]) == ([], "never")
 
 
@@ -171,9 +163,7 @@ async def test_a_file_that_came_under_the_same_id_is_not_joined(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         house.put([])
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, "immediate")
-        assert refused.value.data["kind"] == "session_exists"
+        assert await refused(wire, "session/update", persist="immediate") == "session_exists"
         assert (await session_info(wire))["persist"] == "never"
         assert len(house.session_files()) == 1
 
@@ -208,8 +198,7 @@ async def test_who_writes_while_the_file_is_made_loses_nothing(house: House) -> 
             )
             await arrived(gate)
             # Reads are answered meanwhile; what is written waits for the file.
-            context = await other.call("build_context", session_id=SESSION)
-            assert len(context["messages"]) == 5
+            assert len(await call(other, "build_context", "messages")) == 5
             appending = await other.request(
                 "append", session_id=SESSION, message={"role": "assistant"}
             )
@@ -240,31 +229,23 @@ async def test_there_must_be_room_for_one_more_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(open_sessions=1)
         await create(wire, persist="never")
-        other = {"cwd": "/p", "session_id": "session-b", "persist": "immediate"}
-        await wire.call("session/create", **other)
+        await create(wire, "session-b", persist="immediate")
         await wire.call("subscribe", session_id="session-b")
-        with pytest.raises(Refusal) as refused:
-            await promote(wire, "immediate")
-        assert refused.value.data["kind"] == "overloaded"
+        assert await refused(wire, "session/update", persist="immediate") == "overloaded"
         assert (await session_info(wire))["persist"] == "never"
         await wire.call("unsubscribe", session_id="session-b")
-        assert (await promote(wire, "immediate"))["persisted"]
+        assert await call(wire, "session/update", "session.persisted", persist="immediate")
 
 
 async def test_its_place_in_memory_is_free_again(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.bounds = daemon.service.bounds._replace(memory_sessions=1)
         await create(wire, persist="never")
-        other = {"cwd": "/p", "session_id": "session-b", "persist": "never"}
         with pytest.raises(Refusal, match="overloaded"):
-            await wire.call("session/create", **other)
-        await wire.call("subscribe", session_id=SESSION)
-        await promote(wire, "immediate")
-        assert (await wire.call("session/create", **other))["created"]
-
-
-async def nothing(_host: SessionActor) -> None:
-    """Do nothing, as a killed daemon does for its sessions."""
+            await create(wire, "session-b", persist="never")
+        await watch(wire)
+        await call(wire, "session/update", "session", persist="immediate")
+        assert (await create(wire, "session-b", persist="never"))["created"]
 
 
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant"])
@@ -274,13 +255,13 @@ async def test_the_epoch_survives_a_daemon_that_is_killed(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
         await say(wire)
-        epoch = (await promote(wire, persist, title="t"))["epoch"]
+        epoch = await call(wire, "session/update", "session.epoch", persist=persist, title="t")
         left = house.disk.crash()
         # Killed: nobody closes the session.
-        monkeypatch.setattr(daemon.service.registry, "_let_go", nothing)
+        monkeypatch.setattr(daemon.service.registry, "_let_go", AsyncMock())
     house.files = left
     async with house.daemon() as daemon, daemon.connect() as wire:
         cursor = {"seq": 1, "epoch": epoch}
-        answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
+        answer = await watch(wire, after=cursor)
         assert (answer["epoch"], answer.get("replaced")) == (epoch, None)
         assert (await wire.next_notification())["params"]["seq"] == 2

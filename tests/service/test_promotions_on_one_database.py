@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from anyio import create_task_group, fail_after, to_thread
 from sessiond.journal.spool import Spool
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create_with, refused, say
 from tests.kit.patience import PATIENCE_SECONDS, happened
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
+from tests.kit.sessions import HI, SESSION
+from tests.service.one_database.calls import TTL_MS, acquire
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import Asked, until
@@ -25,37 +26,27 @@ from tests.service.test_whole_sessions_on_one_database import Together
 pytestmark = pytest.mark.one_loop
 
 
-async def promote(wire: Wire, **members: Any) -> Any:
-    return await call(wire, "session/update", persist="immediate", **members)
-
-
-async def in_memory(wire: Wire) -> None:
-    """Make a session in memory with an entry."""
-    await create(wire, persist="never")
-    await append(wire, "e-1")
-
-
-async def ids(wire: Wire) -> list[str]:
-    return [row["entry"].get("id") for row in await entries(wire)]
+IDS = ("session/entries", "entries[].entry.id")
+"""A method, and the part of its answer that has the ids of all entries."""
 
 
 async def test_a_session_that_leaves_the_memory_is_not_read_back(site: Site) -> None:
     connection = Asked(site)
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
-        await promote(one, title="A title")
+        await create_with(one, "e-1", persist="never")
+        await call(one, "session/update", persist="immediate", title="A title")
         assert connection.calls["lines"] == 0
         await append(three, "e-2")
-        assert await ids(one) == await ids(three)
-        assert (await ids(one))[0] == "e-1"
-        assert (await call(three, "session/get"))["session"]["title"] == "A title"
+        assert await call(one, *IDS) == await call(three, *IDS)
+        assert (await call(one, *IDS))[0] == "e-1"
+        assert await call(three, "session/get", "session.title") == "A title"
 
 
 async def test_a_copy_that_fails_leaves_nothing_in_the_database(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with clients_of(site, "one", "three") as (one, three):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
 
         def full(*_: Any) -> None:
             raise OSError(errno.ENOSPC, "the disk is full")
@@ -64,12 +55,12 @@ async def test_a_copy_that_fails_leaves_nothing_in_the_database(
             disk.setattr(Spool, "add", full)
             assert await refused(one, "session/update", persist="immediate") == "storage_error"
         assert await refused(three, "session/get") == "session_not_found"
-        assert (await three.call("session/trash"))["sessions"] == []
-        assert not (await call(one, "session/get"))["session"]["persisted"]
+        assert await call(three, "session/trash", "sessions") == []
+        assert not await call(one, "session/get", "session.persisted")
         await append(one, "e-2")
-        await promote(one)
-        assert await ids(three) == ["e-1", "e-2"]
-        assert (await three.call("session/trash"))["sessions"] == []
+        await call(one, "session/update", persist="immediate")
+        assert await call(three, *IDS) == ["e-1", "e-2"]
+        assert await call(three, "session/trash", "sessions") == []
 
 
 class Lost(Wrapped):
@@ -94,10 +85,10 @@ class Lost(Wrapped):
 async def test_a_promotion_whose_answer_was_lost_is_found_again(site: Site) -> None:
     connection = Lost(site.connect())
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
-        assert (await promote(one))["session"]["persisted"]
+        await create_with(one, "e-1", persist="never")
+        assert await call(one, "session/update", "session.persisted", persist="immediate")
         await append(one, "e-2")
-        assert await ids(three) == ["e-1", "e-2"]
+        assert await call(three, *IDS) == ["e-1", "e-2"]
 
 
 @pytest.mark.parametrize("is_used", [False, True], ids=["untouched", "used by another daemon"])
@@ -106,7 +97,7 @@ async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_sessi
 ) -> None:
     connection = Lost(site.connect())
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
         await acquire(one, head="side")
         connection.answers_again = False
         assert await refused(one, "session/update", persist="immediate") == "storage_error"
@@ -117,12 +108,12 @@ async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_sessi
         if is_used:
             await append(three, "e-of-three")
             assert await refused(one, "session/update", persist="immediate") == "session_exists"
-            assert await ids(one) == ["e-1", "e-2"]
-            assert await ids(three) == ["e-1", "e-of-three"]
+            assert await call(one, *IDS) == ["e-1", "e-2"]
+            assert await call(three, *IDS) == ["e-1", "e-of-three"]
             return
-        await promote(one)
-        assert await ids(three) == ["e-1", "e-2"]
-        assert await refused(three, "append") == "lease_held"
+        await call(one, "session/update", persist="immediate")
+        assert await call(three, *IDS) == ["e-1", "e-2"]
+        assert await refused(three, "append", message=HI) == "lease_held"
         await say(three, "under the lease", lease_id=lease)
 
 
@@ -132,7 +123,7 @@ async def test_a_promotion_of_unknown_outcome_that_carries_a_line_is_repeated(
 ) -> None:
     connection = Lost(site.connect())
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
         if carried == "a line and leases":
             await acquire(one, head="side")
         connection.answers_again = False
@@ -141,12 +132,12 @@ async def test_a_promotion_of_unknown_outcome_that_carries_a_line_is_repeated(
         connection.answers_again = True
         if carried == "other lines":
             await append(one, "e-2")
-        await promote(one, title="Another title")
-        assert await ids(three) == await ids(one)
-        info = (await call(three, "session/get"))["session"]
+        await call(one, "session/update", persist="immediate", title="Another title")
+        assert await call(three, *IDS) == await call(one, *IDS)
+        info = await call(three, "session/get", "session")
         assert (info["title"], info["persisted"]) == ("Another title", True)
         await append(three, "e-3")
-        assert await ids(one) == await ids(three)
+        assert await call(one, *IDS) == await call(three, *IDS)
 
 
 @pytest.mark.parametrize("change", ["append", "lease", "archive"])
@@ -155,7 +146,7 @@ async def test_a_promotion_of_unknown_outcome_takes_nothing_from_another_daemon(
 ) -> None:
     connection = Lost(site.connect())
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
         connection.answers_again = False
         asked = {"persist": "immediate", "title": "A title"}
         assert await refused(one, "session/update", **asked) == "storage_error"
@@ -170,7 +161,7 @@ async def test_a_promotion_of_unknown_outcome_takes_nothing_from_another_daemon(
         before = await call(three, "session/get")
         assert await refused(one, "session/update", **asked) == "session_exists"
         assert await call(three, "session/get") == before
-        assert not (await call(one, "session/get"))["session"]["persisted"]
+        assert not await call(one, "session/get", "session.persisted")
 
 
 class HeldBehind(Wrapped):
@@ -191,22 +182,20 @@ class HeldBehind(Wrapped):
 async def test_a_lease_comes_with_the_session_that_leaves_the_memory(site: Site) -> None:
     connection = HeldBehind(site)
     async with beside(site, connection) as (one, three):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
         lease = await acquire(one)
         async with create_task_group() as tasks:
-            tasks.start_soon(promote, one)
+            tasks.start_soon(partial(call, one, "session/update", persist="immediate"))
             await happened(connection.is_stored)
-            assert await refused(three, "append") == "lease_held"
+            assert await refused(three, "append", message=HI) == "lease_held"
             connection.may_go.set()
-        assert await refused(three, "append") == "lease_held"
+        assert await refused(three, "append", message=HI) == "lease_held"
         await say(one, "under the lease", lease_id=lease["lease_id"])
-        longer = await one.call(
-            "session/renew", session_id=SESSION, lease_id=lease["lease_id"], ttl_ms=TTL_MS
-        )
+        longer = await call(one, "session/renew", lease_id=lease["lease_id"], ttl_ms=TTL_MS)
         assert (longer["lease_id"], longer["epoch"]) == (lease["lease_id"], lease["epoch"])
-        await one.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+        await call(one, "session/release", lease_id=lease["lease_id"])
         await say(three, "free")
-        assert len(await entries(one)) == 3
+        assert len(await call(one, *IDS)) == 3
 
 
 @pytest.mark.parametrize("moment", ["the session is stored", "the session has its log"])
@@ -231,11 +220,11 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
         clients_of(site, "three") as (three,),
         daemon.connect() as one,
     ):
-        await in_memory(one)
+        await create_with(one, "e-1", persist="never")
         async with create_task_group() as tasks:
             async with daemon.connect() as holder:
                 await acquire(holder, ttl_ms=60 * TTL_MS)
-                tasks.start_soon(promote, one)
+                tasks.start_soon(partial(call, one, "session/update", persist="immediate"))
                 await happened(reached)
             await until(lambda: len(daemon.clients) == 1)
             may_ring.set()
@@ -253,22 +242,22 @@ async def test_two_daemons_open_changed_lines_at_once(site: Site) -> None:
     ):
         with fail_after(PATIENCE_SECONDS):
             async with clients_of(site, "one") as (one,):
-                await create(one, persist="immediate")
-                epoch = (await append(one, "e-1")) and (await call(one, "session/get"))
+                await create_with(one, "e-1", persist="immediate")
+                epoch = await call(one, "session/get", "session.epoch")
             await to_thread.run_sync(site.change_last_line)
             for connection in connections:
                 connection.waits = True
             infos: list[Any] = []
 
             async def get(wire: Wire) -> None:
-                infos.append((await call(wire, "session/get"))["session"])
+                infos.append(await call(wire, "session/get", "session"))
 
             async with create_task_group() as tasks:
                 for wire in (three, four):
                     tasks.start_soon(get, wire)
-            assert infos[0]["epoch"] == infos[1]["epoch"] != epoch["session"]["epoch"]
+            assert infos[0]["epoch"] == infos[1]["epoch"] != epoch
             await append(three, "e-2")
-            assert await ids(four) == ["e-1", "e-2"]
+            assert await call(four, *IDS) == ["e-1", "e-2"]
 
 
 async def test_an_opening_that_meets_a_purge_finds_no_session(site: Site) -> None:
@@ -289,8 +278,7 @@ async def test_an_opening_that_meets_a_purge_finds_no_session(site: Site) -> Non
     connection = Purging(site.connect())
     async with site.daemon("three", connection, NEVER) as daemon, daemon.connect() as three:
         async with clients_of(site, "one") as (one,):
-            await create(one, persist="immediate")
-            await append(one, "e-1")
+            await create_with(one, "e-1", persist="immediate")
         connection.is_late = True
         assert await refused(three, "session/get") == "session_not_found"
 
@@ -299,11 +287,11 @@ async def test_a_session_that_has_left_the_memory_sees_where_other_daemons_move_
     site: Site,
 ) -> None:
     async with clients_of(site, "one", "three") as (one, three):
-        await in_memory(one)
-        await promote(one)
+        await create_with(one, "e-1", persist="never")
+        await call(one, "session/update", persist="immediate")
         await call(three, "session/archive")
-        assert (await call(one, "session/get"))["session"]["archived"]
-        assert await refused(one, "append") == "session_archived"
+        assert await call(one, "session/get", "session.archived")
+        assert await refused(one, "append", message=HI) == "session_archived"
         await call(three, "session/unarchive")
         await append(one, "e-2")
-        assert await ids(three) == ["e-1", "e-2"]
+        assert await call(three, *IDS) == ["e-1", "e-2"]

@@ -211,14 +211,8 @@ class _Tree:
             if count != len(held):
                 assert unchanged == 0
             elif held_at is not None:
-                assert unchanged == _common(held, whole)
-
-
-def _common(one: list[Any], other: list[Any]) -> int:
-    count = 0
-    while count < min(len(one), len(other)) and one[count] == other[count]:
-        count += 1
-    return count
+                same = [one == other for one, other in zip(held, whole, strict=False)]
+                assert unchanged == [*same, False].index(False)
 
 
 async def test_a_turn_costs_its_own_size_not_the_contexts(house: House) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import session_info
+from tests.kit.calls import call, refused, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
@@ -48,15 +47,6 @@ READS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def beside(path: Path) -> list[str]:
-    return sorted(one.name for one in path.parent.iterdir())
-
-
-async def read_all(wire: Wire, session_id: str) -> None:
-    for method, params in READS:
-        await wire.call(method, session_id=session_id, **params)
-
-
 @pytest.fixture(params=["elsewhere", "in the profile"])
 def folder(real_house: House, home: Path, request: pytest.FixtureRequest) -> Path:
     if request.param == "in the profile":
@@ -74,9 +64,10 @@ async def test_reading_a_file_leaves_its_end_as_it_is(
     path.write_bytes(ENDS[end])
     before = path.stat()
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/open", path=str(path)))["session"]
+        info = await call(wire, "session/open", "session", path=str(path))
         verified = await wire.call("session/verify", session_id=info["id"])
-        await read_all(wire, info["id"])
+        for method, params in READS:
+            await wire.call(method, session_id=info["id"], **params)
         # Opened again it is the same session, and lists say of it what an opening says.
         again = await session_info(wire, info["id"])
         assert again == info
@@ -86,7 +77,7 @@ async def test_reading_a_file_leaves_its_end_as_it_is(
     after = path.stat()
     assert path.read_bytes() == ENDS[end]
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
-    assert beside(path) == ["chat.jsonl"]
+    assert [one.name for one in folder.iterdir()] == ["chat.jsonl"]
     assert info["problems"] == verified["problem_count"]
     if "no newline" in end:
         assert (info["seq"], info["problems"]) == (ENDS[end].count(b"\n"), 0)
@@ -101,11 +92,11 @@ async def test_the_first_change_settles_the_end_and_a_reopening_agrees(
     # Nobody is about to go on with it.
     os.utime(path, (1.0, 1.0))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        info = (await wire.call("session/open", path=str(path)))["session"]
+        info = await call(wire, "session/open", "session", path=str(path))
         await wire.call("append", session_id=info["id"], message=HI)
-        entries = (await wire.call("session/entries", session_id=info["id"]))["entries"]
+        entries = await call(wire, "session/entries", "entries", session_id=info["id"])
         await wire.call("session/close", session_id=info["id"])
-        again = (await wire.call("session/entries", session_id=info["id"]))["entries"]
+        again = await call(wire, "session/entries", "entries", session_id=info["id"])
         assert again == entries
     copies = [one for one in path.parent.iterdir() if ".torn-" in one.name]
     torn = b"".join(one.read_bytes() for one in copies)
@@ -122,7 +113,7 @@ async def test_half_a_line_elsewhere_is_closed_by_a_change_only(
     home.mkdir(parents=True, exist_ok=True)
     path.write_bytes(PI_GOOD)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        session_id = (await wire.call("session/open", path=str(path)))["session"]["id"]
+        session_id = await call(wire, "session/open", "session.id", path=str(path))
         await wire.call("subscribe", session_id=session_id)
         with path.open("ab") as file:
             file.write(b'{"half')
@@ -142,11 +133,11 @@ async def test_a_line_that_another_program_goes_on_with_is_another_log(
     home.mkdir(parents=True, exist_ok=True)
     path.write_bytes((HEADER + ONE)[:-1])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        opened = (await wire.call("session/open", path=str(path)))["session"]
+        opened = await call(wire, "session/open", "session", path=str(path))
         assert opened["seq"] == 1
         with path.open("ab") as file:
             file.write(b" and more\n")
-        refused = await wire.refusal("append", session_id=opened["id"], message=HI)
-        assert refused.data["kind"] == "session_corrupt"
+        late = {"session_id": opened["id"], "message": HI}
+        assert await refused(wire, "append", **late) == "session_corrupt"
         info = await session_info(wire, opened["id"])
         assert (info["epoch"] == opened["epoch"], info["read_only"]) == (False, True)
