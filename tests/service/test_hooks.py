@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, create, create_to_compact, session_info
+from tests.kit.calls import (
+    append,
+    call,
+    cancel,
+    create,
+    create_to_compact,
+    refused,
+    refused_answer,
+    session_info,
+)
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
@@ -19,11 +28,6 @@ SAID = "It was left. \u2028 é😀"
 async def offer(wire: Wire, *names: str, **more: Any) -> None:
     offered: Any = list(names) if names else True
     await wire.call("initialize", capabilities={"hooks": offered}, **more)
-
-
-async def leaf_of(wire: Wire, head: str = "main") -> Any:
-    heads = (await wire.call("session/heads", session_id=SESSION))["heads"]
-    return next((each["leaf_id"] for each in heads if each["name"] == head), "none")
 
 
 ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
@@ -85,7 +89,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
         assert refused.value.data["by"] == "watcher"
         assert refused.value.data["reason"] == "Not now."
         assert await session_info(wire) == before
-        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 2
+        assert len(await call(wire, "session/list", "sessions", drafts=True)) == 2
         # Who has nothing against it lets it go on.
         number = await wire.request(method, session_id=SESSION, **params)
         await watcher.reply(await watcher.next_request(), {})
@@ -121,7 +125,7 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
         elif answer != "silent":
             await watcher.send({"id": asked["id"], **answer})
         assert (await wire.answer(number))["leaf_id"]
-        assert await leaf_of(wire) == "u1"
+        assert ("main", "u1") in await call(wire, "session/heads", "heads[].{name,leaf_id}")
 
 
 @pytest.mark.parametrize(
@@ -170,13 +174,10 @@ async def test_any_veto_wins_and_the_others_are_told(house: House) -> None:
         requests = [await watcher.next_request() for watcher in (kind, silent, strict)]
         await kind.reply(requests[0], {"summary": SAID})
         await strict.reply(requests[2], {"veto": ""})
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(number)
-        assert refused.value.data["kind"] == "vetoed"
-        assert refused.value.data["by"] is None
+        assert await refused_answer(wire, number, "{kind,by}") == ("vetoed", None)
         told = await silent.next_notification()
         assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": requests[1]["id"]})
-        assert await leaf_of(wire) == "u3"
+        assert ("main", "u3") in await call(wire, "session/heads", "heads[].{name,leaf_id}")
 
 
 @pytest.mark.parametrize("method", ["branch", "session/navigate"])
@@ -198,9 +199,9 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
         await two.call("server/ping")
         await one.reply(first, {"summary": "late"})
         moved = await wire.answer(number)
-        stored = await wire.call("session/entry", session_id=SESSION, entry_id=moved["leaf_id"])
-        assert stored["entry"]["type"] == "branch_summary"
-        assert stored["entry"]["summary"] == SAID
+        stored = await call(wire, "session/entry", "entry", entry_id=moved["leaf_id"])
+        assert stored["type"] == "branch_summary"
+        assert stored["summary"] == SAID
 
 
 async def test_the_callers_own_summary_stays(house: House) -> None:
@@ -214,19 +215,19 @@ async def test_the_callers_own_summary_stays(house: House) -> None:
             number = await wire.request(method, session_id=SESSION, **params)
             await wire.reply(await wire.next_request(), {"summary": SAID})
             leaf_id = (await wire.answer(number))["leaf_id"]
-            stored = await wire.call("session/entry", session_id=SESSION, entry_id=leaf_id)
-            assert stored["entry"]["summary"] == "own"
+            stored = await call(wire, "session/entry", "entry", entry_id=leaf_id)
+            assert stored["summary"] == "own"
 
 
 async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await offer(wire, "before_branch")
         await create_to_compact(wire, "u1", "u2", "u3")
-        await wire.call("append", session_id=SESSION, message={"role": "assistant"})
+        await call(wire, "append", message={"role": "assistant"})
         # What a user said: the head goes before it, and by the time of the reply it is there.
         number = await wire.request("session/navigate", session_id=SESSION, entry_id="u3")
         asked = await wire.next_request()
-        await wire.call("session/rewind", session_id=SESSION, to="u2")
+        await call(wire, "session/rewind", to="u2")
         await wire.reply(asked, {"summary": SAID})
         moved = await wire.answer(number)
         assert (moved["moved"], moved["leaf_id"], moved["editor_text"]) == (False, "u2", "u3")
@@ -242,7 +243,7 @@ async def test_a_hook_supplies_the_summary_of_a_run(house: House) -> None:
         assert asked["params"]["plan"]["summarize"] == ["u1", "u2"]
         await watcher.reply(asked, {"summary": SAID})
         await wire.answer(number)
-        context = await wire.call("build_context", session_id=SESSION)
+        context = await call(wire, "build_context")
         assert context["messages"][0]["summary"] == SAID
         # Nobody else was asked for one.
         assert wire.requests == []
@@ -256,10 +257,7 @@ async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
         before = house.stored()
         number = await wire.request("compact", session_id=SESSION)
         await watcher.reply(await watcher.next_request(), {"veto": "x" * 5000})
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(number)
-        assert refused.value.data["by"] == "guard"
-        assert refused.value.data["reason"] == "x" * 1000
+        assert await refused_answer(wire, number, "{by,reason}") == ("guard", "x" * 1000)
         assert wire.requests == []
         assert house.stored() == before
 
@@ -275,7 +273,7 @@ async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
         assert stored["entries"][0]["parent_id"] == "u3"
         await watcher.reply(asked, {})
         await wire.answer(number)
-        assert await leaf_of(wire) == "u1"
+        assert ("main", "u1") in await call(wire, "session/heads", "heads[].{name,leaf_id}")
 
 
 async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: House) -> None:
@@ -284,14 +282,13 @@ async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Hous
         await create_to_compact(wire, "u1", "u2", "u3")
         # It has thought better of it.
         await watcher.call("initialize", capabilities={})
-        entry = {"type": "message", "id": "u4", "message": {"role": "user", "content": "u4"}}
         await wire.send(
             {"id": 1, "method": "branch", "params": {"session_id": SESSION, "entry_id": "u1"}},
-            {"id": 2, "method": "append", "params": {"session_id": SESSION, "entry": entry}},
+            {"id": 2, "method": "append", "params": {"session_id": SESSION, "entry": entry("u4")}},
         )
         await wire.call("server/ping")
-        stored = await wire.call("session/entry", session_id=SESSION, entry_id="u4")
-        assert stored["entry"]["parent_id"] == "u1"
+        stored = await call(wire, "session/entry", "entry", entry_id="u4")
+        assert stored["parent_id"] == "u1"
         assert watcher.requests == []
 
 
@@ -308,19 +305,18 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -
             ("session/rebase", {"indices": [0], "squash": {"summary": ""}}, "entry_invalid"),
             ("session/merge", {"other_session_id": SESSION, "text": "t"}, "invalid_params"),
         ):
-            refused = await wire.refusal(method, session_id=SESSION, **params)
-            assert refused.data["kind"] == kind
-        refused = await wire.refusal("branch", session_id="session-none", entry_id=None)
-        assert refused.data["kind"] == "session_not_found"
+            assert await refused(wire, method, **params) == kind
+        kind = await refused(wire, "branch", session_id="session-none", entry_id=None)
+        assert kind == "session_not_found"
         # A dry run makes nothing, a merge into this session only adds to it, and who goes to where
         # the head is leaves nothing.
-        await wire.call("session/fork", session_id=SESSION, dry_run=True)
-        await wire.call("session/rebase", session_id=SESSION, indices=[0], dry_run=True)
+        await call(wire, "session/fork", dry_run=True)
+        await call(wire, "session/rebase", indices=[0], dry_run=True)
         await create(wire, "session-b", persist="never")
         merge = {"session_id": SESSION, "other_session_id": "session-b", "text": "t"}
         await wire.call("session/merge", **merge, into="new", dry_run=True)
         leaf_id = (await wire.call("session/merge", **merge))["leaf_id"]
-        moved = await wire.call("session/navigate", session_id=SESSION, entry_id=leaf_id)
+        moved = await call(wire, "session/navigate", entry_id=leaf_id)
         assert moved["moved"] is False
         await watcher.call("server/ping")
         assert watcher.requests == []
@@ -332,13 +328,11 @@ async def test_a_cancelled_call_is_given_up_while_it_waits(house: House) -> None
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
-        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(number)
-        assert refused.value.data["kind"] == "cancelled"
+        await cancel(wire, number)
+        assert await refused_answer(wire, number) == "cancelled"
         told = await watcher.next_notification()
         assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
-        assert await leaf_of(wire) == "u3"
+        assert ("main", "u3") in await call(wire, "session/heads", "heads[].{name,leaf_id}")
 
 
 async def test_an_offer_is_a_list_of_hooks_or_true(house: House) -> None:
@@ -351,10 +345,10 @@ async def test_an_offer_is_a_list_of_hooks_or_true(house: House) -> None:
             "before_switch",
         ]
         for offered in ("before_branch", [1], 1):
-            refused = await wire.refusal("initialize", capabilities={"hooks": offered})
-            assert refused.data["kind"] == "invalid_params"
-        refused = await wire.refusal("initialize", access="read", capabilities={"hooks": True})
-        assert refused.data["kind"] == "permission_denied"
+            kind = await refused(wire, "initialize", capabilities={"hooks": offered})
+            assert kind == "invalid_params"
+        kind = await refused(wire, "initialize", access="read", capabilities={"hooks": True})
+        assert kind == "permission_denied"
 
 
 # -- before a switch of session --------------------------------------------------------
@@ -384,7 +378,7 @@ SWITCHES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 async def used(wire: Wire, watcher: Wire) -> tuple[bool, int]:
     """Return whether the wire is present in the old session, and the number of sessions."""
     clients = (await watcher.call("session/presence", session_id=SESSION))["clients"]
-    return bool(clients), len((await wire.call("session/list", drafts=True))["sessions"])
+    return bool(clients), len(await call(wire, "session/list", "sessions", drafts=True))
 
 
 @pytest.mark.parametrize("case", SWITCHES, ids=lambda case: f"{case[0]} {case[1]}")
@@ -395,8 +389,8 @@ async def test_a_client_is_asked_before_another_one_leaves_its_session(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire)
         await create(wire, "session-b")
-        await wire.call("append", session_id="session-b", entry=entry("b1"))
-        await wire.call("session/presence", session_id=SESSION, state="idle")
+        await append(wire, "b1", session_id="session-b")
+        await call(wire, "session/presence", state="idle")
         await offer(watcher, "before_switch", client_id="watcher")
         before = await used(wire, watcher)
         number = await wire.request(method, switch_from=SESSION, **params)
@@ -404,9 +398,7 @@ async def test_a_client_is_asked_before_another_one_leaves_its_session(
         assert asked["method"] == "client/before_switch"
         assert asked["params"] == {"from_session_ids": [SESSION], **told}
         await watcher.reply(asked, {"veto": "Not now."})
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(number)
-        assert (refused.value.data["kind"], refused.value.data["by"]) == ("vetoed", "watcher")
+        assert await refused_answer(wire, number, "{kind,by}") == ("vetoed", "watcher")
         assert await used(wire, watcher) == before == (True, 2)
         number = await wire.request(method, switch_from=SESSION, **params)
         await watcher.reply(await watcher.next_request(), {})
@@ -419,7 +411,7 @@ async def test_a_client_is_asked_before_another_one_leaves_its_session(
 async def test_a_switch_without_a_hook_or_to_itself_asks_nobody(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire)
-        await wire.call("session/presence", session_id=SESSION, state="idle")
+        await call(wire, "session/presence", state="idle")
         await offer(watcher, "before_switch")
         for params in ({"session_id": SESSION}, {"session_id": SESSION, "create": True}):
             await wire.call("session/open", switch_from=SESSION, **params)
@@ -445,11 +437,9 @@ async def test_a_veto_keeps_the_project(house: House, tmp_path: Path) -> None:
         assert asked["params"]["from_session_ids"] == [old]
         assert asked["params"]["reason"] == "project"
         await watcher.reply(asked, {"veto": "Not now."})
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(number)
-        assert refused.value.data["kind"] == "vetoed"
+        assert await refused_answer(wire, number) == "vetoed"
         assert daemon.service.find(old) is not None
-        assert len((await wire.call("session/list", drafts=True))["sessions"]) == 1
+        assert len(await call(wire, "session/list", "sessions", drafts=True)) == 1
         number = await wire.request("scope/switch", project=str(two))
         asked = await watcher.next_request()
         await watcher.reply(asked, {})

@@ -12,10 +12,10 @@ from anyio import to_thread
 
 from sessiond.limits import IDLE_SESSION_SECONDS
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create, session_info
+from tests.kit.calls import append, append_soon, call, create, refused_answer, session_info, watch
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import kind_of, open_now
+from tests.service.open_sessions import open_now
 
 
 async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_again(
@@ -44,7 +44,7 @@ async def test_use_counts_from_the_last_append_or_read(house: House, use: str) -
         if use == "append":
             await append(wire, "n1")
         else:
-            await wire.call("session/get", session_id=SESSION)
+            await call(wire, "session/get")
         house.seconds += 1
         daemon.service.unload_idle()
         assert open_now(daemon) == {SESSION}
@@ -62,9 +62,9 @@ async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
 
         await create(wire)
         await append(wire, "n1", content="x" * 100_000)
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         assert still_open()
-        await wire.call("unsubscribe", session_id=SESSION)
+        await call(wire, "unsubscribe")
         with house.disk.hold("fdatasync") as gate:
             waiting = await wire.request("append", session_id=SESSION, message={"role": "user"})
             await arrived(gate)
@@ -84,7 +84,7 @@ async def test_a_session_in_memory_stays(house: House) -> None:
         await append(wire, "n1")
         house.seconds += 10 * IDLE_SESSION_SECONDS
         daemon.service.unload_idle()
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         assert (await append(wire, "n2"))["seq"] == 2
 
 
@@ -93,13 +93,13 @@ async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire)
-        await wire.call("subscribe", session_id=SESSION)
-        await other.call("subscribe", session_id=SESSION)
-        await wire.call("session/close", session_id=SESSION)
+        await watch(wire)
+        await watch(other)
+        await call(wire, "session/close")
         assert open_now(daemon) == {SESSION}
-        await other.call("session/close", session_id=SESSION)
+        await call(other, "session/close")
         assert open_now(daemon) == set()
-        await other.call("session/close", session_id=SESSION)
+        await call(other, "session/close")
         assert open_now(daemon) == set()
         await append(wire, "n1")
         assert [*wire.notifications, *other.notifications] == []
@@ -148,8 +148,8 @@ async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         await append(wire, "n1", content="x" * 100_000)
-        await wire.call("session/close", session_id=SESSION)
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/close")
+        await call(wire, "session/get")
         requests = [
             b'{"id":%d,"method":"%s","params":{"session_id":"session-a"}}\n' % (number, method)
             for number, method in [
@@ -172,8 +172,7 @@ async def test_requests_that_race_with_an_unload_are_not_lost(house: House, roun
         asked = []
         for n in range(rounds):
             for to in (wire, other):
-                entry = {"type": "message", "id": f"{n}-{id(to)}", "message": {"role": "user"}}
-                asked.append((to, await to.request("append", session_id=SESSION, entry=entry)))
+                asked.append((to, await append_soon(to, f"{n}-{id(to)}")))
                 asked.append((to, await to.request("session/close", session_id=SESSION)))
         seqs = []
         for to, number in asked:
@@ -214,23 +213,18 @@ async def test_subscriptions_that_race_with_closes_hear_every_later_entry(
                     watching.discard(wire)
             await append(wires[0], f"probe-{number}")
             for wire in watching:
-                await heard(wire, f"probe-{number}")
-
-
-async def heard(wire: Wire, entry_id: str) -> None:
-    """Wait for the event of an entry."""
-    while True:
-        told = (await wire.next_notification())["params"]
-        if told.get("entry", {}).get("id") == entry_id:
-            return
+                entry_id = None
+                while entry_id != f"probe-{number}":
+                    told = await wire.next_notification()
+                    entry_id = told["params"].get("entry", {}).get("id")
 
 
 async def test_what_comes_while_the_file_is_let_go_waits_for_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        await call(wire, "append", message={"role": "user"}, durability="os")
         with house.disk.hold("fdatasync") as gate:
-            await wire.call("session/close", session_id=SESSION)
+            await call(wire, "session/close")
             await arrived(gate)
             asked = await wire.request("append", session_id=SESSION, message={"role": "user"})
             await wire.call("server/ping")
@@ -243,7 +237,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await wire.call("append", session_id=SESSION, message={"role": "user"}, durability="os")
+        await call(wire, "append", message={"role": "user"}, durability="os")
         if trouble == "sync":
             house.disk.fail("fdatasync")
         elif trouble == "file gone":
@@ -253,11 +247,11 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
             await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
             with pytest.raises(sqlite3.OperationalError):
                 await to_thread.run_sync(connection.execute, "DELETE FROM sessions")
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         await create(wire, "session-b")
         again = await wire.request("session/get", session_id=SESSION)
         if trouble == "file gone":
-            assert await kind_of(wire, again) == "session_not_found"
+            assert await refused_answer(wire, again) == "session_not_found"
         else:
             assert (await wire.answer(again))["session"]["seq"] == 1
 
@@ -275,7 +269,7 @@ async def test_a_bug_at_the_closing_of_a_session_is_reported_and_nothing_more(
             raise RuntimeError("a bug")
 
         monkeypatch.setattr(store, "settle", fail)
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         assert (await append(wire, "n1"))["seq"] == 1
         monkeypatch.undo()
         assert [str(bug) for bug in house.bugs] == ["a bug"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.testing.wire import Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.damage import FOREIGN, GOOD, PI_GOOD, PI_HEADER, pi_line
@@ -19,11 +19,8 @@ pytestmark = [
     pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
 ]
 SAMPLES = Path(__file__).parent.parent / "samples"
+UID = "00000000-0000-4000-8000-0000000000"
 SECRET = "the user's secret"
-
-
-def uid(*ends: str) -> list[str]:
-    return [f"00000000-0000-4000-8000-0000000000{end}" for end in ends]
 
 
 def ids(beginning: str, *ends: str) -> list[str]:
@@ -35,8 +32,8 @@ WHOLE: dict[str, tuple[str | None, list[str], list[int]]] = {
     "piglet/piglet": ("6a6b6c6d", ids("", "2a2b2c2d", "2a2b2c2d", "3a3b3c3d", "4a4b4c4d"), []),
     "piglet/piglet-fork": ("b0000005", ["b0000005"], []),
     "piglet/piglet-legacy": ("cafe0001", ["L2", "cafe0001"], [4]),
-    "sharur/sharur": (uid("20")[0], uid("03", "04", "05", "06", "07", "08", "09", "16"), []),
-    "sharur/sharur-branch": (uid("90")[0], uid("03", "90"), []),
+    "sharur/sharur": (UID + "20", ids(UID, "03", "04", "05", "06", "07", "08", "09", "16"), []),
+    "sharur/sharur-branch": (UID + "90", ids(UID, "03", "90"), []),
     "sharur/sharur-export": (None, ["Fix the retry bug in client.go", "Done."], []),
     "sharur/sharur-legacy-kind": (None, ["hello", "hi"], []),
     "pi/pi": ("10000014", ids("100000", "03", "04", "05", "06", "10", "11", "12"), []),
@@ -52,19 +49,14 @@ WHOLE: dict[str, tuple[str | None, list[str], list[int]]] = {
 ELSEWHERE = {
     # The compaction 13 gives the summary and the notice.
     "sharur/sharur": (
-        uid("15")[0],
-        uid("13", "07", "08", "09", "11", "12", "13", "14", "15"),
+        UID + "15",
+        ids(UID, "13", "07", "08", "09", "11", "12", "13", "14", "15"),
     ),
     "pi/pi": ("1000000f", ids("100000", "0b", "09", "0a", "0d", "0e", "0f")),
     "operator/operator": ("aa00000d", ids("aa0000", "0b", "09", "0a", "0c", "0d")),
 }
 # Whole lines of each program's file, of which the first is the header.
 FILES = {name: cases["nothing"].content for name, cases in FOREIGN.items()}
-
-
-async def contexts(wire: Wire, session_id: str, entry_id: str | None = None) -> Any:
-    at = {} if entry_id is None else {"entry_id": entry_id}
-    return await wire.call("build_context", session_id=session_id, **at)
 
 
 def text(message: dict[str, Any]) -> Any:
@@ -83,14 +75,15 @@ async def test_each_sample_is_imported_with_its_contents(real_house: House, name
         assert [one["line"] for one in report["problems"]] == dropped
         assert report["dropped"] == report["problem_count"] == len(dropped)
         assert (session["problems"], session["read_only"]) == (0, False)
-        built = await contexts(wire, session["id"])
+        built = await call(wire, "build_context", session_id=session["id"])
         if leaf is None:
             assert [text(message) for message in built["messages"]] == wanted
         else:
             assert (session["leaf_id"], built["sources"]) == (leaf, wanted)
         if name in ELSEWHERE:
             entry_id, sources = ELSEWHERE[name]
-            assert (await contexts(wire, session["id"], entry_id))["sources"] == sources
+            place = {"session_id": session["id"], "entry_id": entry_id}
+            assert await call(wire, "build_context", "sources", **place) == sources
 
 
 async def test_a_sample_of_piglet_is_imported_with_labels_title_and_tree(real_house: House) -> None:
@@ -221,8 +214,9 @@ async def test_lines_behind_settings_that_a_migration_adds_keep_their_numbers(
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await wire.call("session/import", path=str(path))
         assert [one["line"] for one in made["report"]["problems"]] == [3]
-        built = await contexts(wire, made["session"]["id"])
-        assert [text(message) for message in built["messages"]] == ["hello", "hi"]
+        at = {"session_id": made["session"]["id"]}
+        messages = await call(wire, "build_context", "messages", **at)
+        assert [text(message) for message in messages] == ["hello", "hi"]
 
 
 async def test_a_native_file_with_a_bad_line_is_refused_and_a_file_of_pi_is_not(

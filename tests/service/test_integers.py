@@ -68,17 +68,6 @@ PLACES = [
 ]
 
 
-def spellings(value: int) -> list[str]:
-    """Return other spellings of an integer."""
-    return [
-        f"{value}.0",
-        f"{value}.000",
-        f"{value}e0",
-        f"{value * 10}E-1",
-        f"{value / 1000:.5f}e+3",
-    ]
-
-
 @pytest.mark.parametrize(("method", "params", "value", "member"), PLACES)
 async def test_an_integer_may_have_a_fraction_of_zeros_or_an_exponent(
     house: House, method: str, params: str, value: int, member: str
@@ -87,7 +76,14 @@ async def test_an_integer_may_have_a_fraction_of_zeros_or_an_exponent(
         await create_with(wire, "n1", "n2", "n3", persist="immediate")
         plain = await ask(wire, method, params % value)
         assert member in plain, plain
-        for number, text in enumerate(spellings(value)):
+        spellings = [
+            f"{value}.0",
+            f"{value}.000",
+            f"{value}e0",
+            f"{value * 10}E-1",
+            f"{value / 1000:.5f}e+3",
+        ]
+        for number, text in enumerate(spellings):
             await create_with(
                 wire, "n1", "n2", "n3", session_id=f"session-{number}", persist="immediate"
             )
