@@ -5,14 +5,49 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from hypothesis import strategies as st
 
 from sessiond.dialects.base import ContextLine, Dialect
 from sessiond.model.parsed_message import ParsedMessage
-from sessiond.session.context.context import ContextPlan
+from sessiond.session.context.context import ContextPlan, plan_context
 from sessiond.session.index import Session
+from sessiond.testing.dialects import lines_of
 
-__all__ = ["context_lines", "folded", "lines_in", "parsed", "spelled"]
+__all__ = [
+    "JSON",
+    "SAMPLES",
+    "context_at",
+    "context_lines",
+    "folded",
+    "leaf_of",
+    "line_of",
+    "lines_in",
+    "parsed",
+    "sample",
+    "spelled",
+]
+
+SAMPLES: Final = Path(__file__).resolve().parents[1] / "samples"
+"""The folder of the files that real programs wrote, with one folder for each dialect."""
+
+
+JSON: Final[st.SearchStrategy[Any]] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+"""Any value that JSON can hold."""
+
+
+def line_of(**members: Any) -> bytes:
+    """Return the line of an entry; its id is e1 unless `members` say otherwise."""
+    return json.dumps({"id": "e1", **members}, separators=(",", ":")).encode()
 
 
 def spelled(*lines: Any) -> list[bytes]:
@@ -24,6 +59,11 @@ def lines_in(folder: Path, end: str = "") -> list[bytes]:
     """Return the whole lines of a file, or of the only file in a folder whose name has this end."""
     (path,) = folder.glob(f"*{end}.jsonl") if end else [folder]
     return path.read_bytes().split(b"\n")[:-1]
+
+
+def sample(dialect: Dialect, name: str) -> list[bytes]:
+    """Return the lines of a sample of a dialect."""
+    return lines_of(dialect, (SAMPLES / dialect.name / f"{name}.jsonl").read_bytes())
 
 
 def parsed(dialect: Dialect, message: Any) -> ParsedMessage:
@@ -39,6 +79,21 @@ def folded(dialect: Dialect, lines: Iterable[bytes]) -> Session:
     for line in lines:
         session.fold(dialect.row(line))
     return session
+
+
+def leaf_of(session: Session) -> str | None:
+    """Return the id of the leaf of main."""
+    return session.id_of(session.heads["main"].leaf)
+
+
+def context_at(
+    dialect: Dialect, lines: Sequence[bytes], leaf_id: str | None = None
+) -> list[tuple[str, Any]]:
+    """Return sources and messages of the context of entries, at an entry or at the leaf."""
+    session = folded(dialect, lines)
+    leaf = session.heads["main"].leaf if leaf_id is None else session.node(leaf_id)
+    given = context_lines(session, plan_context(session, leaf), lines)
+    return [(one.source, json.loads(one.body)) for one in dialect.context(given)]
 
 
 def context_lines(

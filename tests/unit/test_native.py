@@ -34,7 +34,7 @@ from sessiond.model.row import (
 from sessiond.session.context.context import plan_context
 from sessiond.session.index import Session
 from sessiond.testing.dialects import check_dialect, entry_of, lines_of
-from tests.unit.native_lines import JSON, SAMPLES, line_of
+from tests.kit.lines import JSON, SAMPLES, line_of
 
 HEADER = b'{"type":"session_header","version":1,"id":"abcdefgh","timestamp":"","cwd":"/x"}'
 

@@ -20,7 +20,7 @@ from sessiond.model.entries import (
 )
 from sessiond.model.times import rfc3339, unix_ms
 from sessiond.model.usage import Usage
-from tests.unit.native_lines import line_of
+from tests.kit.lines import line_of
 
 # -- small readings ----------------------------------------------------------
 

@@ -33,7 +33,7 @@ from sessiond.model.row import (
     Kind,
 )
 from sessiond.testing.dialects import entry_of, lines_of
-from tests.unit.native_lines import JSON, SAMPLES, line_of
+from tests.kit.lines import JSON, SAMPLES, line_of
 
 
 def context_of(*lines: bytes) -> list[dict[str, Any]]:

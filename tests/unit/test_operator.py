@@ -23,10 +23,9 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
 from sessiond.testing.dialects import check_dialect
+from tests.kit.lines import SAMPLES, context_at, folded, leaf_of, parsed, sample
 from tests.kit.readers.operator import OperatorReader
-from tests.unit.operator_lines import SAMPLES, context_at, leaf_of, replay, sample
 
-ROOM = SAMPLES.parent
 HEADER = b'{"type":"session","version":3,"id":"abcdefgh","timestamp":1784000000.25,"cwd":"/x"}'
 TIME = "2026-07-14T03:33:20.250Z"
 BASE: dict[str, Any] = {"id": "b1", "parent_id": "a1", "timestamp": TIME}
@@ -37,21 +36,23 @@ SAID = {"contents": [TEXT], "id": "m1", "timestamp": 1784000000.25, "role": "use
 # -- samples -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", sorted((SAMPLES / "operator").glob("*.jsonl")), ids=lambda p: p.name
+)
 def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
-    data = b"".join(line + b"\n" for line in sample(path.stem))
+    data = b"".join(line + b"\n" for line in sample(OPERATOR, path.stem))
     check_dialect(OPERATOR, data)
 
 
 def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
-    lines = sample("operator")[1:]
-    session = replay(lines)
+    lines = sample(OPERATOR, "operator")[1:]
+    session = folded(OPERATOR, lines)
     assert (leaf_of(session), session.problems) == ("aa000013", [])
-    found = context_at(lines)
+    found = context_at(OPERATOR, lines)
     names = ["04", "05", "06", "07", "0f", "11", "12", "13"]
     assert [source for source, _ in found] == [f"aa0000{name}" for name in names]
     assert [message["role"] for _, message in found[4:6]] == ["branch_summary", "custom"]
-    at_the_split = context_at(lines, "aa00000d")
+    at_the_split = context_at(OPERATOR, lines, "aa00000d")
     assert [source[-2:] for source, _ in at_the_split] == ["0b", "09", "0a", "0c", "0d"]
     assert at_the_split[0][1] == {
         "contents": [{"type": "text", "content": "Release planning so far"}],
@@ -72,19 +73,14 @@ def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
 
 
 def test_the_documented_spelling_is_read() -> None:
-    lines = sample("operator-doc-spelling")
-    session = replay(lines[1:])
+    lines = sample(OPERATOR, "operator-doc-spelling")
+    session = folded(OPERATOR, lines[1:])
     assert (leaf_of(session), session.problems) == ("a2", [])
-    assert [source for source, _ in context_at(lines[1:])] == ["a1", "a2"]
+    assert [source for source, _ in context_at(OPERATOR, lines[1:])] == ["a1", "a2"]
     assert OPERATOR.timestamp(lines[1]) == "2026-07-14T03:33:21.250Z"
 
 
 # -- header ------------------------------------------------------------------
-
-
-def named(line: bytes) -> str | None:
-    found = sniff(line)
-    return None if found is None else found.name
 
 
 @pytest.mark.parametrize(
@@ -129,7 +125,7 @@ def named(line: bytes) -> str | None:
     ],
 )
 def test_headers_are_told_apart(line: bytes, name: str | None) -> None:
-    assert named(line) == name
+    assert getattr(sniff(line), "name", None) == name
 
 
 TIMES = st.sampled_from(
@@ -152,8 +148,8 @@ def test_a_header_that_sessiond_writes_is_native(extra: dict[str, Any], time: An
         for n, v in extra.items()
     }
     line = NATIVE.encode_header(Header(id="abcdefgh", timestamp=time, cwd="/x", **members))
-    assert named(line) == "native"
-    assert named(NATIVE.copied_header(line, "session-b", None)) == "native"
+    assert sniff(line) is NATIVE
+    assert sniff(NATIVE.copied_header(line, "session-b", None)) is NATIVE
 
 
 @given(TIMES, st.sampled_from([UNSET, None, 1, 3]), st.fixed_dictionaries({}, optional=EXTRA))
@@ -172,13 +168,13 @@ def test_a_copy_has_the_dialect_of_its_original(time: Any, version: Any, extra: 
 
 def test_files_of_earlier_versions_of_sessiond_keep_their_dialect() -> None:
     found = {
-        path.name: named(path.read_bytes().split(b"\n")[0])
-        for path in (ROOM / "upgrade").rglob("*.jsonl")
+        path.name: getattr(sniff(path.read_bytes().split(b"\n")[0]), "name", None)
+        for path in (SAMPLES / "upgrade").rglob("*.jsonl")
     }
     assert len(found) == 3
     assert set(found.values()) == {"native", "pi"}
-    for path in (ROOM / "native").glob("*.jsonl"):
-        assert named(path.read_bytes().split(b"\n")[0]) == "native"
+    for path in (SAMPLES / "native").glob("*.jsonl"):
+        assert sniff(path.read_bytes().split(b"\n")[0]) is NATIVE
 
 
 def test_a_header_is_written_as_operator_writes_it() -> None:
@@ -286,32 +282,36 @@ def test_a_summary_of_a_root_names_the_root() -> None:
     assert json.loads(OPERATOR.wire(line))["from_id"] is None
 
 
-def said(**members: Any) -> dict[str, Any]:
-    return {"message": SAID | members}
-
-
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("message", {"message": {"role": "user", "content": "hi"}}, "message.contents"),
-    ("message", said(role="toolResult"), "message.role"),
-    ("message", said(contents="hi"), "message.contents"),
-    ("message", said(contents=["hi"]), "message.contents[0]"),
+    ("message", {"message": SAID | {"role": "toolResult"}}, "message.role"),
+    ("message", {"message": SAID | {"contents": "hi"}}, "message.contents"),
+    ("message", {"message": SAID | {"contents": ["hi"]}}, "message.contents[0]"),
     (
         "message",
-        said(contents=[TEXT, {"type": "text", "text": "hi"}]),
+        {"message": SAID | {"contents": [TEXT, {"type": "text", "text": "hi"}]}},
         "message.contents[1].content",
     ),
-    ("message", said(contents=[{"type": "toolCall"}]), "message.contents[0].type"),
     (
         "message",
-        said(contents=[{"type": "tool_call", "id": "t", "name": "n"}]),
+        {"message": SAID | {"contents": [{"type": "toolCall"}]}},
+        "message.contents[0].type",
+    ),
+    (
+        "message",
+        {"message": SAID | {"contents": [{"type": "tool_call", "id": "t", "name": "n"}]}},
         "message.contents[0].args",
     ),
-    ("message", said(contents=[{"type": "tool_result", "id": 1}]), "message.contents[0].id"),
-    ("message", said(id=None), "message.id"),
-    ("message", said(timestamp=TIME), "message.timestamp"),
-    ("message", {**said(), "turn_status": "done"}, "turn_status"),
-    ("message", {**said(), "head": "side"}, "head"),
-    ("message", {**said(), "timestamp": "9000-01-01T00:00:00.001Z"}, "timestamp"),
+    (
+        "message",
+        {"message": SAID | {"contents": [{"type": "tool_result", "id": 1}]}},
+        "message.contents[0].id",
+    ),
+    ("message", {"message": SAID | {"id": None}}, "message.id"),
+    ("message", {"message": SAID | {"timestamp": TIME}}, "message.timestamp"),
+    ("message", {"message": SAID, "turn_status": "done"}, "turn_status"),
+    ("message", {"message": SAID, "head": "side"}, "head"),
+    ("message", {"message": SAID, "timestamp": "9000-01-01T00:00:00.001Z"}, "timestamp"),
     ("compaction", {"messages": [SAID]}, "messages"),
     ("compaction", {"summary": "S", "tokens_after": 1}, "tokens_after"),
     ("thinking_level_change", {"thinking_level": "lots"}, "thinking_level"),
@@ -374,7 +374,7 @@ def test_the_last_name_counts_and_a_blank_one_clears_it(name: str) -> None:
         b'{"id":"a1","type":"session_info","name":"N"}',
         b'{"id":"a2","parent_id":"a1",%b"type":"session_info"}' % name.encode(),
     ]
-    assert replay(lines).facts == {"title": None}
+    assert folded(OPERATOR, lines).facts == {"title": None}
     assert json.loads(OPERATOR.wire(lines[1]))["name"] is None
 
 
@@ -389,12 +389,12 @@ def test_a_reset_survives_a_restart() -> None:
         b'{"id":"a1","type":"message","message":{"contents":[],"role":"user"}}',
         b'{"id":"a2","parent_id":"a1","type":"leaf"}',
     ]
-    assert leaf_of(replay(lines)) is None
+    assert leaf_of(folded(OPERATOR, lines)) is None
 
 
 @pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
 def test_no_line_that_is_cut_is_an_entry_or_a_header(name: str) -> None:
-    header, *lines = sample(name)
+    header, *lines = sample(OPERATOR, name)
     for cut in range(len(header)):
         assert sniff(header[:cut]) is None
     for line in lines:
@@ -406,15 +406,11 @@ def test_no_line_that_is_cut_is_an_entry_or_a_header(name: str) -> None:
 # -- messages of other dialects ------------------------------------------------
 
 
-def read(message: Any) -> ParsedMessage:
-    found = OPERATOR.read(json.dumps(message).encode())
-    assert found is not None
-    return found
-
-
 def test_images_of_one_block_are_images() -> None:
     given = ["data:image/png;base64,AAAA", "https://x/a.png", "BBBB", {"url": "https://x/b.png"}]
-    blocks = read(SAID | {"contents": [{"type": "image", "images": given}, TEXT]}).blocks
+    blocks = parsed(
+        OPERATOR, SAID | {"contents": [{"type": "image", "images": given}, TEXT]}
+    ).blocks
     found = [(one.kind, one.mime_type, one.data, one.url) for one in blocks]
     assert found == [
         ("image", "image/png", "AAAA", ""),
@@ -487,7 +483,7 @@ def test_a_block_that_operator_does_not_read_becomes_text() -> None:
     raw = Raw(b'{"type":"video","data":"x"}')
     strange = ParsedMessage("user", (Block("other", spelling="video", raw=raw),))
     (made,) = OPERATOR.compose(strange, TIME)
-    assert read(json.loads(bytes(made))).text == bytes(raw).decode()
+    assert parsed(OPERATOR, json.loads(bytes(made))).text == bytes(raw).decode()
     result = Block("tool_result", id="t", parts=(Block("image", url="https://x/a.png"),))
     (made,) = OPERATOR.compose(ParsedMessage("toolResult", (result,)), TIME)
     assert [one["type"] for one in json.loads(bytes(made))["contents"]] == ["tool_result", "image"]

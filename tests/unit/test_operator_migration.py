@@ -12,14 +12,10 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.operator.dialect import OPERATOR
 from sessiond.dialects.operator.migrate import OperatorUpgrade, upgrade_of
 from sessiond.testing.dialects import check_dialect
+from tests.kit.lines import context_at, folded, leaf_of, spelled
 from tests.kit.readers.operator import OperatorReader
-from tests.unit.operator_lines import context_at, leaf_of, replay
 
 Json = Any
-
-
-def lines_of(*members: Json) -> list[bytes]:
-    return [json.dumps(one).encode() for one in members]
 
 
 def said(role: str, words: str, **more: Json) -> Json:
@@ -33,7 +29,7 @@ def entry(word: str, entry_id: str, parent_id: str | None, **more: Json) -> Json
     return {"type": word, "id": entry_id, "parent_id": parent_id, "timestamp": time} | more
 
 
-V1 = lines_of(
+V1 = spelled(
     {
         "type": "session_header",
         "version": 1,
@@ -51,7 +47,7 @@ V1 = lines_of(
     entry("llm", "a7", "a6", message=said("user", "three")),
     entry("leaf", "a8", "a7", target_id="a7"),
 )
-LIST = lines_of(
+LIST = spelled(
     {
         "type": "metadata",
         "id": "telegram:42",
@@ -71,10 +67,6 @@ LIST = lines_of(
 )
 
 
-def texts(lines: list[bytes]) -> list[tuple[str, str]]:
-    return [(one["role"], one["contents"][0]["content"]) for _, one in context_at(lines)]
-
-
 @pytest.mark.parametrize("old", [V1, LIST], ids=["v1", "list"])
 def test_a_migrated_file_is_one_of_todays_that_operator_reads(old: list[bytes]) -> None:
     migrated = OPERATOR.migrate(old)
@@ -83,10 +75,10 @@ def test_a_migrated_file_is_one_of_todays_that_operator_reads(old: list[bytes]) 
     assert OPERATOR.migrate(migrated) == migrated
     check_dialect(OPERATOR, b"".join(line + b"\n" for line in migrated))
     reader = OperatorReader(b"\n".join(migrated))
-    session = replay(migrated[1:])
+    session = folded(OPERATOR, migrated[1:])
     assert session.problems == []
     assert leaf_of(session) == reader.leaf_id
-    context = [(source, one["role"]) for source, one in context_at(migrated[1:])]
+    context = [(source, one["role"]) for source, one in context_at(OPERATOR, migrated[1:])]
     assert context == [(source, role) for source, role, _ in reader.context()]
 
 
@@ -102,7 +94,10 @@ def test_the_first_generation_says_what_it_said() -> None:
     }
     header = OPERATOR.decode_header(V1[0])
     assert (header.version, header.parent_session) == (1, "/sessions/a.jsonl")
-    assert texts(migrated[1:]) == [
+    assert [
+        (one["role"], one["contents"][0]["content"])
+        for _, one in context_at(OPERATOR, migrated[1:])
+    ] == [
         ("compaction_summary", "S"),
         ("custom", "note"),
         ("custom", "now"),
@@ -120,7 +115,13 @@ def test_a_list_of_messages_says_what_it_said() -> None:
     # What today's header has no place for is kept.
     assert header["metadata"] == {"cwd": "/p", "channel": "telegram"}
     assert OPERATOR.decode_header(LIST[0]).version == 0
-    assert [role for role, _ in texts(migrated[1:])] == ["user", "assistant", "tool", "assistant"]
+    assert [
+        role
+        for role, _ in [
+            (one["role"], one["contents"][0]["content"])
+            for _, one in context_at(OPERATOR, migrated[1:])
+        ]
+    ] == ["user", "assistant", "tool", "assistant"]
     call = json.loads(migrated[2])["message"]
     assert call["contents"][1]["name"] == "read"
     assert call["contents"][1]["args"] == {"path": "a"}
@@ -153,7 +154,7 @@ def test_lines_come_again_as_they_were_taken(old: list[bytes]) -> None:
 
 def test_no_entry_of_a_list_stands_below_a_line_with_an_empty_id() -> None:
     bare = {"role": "user", "content": "hi"}
-    taken = OPERATOR.migrate([LIST[0], *lines_of(bare, entry("llm", "", None), bare)])
+    taken = OPERATOR.migrate([LIST[0], *spelled(bare, entry("llm", "", None), bare)])
     with pytest.raises(BadLine, match="has no id"):
         OPERATOR.row(taken[2])
     assert OPERATOR.row(taken[3]).parent_id == OPERATOR.row(taken[1]).id

@@ -15,7 +15,8 @@ from sessiond.model.entries import (
     Header,
 )
 from sessiond.testing.dialects import check_dialect, lines_of
-from tests.unit.pi_lines import LAST, SAMPLES, context_at, replay, sample
+from tests.kit.lines import SAMPLES, folded, leaf_of, sample, spelled
+from tests.unit.pi_lines import LAST, context_at
 
 HEADER = b'{"type":"session","version":3,"id":"abcdefgh","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/x"}'
 
@@ -28,7 +29,7 @@ def test_every_recorded_context_is_what_pi_made_of_it(shared: Path) -> None:
     contexts = [vector for vector in vectors if vector["function"] == "context"]
     assert len(contexts) == 30
     for vector in contexts:
-        lines = [json.dumps(entry).encode() for entry in vector["input"]["entries"]]
+        lines = spelled(*vector["input"]["entries"])
         found = context_at(lines, vector["input"].get("leafId", LAST))
         del found["sources"]
         assert found == vector["expected"], vector["name"]
@@ -58,10 +59,10 @@ def test_a_real_session_gives_the_context_that_pi_gave(
     lines = lines_of(PI, (shared / "fixtures" / f"{name}.jsonl").read_bytes())
     found = context_at(lines[1:])
     assert Counter(message["role"] for message in found["messages"]) == roles
-    assert replay(lines[1:]).problems == []
+    assert folded(PI, lines[1:]).problems == []
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted((SAMPLES / "pi").glob("*.jsonl")), ids=lambda p: p.name)
 def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
     data = path.read_bytes()
     if "v1" in path.name:
@@ -70,7 +71,7 @@ def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
 
 
 def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
-    lines = sample("pi")[1:]
+    lines = sample(PI, "pi")[1:]
     found = context_at(lines)
     names = ["03", "04", "05", "06", "10", "11", "12"]
     assert found["sources"] == [f"100000{name}" for name in names]
@@ -78,8 +79,8 @@ def test_the_sample_of_every_type_reads_as_its_writer_meant() -> None:
     assert found["thinkingLevel"] == "high"
     abandoned = context_at(lines, "1000000f")
     assert [name[-2:] for name in abandoned["sources"]] == ["0b", "09", "0a", "0d", "0e", "0f"]
-    session = replay(lines)
-    assert session.id_of(session.heads["main"].leaf) == "10000014"
+    session = folded(PI, lines)
+    assert leaf_of(session) == "10000014"
     assert session.labels == {}
     assert session.facts == {"title": "Flaky cart test"}
 
@@ -199,7 +200,7 @@ def test_an_index_of_the_first_kept_entry_becomes_its_id(index: object, kept: in
 
 
 def test_the_linear_sample_gives_what_pi_gives() -> None:
-    lines = sample("pi-v1-linear")
+    lines = sample(PI, "pi-v1-linear")
     found = context_at(lines[1:])
     assert [m.get("summary", m.get("content")) for m in found["messages"]] == [
         "one+two",

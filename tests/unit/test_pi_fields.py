@@ -27,7 +27,8 @@ from sessiond.model.entries import (
     ThinkingLevelChange,
 )
 from sessiond.model.row import CompactionEffect, Effect, InfoEffect, Kind, LabelEffect
-from tests.unit.pi_lines import LAST, context_at, sample
+from tests.kit.lines import sample
+from tests.unit.pi_lines import LAST, context_at
 
 EDIT = {"target_id": Raw(b'"e1"'), "replacement": Raw(b"null")}
 USAGE = {"input": 1, "output": 1, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2}
@@ -45,7 +46,7 @@ def message_line(entry_id: str, parent_id: str | None, **message: Any) -> bytes:
 
 
 def test_a_compaction_carries_the_system_prompt_and_edits_change_what_is_kept() -> None:
-    lines = sample("pi-1.5-fields")[1:]
+    lines = sample(PI, "pi-1.5-fields")[1:]
     found = context_at(lines, "2000000e")
     assert [
         (name[-2:], message["role"])
@@ -66,7 +67,7 @@ def test_a_compaction_carries_the_system_prompt_and_edits_change_what_is_kept() 
 
 
 def test_before_a_compaction_system_messages_stay() -> None:
-    found = context_at(sample("pi-1.5-fields")[1:], "20000008")
+    found = context_at(sample(PI, "pi-1.5-fields")[1:], "20000008")
     assert [message["role"] for message in found["messages"]] == [
         "system",
         "user",
@@ -165,7 +166,7 @@ def test_a_null_elsewhere_in_a_message_changes_no_byte() -> None:
 
 
 def test_usage_and_entries_of_other_programs_are_kept_and_say_nothing() -> None:
-    lines = sample("pi-1.5-fields")[1:]
+    lines = sample(PI, "pi-1.5-fields")[1:]
     kinds = {json.loads(line)["type"]: PI.row(line).kind for line in lines}
     for word in ("usage", "leaf", "active_tools_change"):
         assert kinds[word] == Kind.OPAQUE
@@ -182,7 +183,7 @@ def test_an_older_compaction_in_the_kept_range_gives_nothing() -> None:
 
 
 def test_a_compaction_that_keeps_nothing_names_itself() -> None:
-    found = context_at(sample("pi-1.5-fields")[1:], "20000012")
+    found = context_at(sample(PI, "pi-1.5-fields")[1:], "20000012")
     assert [message["role"] for message in found["messages"]] == ["compactionSummary"]
     row = PI.row(line_of(type="compaction", firstKeptEntryId="e1"))
     assert row.effect == CompactionEffect(None, replacement=False)

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Raw
 
 from sessiond.dialects import recognise, sniff
-from sessiond.dialects.base import BadHeader, BadLine, ContextLine, CopyPlace, Dialect
+from sessiond.dialects.base import BadHeader, BadLine, ContextLine, CopyPlace
 from sessiond.dialects.piglet.dialect import PIGLET
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
@@ -32,9 +32,9 @@ from sessiond.model.usage import Usage
 from sessiond.service.log.indexer import Indexer
 from sessiond.session.context.context import plan_context
 from sessiond.testing.dialects import check_dialect, lines_of
+from tests.kit.lines import SAMPLES, leaf_of
 from tests.kit.readers.piglet import PigletFile, decoded
 
-SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "piglet"
 TIME = "2026-11-22T19:00:00.000Z"
 HEADER = (
     b'{"type":"meta","ts":"2026-04-24T10:00:00.104233817-04:00","data":{"id":"session-a",'
@@ -42,8 +42,7 @@ HEADER = (
 )
 
 
-def sample(name: str) -> bytes:
-    return (SAMPLES / f"{name}.jsonl").read_bytes()
+PIGLET_FILE = (SAMPLES / "piglet" / "piglet.jsonl").read_bytes()
 
 
 def indexed(data: bytes) -> tuple[Indexer, list[bytes]]:
@@ -61,10 +60,6 @@ def indexed(data: bytes) -> tuple[Indexer, list[bytes]]:
     return indexer, lines
 
 
-def leaf_of(indexer: Indexer) -> str | None:
-    return indexer.session.id_of(indexer.session.heads["main"].leaf)
-
-
 def context(indexer: Indexer, lines: list[bytes]) -> list[Any]:
     session = indexer.session
     seqs = plan_context(session, session.heads["main"].leaf).seqs
@@ -75,7 +70,7 @@ def context(indexer: Indexer, lines: list[bytes]) -> list[Any]:
 # -- real files ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.jsonl")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted((SAMPLES / "piglet").glob("*.jsonl")), ids=lambda p: p.name)
 def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
     # A line that does not parse is no entry, so that there is nothing to promise of it.
     data = b"".join(line + b"\n" for line in path.read_bytes().splitlines() if b"torn" not in line)
@@ -83,8 +78,8 @@ def test_a_real_file_shows_every_promise_kept(path: Path) -> None:
 
 
 def test_a_session_of_piglets_is_read_as_piglet_reads_it() -> None:
-    indexer, lines = indexed(sample("piglet"))
-    assert leaf_of(indexer) == "6a6b6c6d"
+    indexer, lines = indexed(PIGLET_FILE)
+    assert leaf_of(indexer.session) == "6a6b6c6d"
     assert [message["content"] for message in context(indexer, lines)] == [
         "Summary: auth explained; JWT dropped; OAuth chosen",
         [{"text": "OAuth it is."}],
@@ -98,23 +93,23 @@ def test_a_session_of_piglets_is_read_as_piglet_reads_it() -> None:
     assert session.facts["model"] == "claude-opus-4-6"
     assert len(session.path(session.heads["main"].leaf)) == 12
     assert session.problems == []
-    told = PigletFile(sample("piglet"))
+    told = PigletFile(PIGLET_FILE)
     assert (told.counted, len(told.path()), len(told.tree())) == (4, 12, 16)
     assert [one for one, _ in told.tree()][-4:] == ["88aa77bb", "11223344", "55667788", "99aabbcc"]
 
 
 def test_a_fork_of_piglets_names_its_parent_and_keeps_its_reset() -> None:
-    indexer, lines = indexed(sample("piglet-fork"))
-    assert leaf_of(indexer) == "b0000005"
+    indexer, lines = indexed((SAMPLES / "piglet" / "piglet-fork.jsonl").read_bytes())
+    assert leaf_of(indexer.session) == "b0000005"
     assert [one["content"] for one in context(indexer, lines)] == ["fresh trunk after reset"]
     lineage = json.loads(bytes(indexer.session.facts["lineage"]))
     assert lineage == {"parent_id": "7c2f1a90-3b5e-4f0d-9a41-5be0c6d2e811", "fork_point": 3}
 
 
 def test_entries_without_ids_are_counted_as_piglet_counts_them() -> None:
-    indexer, lines = indexed(sample("piglet-legacy"))
+    indexer, lines = indexed((SAMPLES / "piglet" / "piglet-legacy.jsonl").read_bytes())
     session = indexer.session
-    assert leaf_of(indexer) == "cafe0001"
+    assert leaf_of(indexer.session) == "cafe0001"
     assert [one for one in session.names if one] == ["L0", "L1", "L2", "cafe0001"]
     said = [message["content"] for message in context(indexer, lines)]
     assert said == ["summary", "mixed: first entry with an id"]
@@ -123,12 +118,10 @@ def test_entries_without_ids_are_counted_as_piglet_counts_them() -> None:
 
 
 def test_a_later_line_without_an_id_makes_a_file_older_too() -> None:
-    data = (
-        sample("piglet") + b'{"type":"user","ts":"2026-04-24T10:02:00Z","data":{"content":"x"}}\n'
-    )
+    data = PIGLET_FILE + b'{"type":"user","ts":"2026-04-24T10:02:00Z","data":{"content":"x"}}\n'
     indexer, lines = indexed(data)
     assert indexer.upgrade is not None
-    assert leaf_of(indexer) == PigletFile(data).leaf == "L0"
+    assert leaf_of(indexer.session) == PigletFile(data).leaf == "L0"
     assert json.loads(lines[-1])["parentId"] == "6a6b6c6d"
     assert indexer.upgrade.again(3, lines[3]) == lines[3]
 
@@ -138,29 +131,26 @@ def test_a_line_that_piglet_counts_but_cannot_be_an_entry_is_counted_too() -> No
     data = HEADER + b"\n" + first + b'{"data":{}}\n' + first
     indexer, _ = indexed(data)
     assert [one for one in indexer.session.names if one] == ["L0", "L2"]
-    assert leaf_of(indexer) == PigletFile(data).leaf == "L2"
+    assert leaf_of(indexer.session) == PigletFile(data).leaf == "L2"
 
 
 @pytest.mark.parametrize("name", ["piglet", "piglet-fork", "piglet-legacy"])
 def test_every_beginning_of_a_file_is_read_as_piglet_reads_it(name: str) -> None:
-    lines = sample(name).splitlines(keepends=True)
+    lines = (SAMPLES / "piglet" / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
     for count in range(1, len(lines) + 1):
         data = b"".join(lines[:count])
         told = PigletFile(data)
         indexer, taken = indexed(data)
-        assert leaf_of(indexer) == (told.leaf or None)
+        assert leaf_of(indexer.session) == (told.leaf or None)
         assert context(indexer, taken) == told.messages()
         following = lines[count] if count < len(lines) else b""
         for end in range(1, len(following)):
-            assert indexer.parses(following[:end]) == is_read(following[:end]), end
-
-
-def is_read(line: bytes) -> bool:
-    try:
-        decoded(line)
-    except (ValueError, TypeError):
-        return False
-    return True
+            try:
+                decoded(following[:end])
+                is_read = True
+            except (ValueError, TypeError):
+                is_read = False
+            assert indexer.parses(following[:end]) == is_read, end
 
 
 @pytest.mark.parametrize(
@@ -175,10 +165,10 @@ def is_read(line: bytes) -> bool:
     ],
 )
 def test_a_line_that_piglet_skips_is_skipped_and_told(line: bytes) -> None:
-    data = sample("piglet") + line + b"\n"
+    data = PIGLET_FILE + line + b"\n"
     assert PigletFile(data).skipped == 1
     indexer, _ = indexed(data)
-    assert leaf_of(indexer) == "6a6b6c6d"
+    assert leaf_of(indexer.session) == "6a6b6c6d"
     assert [(one.line, one.kind) for one in indexer.session.problems] == [(20, "bad_line")]
 
 
@@ -187,19 +177,19 @@ def test_a_line_that_piglet_skips_is_skipped_and_told(line: bytes) -> None:
 )
 def test_a_compaction_that_piglet_ignores_is_an_entry_without_an_effect(data: bytes) -> None:
     line = b'{"type":"compact","id":"x1","parentId":"4a4b4c4d","data":%b}\n' % data
-    whole = sample("piglet") + line
+    whole = PIGLET_FILE + line
     indexer, lines = indexed(whole)
-    assert leaf_of(indexer) == "x1"
+    assert leaf_of(indexer.session) == "x1"
     assert len(context(indexer, lines)) == 4
     if data != b'"text"':
         assert context(indexer, lines) == PigletFile(whole).messages()
 
 
 def test_a_branch_summary_with_a_text_is_not_in_the_context() -> None:
-    data = sample("piglet").split(b"\n")
+    data = PIGLET_FILE.split(b"\n")
     cut = b"\n".join(data[:11]) + b"\n"
     indexer, lines = indexed(cut)
-    assert leaf_of(indexer) == "ddeeff00"
+    assert leaf_of(indexer.session) == "ddeeff00"
     assert context(indexer, lines) == PigletFile(cut).messages()
     assert len(context(indexer, lines)) == 4
 
@@ -222,10 +212,6 @@ def test_a_file_that_does_not_begin_with_a_session_is_none_of_piglets(line: byte
 
 
 # -- writing -------------------------------------------------------------------
-
-
-def of_file() -> Dialect:
-    return recognise(HEADER)[0]
 
 
 def user(**data: Any) -> Raw:
@@ -309,7 +295,7 @@ WRITTEN: list[tuple[Entry | Opaque, str]] = [
 
 @pytest.mark.parametrize(("entry", "line"), WRITTEN, ids=lambda one: type(one).__name__)
 def test_an_entry_is_written_as_piglet_writes_it(entry: Entry | Opaque, line: str) -> None:
-    dialect = of_file()
+    dialect = recognise(HEADER)[0]
     assert dialect.encode(entry).decode() == line
     row = dialect.row_of(entry)
     assert row == dialect.row(line.encode())
@@ -361,13 +347,13 @@ def test_an_entry_that_piglet_could_not_read_is_refused_by_its_field(
     entry: Entry | Opaque, path: str
 ) -> None:
     with pytest.raises(EntryInvalid) as refused:
-        of_file().row_of(entry)
+        recognise(HEADER)[0].row_of(entry)
     assert refused.value.data()["path"] == path
 
 
 def test_a_line_that_would_keep_piglet_from_opening_the_file_is_refused() -> None:
     with pytest.raises(EntryInvalid, match="10485760 bytes"):
-        of_file().row_of(Message(**PLACE, message=user(content="x" * 10 * 1024 * 1024)))
+        recognise(HEADER)[0].row_of(Message(**PLACE, message=user(content="x" * 10 * 1024 * 1024)))
 
 
 def test_blocks_are_told_apart_by_their_members_as_piglet_does() -> None:
@@ -428,7 +414,7 @@ def test_messages_of_other_dialects_are_composed_so_that_piglet_reads_them() -> 
 
 def test_a_copied_entry_gets_new_references_and_keeps_its_payload() -> None:
     ids = {"88aa77bb": "new0", "4a5b6c7d": "new1", "99aabbcc": "new2"}
-    lines = sample("piglet").split(b"\n")
+    lines = PIGLET_FILE.split(b"\n")
     label = json.loads(PIGLET.placed(lines[6], CopyPlace("new0", ids=ids)))
     assert (label["id"], label["parentId"], label["data"]["targetId"]) == ("new0", "new1", "new1")
     summary = json.loads(PIGLET.placed(lines[10], CopyPlace("s", None, ids=ids)))
@@ -443,7 +429,7 @@ def test_a_copied_entry_gets_new_references_and_keeps_its_payload() -> None:
 
 
 def test_each_meta_line_of_a_copy_states_the_id_of_the_copy() -> None:
-    lines = sample("piglet-fork").split(b"\n")
+    lines = (SAMPLES / "piglet" / "piglet-fork.jsonl").read_bytes().split(b"\n")
     first = PIGLET.copied_header(lines[0], "copy-of-it", "/elsewhere")
     again = json.loads(PIGLET.restated(lines[1], PIGLET.decode_header(first)))
     assert (again["data"]["id"], again["data"]["cwd"]) == ("copy-of-it", "/elsewhere")
@@ -463,8 +449,7 @@ def test_a_line_cannot_bring_members_of_native_entries() -> None:
 # -- columns of usual lines ------------------------------------------------------
 
 
-def fields_of_a_line(**more: Any) -> dict[str, Any]:
-    return {"type": "user", "id": "a1b2c3d4", "ts": "2026-04-24T10:00:02Z", "data": {}} | more
+A_LINE = {"type": "user", "id": "a1b2c3d4", "ts": "2026-04-24T10:00:02Z", "data": {}}
 
 
 USAGE = {
@@ -476,29 +461,29 @@ USAGE = {
 }
 ANSWER = {"content": [], "model": "m", "provider": "", "usage": USAGE}
 USUAL = [
-    fields_of_a_line(),
-    fields_of_a_line(parentId="0a0b0c0d", zz={"b": [1]}),
-    fields_of_a_line(parentId=""),
-    fields_of_a_line(type="tool_result"),
-    fields_of_a_line(type="assistant", data=ANSWER),
-    fields_of_a_line(type="assistant", data=ANSWER | {"usage": {"input": 5, "totalTokens": 9}}),
-    fields_of_a_line(type="assistant", data={"model": ""}),
-    fields_of_a_line(ts="2026-04-24T23:59:59.104233817-04:00"),
-    fields_of_a_line(ts="2026-01-01T00:00:00.1+14:00"),
-    fields_of_a_line(ts="0001-01-01T00:00:00Z"),
-    fields_of_a_line(data={"role": "no", "content": "\u00e9 \U0001f600"}),
+    A_LINE,
+    A_LINE | {"parentId": "0a0b0c0d", "zz": {"b": [1]}},
+    A_LINE | {"parentId": ""},
+    A_LINE | {"type": "tool_result"},
+    A_LINE | {"type": "assistant", "data": ANSWER},
+    A_LINE | {"type": "assistant", "data": ANSWER | {"usage": {"input": 5, "totalTokens": 9}}},
+    A_LINE | {"type": "assistant", "data": {"model": ""}},
+    A_LINE | {"ts": "2026-04-24T23:59:59.104233817-04:00"},
+    A_LINE | {"ts": "2026-01-01T00:00:00.1+14:00"},
+    A_LINE | {"ts": "0001-01-01T00:00:00Z"},
+    A_LINE | {"data": {"role": "no", "content": "\u00e9 \U0001f600"}},
 ]
 UNUSUAL = [
-    fields_of_a_line(type="label"),
-    fields_of_a_line(type="meta"),
-    fields_of_a_line(id=""),
-    fields_of_a_line(id=7),
-    fields_of_a_line(ts="2026-04-24T10:00:02+05:30"),
-    fields_of_a_line(ts="2026-13-24T10:00:02Z"),
-    fields_of_a_line(ts="2026-04-24T23:59:60Z"),
-    fields_of_a_line(ts=None),
-    fields_of_a_line(data=[]),
-    fields_of_a_line(type="assistant", data={"model": 5}),
+    A_LINE | {"type": "label"},
+    A_LINE | {"type": "meta"},
+    A_LINE | {"id": ""},
+    A_LINE | {"id": 7},
+    A_LINE | {"ts": "2026-04-24T10:00:02+05:30"},
+    A_LINE | {"ts": "2026-13-24T10:00:02Z"},
+    A_LINE | {"ts": "2026-04-24T23:59:60Z"},
+    A_LINE | {"ts": None},
+    A_LINE | {"data": []},
+    A_LINE | {"type": "assistant", "data": {"model": 5}},
 ]
 
 
@@ -527,7 +512,7 @@ def test_ids_are_counted_alike_line_by_line_and_in_one_piece() -> None:
     at_once.visit_lines(0, data.splitlines(keepends=True))
     for indexer in (one_by_one, at_once):
         assert [name for name in indexer.session.names if name] == ["n1", "n2", "L0", "n4", "L1"]
-        assert leaf_of(indexer) == PigletFile(data).leaf == "L1"
+        assert leaf_of(indexer.session) == PigletFile(data).leaf == "L1"
     assert json.loads(lines[4])["parentId"] == "n2"
     assert at_once.upgrade is not None
     assert at_once.upgrade.again(4, lines[4]) == lines[4]

@@ -15,7 +15,7 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.turn_reader import turn_entry
 from sessiond.session.turns.boundaries import turns_down
 from sessiond.session.turns.turn import make_turn
-from tests.unit.native_lines import line_of
+from tests.kit.lines import line_of
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 
