@@ -80,21 +80,23 @@ async def test_the_files_of_a_root_are_listed_filtered_and_searched(
 
 
 async def test_roots_are_durable_and_unchanged_files_are_not_opened_again(
-    house_of: Counting, root: Path
+    home: Path, root: Path
 ) -> None:
-    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
+    files = Counting(home)
+    async with files.house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         before = (await wire.call("session/list"))["sessions"]
         assert len(before) == 2
-    house_of.opened.clear()
-    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
+    files.opened.clear()
+    async with files.house.daemon() as daemon, daemon.connect() as wire:
         assert (await wire.call("session/list"))["sessions"] == before
-        assert [path for path in house_of.opened if root in path.parents] == []
+        assert [path for path in files.opened if root in path.parents] == []
 
 
 async def test_a_list_of_unchanged_roots_looks_at_no_file_in_them(
-    house_of: Counting, tmp_path: Path
+    home: Path, tmp_path: Path
 ) -> None:
+    files = Counting(home)
     folder = tmp_path.resolve() / "many"
     for number in range(30):
         session_id = f"session-{number:02}"
@@ -102,13 +104,13 @@ async def test_a_list_of_unchanged_roots_looks_at_no_file_in_them(
     folders = [folder, *folder.iterdir()]
     for each in folders:
         os.utime(each, (0, 0))
-    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
+    async with files.house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, folder)
         assert len(await ids(wire)) == 30
-        house_of.looked.clear()
+        files.looked.clear()
         assert len(await ids(wire)) == 30
         # One look at each folder's time; where the profile's own folders are new, another one.
-        looked = [path for path in house_of.looked if folder in (path, *path.parents)]
+        looked = [path for path in files.looked if folder in (path, *path.parents)]
         assert set(looked) == set(folders)
         assert len(looked) <= 2 * len(folders)
 
@@ -350,8 +352,9 @@ async def test_open_sessions_come_into_lists_with_their_root(real_house: House, 
 
 
 async def test_what_the_programs_of_this_machine_have_is_found_and_not_opened(
-    house_of: Counting, root: Path, tmp_path: Path
+    home: Path, root: Path, tmp_path: Path
 ) -> None:
+    files = Counting(home)
     (tmp_path / "op" / "ana" / "sessions").mkdir(parents=True)
     put(tmp_path / "op" / "ben" / "sessions", "x", b"whatever")
     homes = [
@@ -359,16 +362,16 @@ async def test_what_the_programs_of_this_machine_have_is_found_and_not_opened(
         ("pi", Home(str(tmp_path / "missing"))),
         ("native", Home(f"{tmp_path}/op/*/sessions")),
     ]
-    house_of.house.environment = replace_homes(house_of.house, homes)
-    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
-        house_of.opened.clear()
+    files.house.environment = replace_homes(files.house, homes)
+    async with files.house.daemon() as daemon, daemon.connect() as wire:
+        files.opened.clear()
         found = (await wire.call("catalog/roots"))["roots"]
         assert [(one["kind"], one["sessions"], one["added"]) for one in found] == [
             ("pi", 2, False),
             ("native", 0, False),
             ("native", 1, False),
         ]
-        assert [path for path in house_of.opened if tmp_path in path.parents] == []
+        assert [path for path in files.opened if tmp_path in path.parents] == []
         assert await ids(wire) == []
         # The kind follows from the place.
         assert (await add_root(wire, root))["kind"] == "pi"
@@ -458,8 +461,9 @@ async def test_samples_of_other_programs_are_listed_as_they_are(
 
 @pytest.mark.parametrize("kind", ["pi", "operator", "piglet", "sharur"])
 async def test_the_first_list_reads_each_file_of_a_root_in_one_opening(
-    house_of: Counting, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    files = Counting(home)
     folder, count = tmp_path.resolve() / "samples", 12
     content = (SAMPLES / kind / f"{kind}.jsonl").read_bytes()
     header_id = re.search(rb'"id":"([^"]+)"', content)
@@ -477,14 +481,14 @@ async def test_the_first_list_reads_each_file_of_a_root_in_one_opening(
         uses.append(work)
         return use(file, work)
 
-    async with house_of.house.daemon() as daemon, daemon.connect() as wire:
+    async with files.house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("catalog/roots", action="add", path=str(folder), kind=kind)
-        house_of.opened.clear()
-        house_of.looked.clear()
+        files.opened.clear()
+        files.looked.clear()
         monkeypatch.setattr(CatalogFile, "use", counted)
         assert await ids(wire) == [f"session-{number:02}" for number in range(count)]
-        opened = Counter(path for path in house_of.opened if folder in path.parents)
-        looked = Counter(path for path in house_of.looked if folder in path.parents)
+        opened = Counter(path for path in files.opened if folder in path.parents)
+        looked = Counter(path for path in files.looked if folder in path.parents)
         assert set(opened.values()) == {1}
         assert len(opened) == len(looked) == count
         # One look right before the opening, beside the one at the whole folder.
@@ -641,11 +645,6 @@ class Counting(Files):
     def open_update(self, path: Path) -> int:
         self.opened.append(path)
         return super().open_update(path)
-
-
-@pytest.fixture
-def house_of(home: Path) -> Counting:
-    return Counting(home)
 
 
 def replace_homes(house: House, homes: list[tuple[str, Home]]) -> Environment:

@@ -24,11 +24,6 @@ FIRST, SECOND = CLAUDE.format(1), CLAUDE.format(2)
 ENDED = 2**31 - 1
 
 
-def start_of(pid: int) -> str:
-    """Return when a process began, as Claude Code spells it on Linux."""
-    return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
-
-
 def register(root: Path, session_id: str, status: Any, pid: int | None = None, **more: Any) -> Path:
     """Write what Claude Code writes of a process; by default, of the process of this test."""
     pid = os.getpid() if pid is None else pid
@@ -121,9 +116,13 @@ async def test_a_process_that_has_the_id_of_an_ended_one_is_not_taken_for_it(
     real_house: House, tmp_path: Path
 ) -> None:
     root = claude_root(tmp_path.resolve())
-    start = start_of(os.getpid())
+    # When a process began, as Claude Code spells it on Linux.
+    start, start_of_parent = [
+        Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
+        for pid in (os.getpid(), os.getppid())
+    ]
     register(root, FIRST, "busy", procStart=str(int(start) - 1))
-    register(root, SECOND, "busy", os.getppid(), procStart=start_of(os.getppid()))
+    register(root, SECOND, "busy", os.getppid(), procStart=start_of_parent)
     assert await running_in(real_house, root) == {SECOND: "busy"}
 
 

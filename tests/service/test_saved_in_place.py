@@ -11,8 +11,8 @@ from anyio import to_thread
 from msgspec import structs
 
 from sessiond.limits import INLINE_READ_BYTES
-from sessiond.testing.daemon import Daemon, Wire
-from tests.kit.calls import create, session_info
+from sessiond.testing.wire import Wire
+from tests.kit.calls import call, create, let_go, say, session_info, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
@@ -20,6 +20,7 @@ from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 pytestmark = pytest.mark.one_loop
 
 OLD, NEW = "walrus", "osprey"
+HITS = "hits[].session_id"
 BEFORE = GOOD.replace(b"1.50", OLD.encode(), 1)
 CHANGES = {
     "as long as it was": BEFORE.replace(OLD.encode(), NEW.encode()),
@@ -41,21 +42,6 @@ def save_in_place(house: House, path: Path, content: bytes) -> None:
     house.disk.seconds += 60.0
 
 
-async def let_go(daemon: Daemon, wire: Wire) -> None:
-    await wire.call("session/close", session_id=SESSION)
-    while not daemon.service.registry.is_free(SESSION):
-        await to_thread.run_sync(lambda: None)
-
-
-async def listed(wire: Wire) -> dict[str, Any]:
-    (found,) = (await wire.call("session/list"))["sessions"]
-    return dict(found)
-
-
-async def hits(wire: Wire, word: str) -> int:
-    return len((await wire.call("session/search", query=word))["hits"])
-
-
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("first", ["list", "open"])
@@ -65,8 +51,9 @@ async def test_a_save_in_place_while_the_session_is_closed_makes_a_new_epoch_and
     path = house.put(BEFORE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = await session_info(wire)
-        assert (await listed(wire))["first_message"] == OLD
-        assert (await hits(wire, OLD), await hits(wire, NEW)) == (1, 0)
+        assert await call(wire, "session/list", "sessions[].first_message") == [OLD]
+        assert await call(wire, "session/search", HITS, query=OLD) == [SESSION]
+        assert await call(wire, "session/search", HITS, query=NEW) == []
         if not stopped:
             await let_go(daemon, wire)
             save_in_place(house, path, CHANGES[change])
@@ -82,12 +69,13 @@ async def check(wire: Wire, before: dict[str, Any], first: str) -> None:
     """Check that all answers show the new content, whether a list or an opening comes first."""
     if first == "open":
         assert (await session_info(wire))["epoch"] != before["epoch"]
-    found = await listed(wire)
+    (found,) = await call(wire, "session/list", "sessions")
     assert found["first_message"].startswith(NEW)
     assert found["epoch"] != before["epoch"]
-    assert (await hits(wire, OLD), await hits(wire, NEW)) == (0, 1)
+    assert await call(wire, "session/search", HITS, query=OLD) == []
+    assert await call(wire, "session/search", HITS, query=NEW) == [SESSION]
     cursor = {"seq": before["seq"], "epoch": before["epoch"]}
-    answer = await wire.call("subscribe", session_id=SESSION, after=cursor)
+    answer = await watch(wire, after=cursor)
     assert (answer["replaced"], answer["epoch"]) == ("epoch", found["epoch"])
 
 
@@ -97,8 +85,7 @@ async def test_an_opening_knows_a_changed_file_by_its_content_whatever_its_time_
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         made = await create(wire, persist="immediate")
         for word in (OLD, "last"):
-            message = {"role": "user", "content": word}
-            await wire.call("append", session_id=SESSION, message=message)
+            await say(wire, word)
         epoch = (await session_info(wire))["epoch"]
     path = Path(made["session"]["path"])
 
@@ -128,7 +115,7 @@ async def test_a_file_that_only_grew_or_was_only_touched_keeps_its_epoch(house: 
         for number in range(3):
             await wire.call("append", session_id=SESSION, message={"role": "user"})
             epoch = (await session_info(wire))["epoch"]
-            assert (await listed(wire))["epoch"] == epoch
+            assert await call(wire, "session/list", "sessions[].epoch") == [epoch]
             await let_go(daemon, wire)
             if number:
                 house.disk.write_as_another(path, line(b"f%d" % number, b'"n2"'))
@@ -136,7 +123,7 @@ async def test_a_file_that_only_grew_or_was_only_touched_keeps_its_epoch(house: 
                 save_in_place(house, path, house.disk.content(path))
             house.seconds += 60.0
             if number == 1:
-                assert (await listed(wire))["epoch"] == epoch
+                assert await call(wire, "session/list", "sessions[].epoch") == [epoch]
             assert (await session_info(wire))["epoch"] == epoch
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["epoch"] == epoch
@@ -152,10 +139,11 @@ async def test_a_save_in_place_that_an_open_session_does_not_notice_is_noticed_w
         await wire.call("append", session_id=SESSION, message={"role": "user"})
         await let_go(daemon, wire)
         house.seconds += 60.0
-        found = await listed(wire)
+        (found,) = await call(wire, "session/list", "sessions")
         assert (found["first_message"], found["message_count"]) == (NEW, 3)
         assert found["epoch"] != epoch
-        assert (await hits(wire, OLD), await hits(wire, NEW)) == (0, 1)
+        assert await call(wire, "session/search", HITS, query=OLD) == []
+        assert await call(wire, "session/search", HITS, query=NEW) == [SESSION]
 
 
 async def test_an_epoch_that_an_older_version_noted_with_the_last_line_only_goes_on(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sessiond.journal.profile.lock import owned
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, session_info
+from tests.kit.calls import append, call, refused, session_info
 from tests.kit.house import House, arrived
+from tests.kit.roots import ids
 
 pytestmark = pytest.mark.one_loop
 
@@ -34,18 +34,6 @@ def of(project: str, agent: str | None = None) -> dict[str, Any]:
     return key if agent is None else key | {"agent": agent}
 
 
-async def resolve(wire: Wire, key: dict[str, Any]) -> Any:
-    return (await wire.call("scope/resolve", **key))["session"]
-
-
-async def open_ids(wire: Wire) -> set[str]:
-    return set((await wire.call("server/stats"))["sessions"])
-
-
-async def listed(wire: Wire) -> set[str]:
-    return {one["id"] for one in (await wire.call("session/list"))["sessions"]}
-
-
 async def test_each_key_has_one_session(house: House, projects: list[str]) -> None:
     alpha, beta = projects
     keys = [
@@ -61,21 +49,24 @@ async def test_each_key_has_one_session(house: House, projects: list[str]) -> No
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = [await wire.call("scope/resolve", **key) for key in keys]
         assert [one["created"] for one in made] == [True] * len(keys)
-        ids = [one["session"]["id"] for one in made]
-        assert len(set(ids)) == len(keys)
-        assert await listed(wire) == set(ids)
+        made_ids = [one["session"]["id"] for one in made]
+        assert len(set(made_ids)) == len(keys)
+        assert await ids(wire) == sorted(made_ids)
         assert [one["session"]["scope"] for one in made] == keys
         assert [one["session"]["cwd"] for one in made] == ["/"] * 3 + [alpha] * 3 + [beta] * 2
         agents = [None, "brainstorm", "tidy up", None, "coder", "architect", None, "coder"]
         assert [one["session"]["agent"] for one in made] == agents
         again = [await wire.call("scope/resolve", **key) for key in keys]
         assert [(one["session"]["id"], one["created"]) for one in again] == [
-            (session_id, False) for session_id in ids
+            (session_id, False) for session_id in made_ids
         ]
         # Names outside the key of a scope decide nothing.
         more = {"agent": "general", "project": alpha}
-        assert (await resolve(wire, more | GLOBAL))["id"] == ids[0]
-        assert (await resolve(wire, BRAINSTORM | {"project": beta}))["id"] == ids[1]
+        for key, session_id in (
+            (more | GLOBAL, made_ids[0]),
+            (BRAINSTORM | {"project": beta}, made_ids[1]),
+        ):
+            assert await call(wire, "scope/resolve", "session.id", **key) == session_id
 
 
 async def test_of_two_that_resolve_one_key_at_once_one_creates(house: House) -> None:
@@ -95,7 +86,7 @@ async def test_of_two_that_resolve_one_key_at_once_one_creates(house: House) -> 
 @pytest.mark.parametrize("end", ["restart", "kill", "power cut"])
 async def test_a_key_has_its_session_after_any_end(house: House, end: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, BRAINSTORM)
+        made = await call(wire, "scope/resolve", "session", **BRAINSTORM)
         await append(wire, "n1", session_id=made["id"])
         left = {"restart": lambda: house.disk, "kill": house.disk.kill}.get(end, house.disk.crash)()
     house.files = left
@@ -112,8 +103,7 @@ async def test_a_key_has_its_session_after_any_end(house: House, end: str) -> No
 async def test_a_refused_creation_leaves_no_session_behind(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         house.disk.fail("fsync")
-        refused = await wire.refusal("scope/resolve", **GLOBAL)
-        assert refused.data["kind"] == "storage_error"
+        assert await refused(wire, "scope/resolve", **GLOBAL) == "storage_error"
         house.disk.heal()
         assert (await wire.call("scope/resolve", **GLOBAL))["created"]
     assert len(house.session_files()) == 1
@@ -123,7 +113,7 @@ async def test_a_deleted_session_is_made_anew_and_an_archived_one_is_still_the_s
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await resolve(wire, GLOBAL)
+        first = await call(wire, "scope/resolve", "session", **GLOBAL)
         await append(wire, "n1", session_id=first["id"])
         await wire.call("session/archive", session_id=first["id"])
         archived = await wire.call("scope/resolve", **GLOBAL)
@@ -137,7 +127,7 @@ async def test_a_deleted_session_is_made_anew_and_an_archived_one_is_still_the_s
 
 async def test_a_copy_of_a_scoped_session_belongs_to_no_scope(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, BRAINSTORM)
+        made = await call(wire, "scope/resolve", "session", **BRAINSTORM)
         await append(wire, "n1", session_id=made["id"])
         for entries in ("all", "path"):
             fork = await wire.call("session/fork", session_id=made["id"], entries=entries)
@@ -145,10 +135,10 @@ async def test_a_copy_of_a_scoped_session_belongs_to_no_scope(house: House) -> N
         exported = await wire.call("session/export", session_id=made["id"], format="native")
         copy = await wire.call("session/import", content=exported["content"])
         assert "scope" not in copy["session"]
-        assert (await resolve(wire, BRAINSTORM))["id"] == made["id"]
+        assert await call(wire, "scope/resolve", "session.id", **BRAINSTORM) == made["id"]
         # An update changes the agent that is shown, not the key.
         await wire.call("session/update", session_id=made["id"], agent="other")
-        again = await resolve(wire, BRAINSTORM)
+        again = await call(wire, "scope/resolve", "session", **BRAINSTORM)
         assert (again["id"], again["agent"], again["scope"]) == (made["id"], "other", BRAINSTORM)
 
 
@@ -178,10 +168,9 @@ async def test_a_key_that_is_none_is_refused_and_nothing_is_made(
     house: House, method: str, params: dict[str, Any], path: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal(method, **params)
-        assert refused.data["kind"] == "invalid_params"
-        assert refused.data["path"] == path
-        assert await listed(wire) == set()
+        told = await refused(wire, method, "{kind,path}", **params)
+        assert told == ("invalid_params", path)
+        assert await ids(wire) == []
 
 
 async def test_a_project_without_a_folder_is_refused_and_its_sessions_stay(
@@ -191,17 +180,16 @@ async def test_a_project_without_a_folder_is_refused_and_its_sessions_stay(
     file = Path(alpha, "file")
     file.touch()
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, of(alpha))
+        made = await call(wire, "scope/resolve", "session", **of(alpha))
         for project, name in ((f"{alpha}/none", "ENOENT"), (str(file), "ENOTDIR")):
-            refused = await wire.refusal("scope/resolve", **of(project))
-            assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", name)
-            assert project in refused.message
+            refusal = await wire.refusal("scope/resolve", **of(project))
+            assert (refusal.data["kind"], refusal.data["errno"]) == ("storage_error", name)
+            assert project in refusal.message
         file.unlink()
         Path(alpha).rmdir()
         for method in ("scope/resolve", "scope/switch"):
-            refused = await wire.refusal(method, **of(alpha))
-            assert refused.data["errno"] == "ENOENT"
-        assert await listed(wire) == {made["id"]}
+            assert await refused(wire, method, "errno", **of(alpha)) == "ENOENT"
+        assert await ids(wire) == [made["id"]]
         assert (await session_info(wire, made["id"]))["scope"] == of(alpha)
 
 
@@ -212,9 +200,9 @@ async def test_two_spellings_of_one_folder_are_one_project(
     link = Path(beta, "link")
     link.symlink_to(alpha)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, of(alpha))
+        made = await call(wire, "scope/resolve", "session", **of(alpha))
         for spelling in (str(link), f"{alpha}/", f"{alpha}/../alpha"):
-            assert (await resolve(wire, of(spelling)))["id"] == made["id"]
+            assert await call(wire, "scope/resolve", "session.id", **of(spelling)) == made["id"]
         switched = await wire.call("scope/switch", **of(beta), from_project=str(link))
         assert switched["released"] == [made["id"]]
 
@@ -224,10 +212,13 @@ async def test_a_switch_saves_and_releases_one_project_and_loads_the_other(
 ) -> None:
     alpha, beta = projects
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        wanted = {agent: await resolve(wire, of(beta, agent)) for agent in ("coder", "architect")}
-        everywhere = await resolve(wire, GLOBAL)
-        old = await resolve(wire, of(alpha, "coder"))
-        watched = await resolve(wire, of(alpha))
+        wanted = {
+            agent: await call(wire, "scope/resolve", "session", **of(beta, agent))
+            for agent in ("coder", "architect")
+        }
+        everywhere = await call(wire, "scope/resolve", "session", **GLOBAL)
+        old = await call(wire, "scope/resolve", "session", **of(alpha, "coder"))
+        watched = await call(wire, "scope/resolve", "session", **of(alpha))
         await append(wire, "n1", session_id=old["id"], durability="os")
         await wire.call("subscribe", session_id=old["id"])
         await wire.call("session/presence", session_id=old["id"], state="typing")
@@ -235,7 +226,7 @@ async def test_a_switch_saves_and_releases_one_project_and_loads_the_other(
         await other.call("subscribe", session_id=watched["id"])
         for one in wanted.values():
             await wire.call("session/close", session_id=one["id"])
-        before = await listed(wire)
+        before = await ids(wire)
         await other.call("catalog/subscribe")
 
         switched = await wire.call("scope/switch", **of(beta, "coder"))
@@ -246,8 +237,8 @@ async def test_a_switch_saves_and_releases_one_project_and_loads_the_other(
         assert switched["failed"] == []
         # The other client still watches one of them; global sessions know no projects.
         kept = {wanted["coder"]["id"], wanted["architect"]["id"], everywhere["id"], watched["id"]}
-        assert await open_ids(wire) == kept
-        assert await listed(wire) == before
+        assert set(await call(wire, "server/stats", "sessions")) == kept
+        assert await ids(wire) == before
         told = await other.next_notification()
         assert told["method"] == "catalog/changed"
         assert told["params"]["session_id"] == wanted["coder"]["id"]
@@ -270,7 +261,7 @@ async def test_a_switch_creates_what_is_missing_and_may_lead_out_of_all_projects
         assert (second["created"], second["released"]) == (True, [first["session"]["id"]])
         out = await wire.call("scope/switch", **GLOBAL)
         assert out["released"] == [second["session"]["id"]]
-        assert await open_ids(wire) == {out["session"]["id"]}
+        assert set(await call(wire, "server/stats", "sessions")) == {out["session"]["id"]}
         back = await wire.call("scope/switch", **of(alpha))
         assert back["released"] == []
 
@@ -285,7 +276,8 @@ async def test_of_two_switches_of_one_connection_the_second_leaves_the_project_o
         released = [one["released"] for one in answers]
         first = released.index([])
         assert released[1 - first] == [answers[first]["session"]["id"]]
-        assert await open_ids(wire) == {answers[1 - first]["session"]["id"]}
+        open_now = set(await call(wire, "server/stats", "sessions"))
+        assert open_now == {answers[1 - first]["session"]["id"]}
 
 
 async def test_a_switch_that_is_refused_has_released_nothing(
@@ -293,23 +285,20 @@ async def test_a_switch_that_is_refused_has_released_nothing(
 ) -> None:
     alpha, beta = projects
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, of(beta))
+        made = await call(wire, "scope/resolve", "session", **of(beta))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("scope/switch", **of(alpha))
-        old = await resolve(wire, of(alpha))
+        old = await call(wire, "scope/resolve", "session", **of(alpha))
         await wire.call("subscribe", session_id=old["id"])
         path = Path(made["path"])
         with owned(house.files, path, house.layout.locks):
-            refused = await wire.refusal("scope/switch", **of(beta))
-            assert refused.data["kind"] == "session_locked"
-        refused = await wire.refusal("scope/switch", **of(f"{beta}/none"))
-        assert refused.data["errno"] == "ENOENT"
+            assert await refused(wire, "scope/switch", **of(beta)) == "session_locked"
+        assert await refused(wire, "scope/switch", "errno", **of(f"{beta}/none")) == "ENOENT"
         # It is open, so that nothing but the old session needs the disk.
         await session_info(wire, made["id"])
         await append(wire, "n1", session_id=old["id"], durability="os")
         house.disk.fail("fdatasync")
-        refused = await wire.refusal("scope/switch", **of(beta))
-        assert refused.data["kind"] == "storage_error"
+        assert await refused(wire, "scope/switch", **of(beta)) == "storage_error"
         house.disk.heal()
         # The subscription is still there, and the project is still the one that a switch leaves.
         await wire.call("session/unsubscribe", session_id=old["id"])
@@ -321,7 +310,7 @@ async def test_a_session_that_cannot_be_loaded_does_not_stop_a_switch(
 ) -> None:
     alpha, beta = projects
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await resolve(wire, of(beta, "coder"))
+        made = await call(wire, "scope/resolve", "session", **of(beta, "coder"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         with owned(house.files, Path(made["path"]), house.layout.locks):
             switched = await wire.call("scope/switch", **of(beta), from_project=alpha)
@@ -332,7 +321,7 @@ async def test_a_session_that_cannot_be_loaded_does_not_stop_a_switch(
 
 async def test_a_scope_tells_of_the_file_that_took_the_place_of_its_own(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        before = await resolve(wire, GLOBAL)
+        before = await call(wire, "scope/resolve", "session", **GLOBAL)
         await append(wire, "first", session_id=before["id"])
         path = Path(before["path"])
         other = path.with_name("other.tmp")
@@ -342,4 +331,4 @@ async def test_a_scope_tells_of_the_file_that_took_the_place_of_its_own(real_hou
         await append(wire, "second", session_id=before["id"])
         now = await session_info(wire, before["id"])
         assert now["epoch"] != before["epoch"]
-        assert (await resolve(wire, GLOBAL))["epoch"] == now["epoch"]
+        assert await call(wire, "scope/resolve", "session.epoch", **GLOBAL) == now["epoch"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ from tests.kit.house import House
 pytestmark = pytest.mark.one_loop
 
 
-@asynccontextmanager
-async def wire(home: Path) -> AsyncGenerator[Wire]:
-    async with running_daemon(home) as daemon, daemon.connect() as found:
-        yield found
-
-
 async def create_conversation(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
     await asker.call(
         "session/create", **{"cwd": "/p", "session_id": session_id, "persist": "immediate", **more}
@@ -45,7 +38,7 @@ async def hits(asker: Wire, query: str, **more: Any) -> list[tuple[str, int]]:
 
 
 async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(
             asker, "session-a", "nothing", "The Überfall\ncame at \x1b dawn", title="A café"
         )
@@ -74,7 +67,7 @@ async def test_a_hit_names_the_entry_and_shows_the_words_around(home: Path) -> N
     ids=["a long word", "long signs", "many words", "blanks", "many hits"],
 )
 async def test_a_snippet_has_a_bound_and_holds_the_words(home: Path, text: str) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", text)
         (hit,) = (await asker.call("session/search", query="needle"))["hits"]
     assert len(hit["snippet"]) <= 240
@@ -113,7 +106,7 @@ async def test_words_phrases_and_beginnings(home: Path, query: str, found: list[
         {"type": "message", "message": {"role": "tool", "content": "grep", "tool_call_id": "t"}},
         {"type": "custom", "custom_type": "grep", "data": "grep"},
     ]
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a")
         await asker.call("append", session_id="session-a", entries=entries)
         assert [seq for _, seq in await hits(asker, query)] == found
@@ -135,7 +128,7 @@ async def test_words_phrases_and_beginnings(home: Path, query: str, found: list[
     ],
 )
 async def test_no_query_of_words_is_an_error(home: Path, query: str) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "a b text near and not")
         if any(char.isalpha() for char in query):
             await hits(asker, query)
@@ -154,28 +147,28 @@ async def test_no_query_of_words_is_an_error(home: Path, query: str) -> None:
     ],
 )
 async def test_what_cannot_be_searched_for(home: Path, params: Any, path: str) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         with pytest.raises(Refusal) as refused:
             await asker.call("session/search", **params)
         assert (refused.value.data["kind"], refused.value.data["path"]) == ("invalid_params", path)
 
 
 async def test_every_append_is_found_right_after_its_answer(home: Path) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "first")
         assert await hits(asker, "first") == [("session-a", 1)]
         for number in range(5):
             await say(asker, f"later{number}x", session_id="session-a")
             assert await hits(asker, f"later{number}x") == [("session-a", number + 2)]
         assert await hits(asker, "later") != []
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         assert await hits(asker, "later4x") == [("session-a", 6)]
         await say(asker, "after the restart", session_id="session-a")
         assert await hits(asker, "restart") == [("session-a", 7)]
 
 
 async def test_which_sessions_are_searched(home: Path) -> None:
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "word", cwd="/a")
         await create_conversation(asker, "session-b", "word", cwd="/b/")
         await create_conversation(asker, "session-d", "word", persist="on_assistant")
@@ -198,7 +191,7 @@ async def test_a_deleted_session_is_found_no_more_and_a_purged_one_leaves_no_wor
     home: Path,
 ) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "secretword one")
         await create_conversation(asker, "session-b", "secretword two", "other")
         assert len(await hits(asker, "secretword")) == 2
@@ -220,7 +213,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
     home: Path, held_by: str
 ) -> None:
     folder = home / "profiles" / "default"
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "secretword one")
         assert len(await hits(asker, "secretword")) == 1
         await asker.call("session/delete", session_id="session-a")
@@ -232,7 +225,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
             other.execute("ROLLBACK")
         # Not by heart: the files are still there, and say that it is to be purged.
         assert len(list((folder / "trash").iterdir())) == 1
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await asker.call("session/purge", session_id="session-a")
         assert list((folder / "trash").iterdir()) == []
         for path in folder.glob("search.sqlite*"):
@@ -242,7 +235,7 @@ async def test_a_purge_waits_for_nobody_and_says_so_until_no_word_is_left(
 @pytest.mark.parametrize("damage", ["deleted", "damaged", "another version"])
 async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "word")
         assert not index.exists()
         assert await hits(asker, "word") == [("session-a", 1)]
@@ -255,7 +248,7 @@ async def test_a_lost_index_is_made_again(home: Path, damage: str) -> None:
     elif damage == "another version":
         with closing(sqlite3.connect(index)) as connection:
             connection.execute("PRAGMA user_version = 99")
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         assert await hits(asker, "word") == [("session-a", 1)]
 
 
@@ -309,7 +302,7 @@ async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_
     home: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "elsewhere.jsonl"
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "the word")
         exported = await asker.call("session/export", session_id="session-a")
         path.write_text(exported["content"].replace("session-a", "session-b"), "utf-8")
@@ -320,7 +313,7 @@ async def test_an_open_session_whose_file_is_gone_does_not_keep_the_others_from_
 
 async def test_a_disk_that_refuses_the_index_refuses_the_search_only(home: Path) -> None:
     index = home / "profiles" / "default" / "search.sqlite"
-    async with wire(home) as asker:
+    async with running_daemon(home) as daemon, daemon.connect() as asker:
         await create_conversation(asker, "session-a", "word")
         index.mkdir()
         with pytest.raises(Refusal, match="storage_error"):

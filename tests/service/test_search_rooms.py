@@ -19,14 +19,16 @@ from sessiond.service.files.in_place import AgentFile, AgentFiles
 from sessiond.testing.wire import Wire
 from tests.kit.agent_roots import CLAUDE, claude_root
 from tests.kit.agents import claude_line, write_lines
-from tests.kit.calls import create, say
+from tests.kit.calls import call, create, say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.roots import add_root, ids, one_root, pi_file, put
+from tests.kit.roots import add_root, ids, pi_file, put
 from tests.kit.sessions import SESSION
 
 pytestmark = pytest.mark.one_loop
 
+INDEXED = "roots[].{indexed_chars,index_full}"
+FILE = f"-p/{CLAUDE}.jsonl"
 TEXT = "needle {}"
 CHARS = len(TEXT.format(0))
 TASK = "agent-a1b2c3d4e5f6a7b8c"
@@ -37,25 +39,15 @@ def root_with(home: Path, count: int = 3) -> Path:
     """Return a folder of Claude Code's projects with a session for each hour, each with one prompt."""
     root = home / "claude" / "projects"
     for at in range(count):
-        path = write_lines(path_of(root, at), [claude_line(1, None, TEXT.format(at))])
+        path = write_lines(root / FILE.format(at), [claude_line(1, None, TEXT.format(at))])
         os.utime(path, (at * 3600, at * 3600))
     return root
-
-
-def path_of(root: Path, at: int) -> Path:
-    return root / "-p" / f"{CLAUDE.format(at)}.jsonl"
 
 
 async def found(wire: Wire, query: str = "needle", **more: Any) -> list[str]:
     """Return the sessions with a hit."""
     hits = (await wire.call("session/search", query=query, **more))["hits"]
     return sorted({hit["session_id"] for hit in hits})
-
-
-async def indexed(wire: Wire, root: Path) -> tuple[int, bool]:
-    """Return what the roots say of the search index."""
-    one = one_root(await wire.call("catalog/roots"), root)
-    return one["indexed_chars"], one["index_full"]
 
 
 async def test_the_oldest_sessions_of_a_full_root_are_listed_and_not_searched(
@@ -65,12 +57,12 @@ async def test_the_oldest_sessions_of_a_full_root_are_listed_and_not_searched(
     root = root_with(tmp_path.resolve())
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
-        assert await indexed(wire, root) == (0, False)
+        assert await call(wire, "catalog/roots", INDEXED) == [(0, False)]
         assert await found(wire) == [MIDDLE, NEW]
         assert await ids(wire) == [OLD, MIDDLE, NEW]
-        assert await indexed(wire, root) == (2 * CHARS, True)
+        assert await call(wire, "catalog/roots", INDEXED) == [(2 * CHARS, True)]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        assert await indexed(wire, root) == (2 * CHARS, True)
+        assert await call(wire, "catalog/roots", INDEXED) == [(2 * CHARS, True)]
         assert await found(wire) == [MIDDLE, NEW]
 
 
@@ -82,7 +74,7 @@ async def test_a_root_within_its_limit_is_searched_whole(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         assert await found(wire) == [OLD, MIDDLE, NEW]
-        assert await indexed(wire, root) == (3 * CHARS, False)
+        assert await call(wire, "catalog/roots", INDEXED) == [(3 * CHARS, False)]
 
 
 async def test_a_smaller_session_does_not_pass_an_older_one_that_has_no_room(
@@ -90,12 +82,12 @@ async def test_a_smaller_session_does_not_pass_an_older_one_that_has_no_room(
 ) -> None:
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=2 * CHARS)
     root = root_with(tmp_path.resolve())
-    path = write_lines(path_of(root, 1), [claude_line(1, None, "needle " + "x" * CHARS)])
+    path = write_lines(root / FILE.format(1), [claude_line(1, None, "needle " + "x" * CHARS)])
     os.utime(path, (3600, 3600))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         assert await found(wire) == [NEW]
-        assert await indexed(wire, root) == (CHARS, True)
+        assert await call(wire, "catalog/roots", INDEXED) == [(CHARS, True)]
 
 
 async def test_a_session_that_was_left_out_comes_back_when_there_is_room(
@@ -106,9 +98,9 @@ async def test_a_session_that_was_left_out_comes_back_when_there_is_room(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         assert await found(wire) == [MIDDLE, NEW]
-        path_of(root, 2).unlink()
+        (root / FILE.format(2)).unlink()
         assert await found(wire) == [OLD, MIDDLE]
-        assert await indexed(wire, root) == (2 * CHARS, False)
+        assert await call(wire, "catalog/roots", INDEXED) == [(2 * CHARS, False)]
 
 
 async def test_a_session_that_grows_takes_the_room_of_the_oldest(
@@ -120,10 +112,10 @@ async def test_a_session_that_grows_takes_the_room_of_the_oldest(
         await add_root(wire, root)
         assert await found(wire) == [MIDDLE, NEW]
         lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, "")]
-        os.utime(write_lines(path_of(root, 0), lines), (10**6, 10**6))
+        os.utime(write_lines(root / FILE.format(0), lines), (10**6, 10**6))
         real_house.seconds += SCAN_SECONDS
         assert await found(wire) == [OLD, NEW]
-        assert await indexed(wire, root) == (2 * CHARS, True)
+        assert await call(wire, "catalog/roots", INDEXED) == [(2 * CHARS, True)]
 
 
 async def test_sessions_that_have_no_room_are_not_read_again_and_again(
@@ -165,7 +157,7 @@ async def test_every_root_has_room_of_its_own_and_the_profile_has_no_bound(
     for at in range(3):
         path = put(home / "pi", f"x_theirs-{at}", pi_file(f"theirs-{at}", said, "a"))
         os.utime(path, (at, at))
-        write_lines(path_of(home / "claude" / "projects", at), [claude_line(1, None, said)])
+        write_lines(home / "claude" / "projects" / FILE.format(at), [claude_line(1, None, said)])
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, SESSION, persist="immediate")
         await say(wire, "needle " * 99, session_id=SESSION)
@@ -186,10 +178,10 @@ async def test_lines_that_come_later_take_room_too(real_house: House, tmp_path: 
         await add_root(wire, root)
         await found(wire)
         lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, TEXT.format(9))]
-        os.utime(write_lines(path_of(root, 0), lines), (1, 1))
+        os.utime(write_lines(root / FILE.format(0), lines), (1, 1))
         real_house.seconds += SCAN_SECONDS
         assert await found(wire, TEXT.format(9)) == [OLD]
-        assert await indexed(wire, root) == (4 * CHARS, False)
+        assert await call(wire, "catalog/roots", INDEXED) == [(4 * CHARS, False)]
 
 
 async def test_the_roots_can_be_seen_although_the_search_index_cannot_be_read(
@@ -204,7 +196,7 @@ async def test_the_roots_can_be_seen_although_the_search_index_cannot_be_read(
         await add_root(wire, root)
         await found(wire)
         monkeypatch.setattr(TextIndex, "amounts", amounts)
-        assert await indexed(wire, root) == (0, False)
+        assert await call(wire, "catalog/roots", INDEXED) == [(0, False)]
 
 
 async def test_the_roots_make_no_search_index(real_house: House, tmp_path: Path) -> None:
@@ -223,13 +215,13 @@ async def test_a_file_that_is_just_being_written_is_searched_first_and_to_its_en
     set_limits(monkeypatch, ROOT_TEXT_CHARS_MAX=CHARS + len("zebra"))
     root = root_with(tmp_path.resolve(), 2)
     soon = real_house.files.now() + 3600
-    os.utime(path_of(root, 0), (soon, soon))
+    os.utime(root / FILE.format(0), (soon, soon))
     monkeypatch.setattr(real_house.files, "now", lambda: soon)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         assert await found(wire) == [OLD]
         lines = [claude_line(1, None, TEXT.format(0)), claude_line(2, 1, "zebra")]
-        os.utime(write_lines(path_of(root, 0), lines), (soon, soon))
+        os.utime(write_lines(root / FILE.format(0), lines), (soon, soon))
         real_house.seconds += SCAN_SECONDS
         assert await found(wire, "zebra") == [OLD]
 
