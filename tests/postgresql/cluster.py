@@ -7,13 +7,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 
 __all__ = ["AS_USER", "LISTENERS", "LISTENING", "Cluster", "own", "programs"]
 
@@ -110,13 +109,14 @@ class Cluster:
         A server that ends is started again: a backend of a killed server may still be there, and
         keeps the next server from its memory for a moment.
         """
-        until = time.monotonic() + PATIENCE_SECONDS
         self._server = self._begun()
-        while subprocess.run([self._bin / "pg_isready", "-q", "-h", self.folder]).returncode:
-            assert time.monotonic() < until, (self.folder / "log").read_text()
-            time.sleep(0.05)
-            if self._server.poll() is not None:
-                self._server = self._begun()
+        soon(self._is_ready, self.said)
+
+    def _is_ready(self) -> bool:
+        ready = subprocess.run([self._bin / "pg_isready", "-q", "-h", self.folder])
+        if ready.returncode and self._server is not None and self._server.poll() is not None:
+            self._server = self._begun()
+        return not ready.returncode
 
     def _begun(self) -> subprocess.Popen[bytes]:
         settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
@@ -197,10 +197,7 @@ class Cluster:
 
     def wait_for(self, question: str, rows: int = 1) -> None:
         """Wait until a question has so many rows."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while len(self.sql(question)) < rows:
-            assert time.monotonic() < until, question
-            time.sleep(0.01)
+        soon(lambda: len(self.sql(question)) >= rows, lambda: question)
 
     @contextmanager
     def holding(self, statement: str) -> Generator[None]:
@@ -243,11 +240,12 @@ class Cluster:
 
     def wait_for_backends(self, which: str, count: int = 1) -> list[int]:
         """Wait until so many connections of daemons are as the condition says; return their processes."""
-        until = time.monotonic() + PATIENCE_SECONDS
-        while len(found := self.backends(which)) < count:
-            assert time.monotonic() < until, which
-            time.sleep(0.01)
-        return found
+
+        def enough() -> list[int] | None:
+            found = self.backends(which)
+            return found if len(found) >= count else None
+
+        return soon(enough, lambda: which)
 
     def wait_for_end(self, pids: Sequence[int]) -> None:
         """Wait until none of these processes serves a connection."""

@@ -6,13 +6,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 from tests.postgresql.cluster import AS_USER, Cluster, own
 
 __all__ = ["PROGRAM", "pooler"]
@@ -41,12 +40,13 @@ def pooler(cluster: Cluster, mode: Literal["session", "transaction"]) -> Generat
         process = subprocess.Popen(
             [PROGRAM, "-q", str(settings)], stdout=log, stderr=log, cwd=folder, **AS_USER
         )
+
+    def listens() -> bool:
+        assert process.poll() is None, (folder / "log").read_text()
+        return (folder / f".s.PGSQL.{_PORT}").exists()
+
     try:
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not (folder / f".s.PGSQL.{_PORT}").exists():
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        soon(listens)
         yield f"postgresql:///postgres?host={folder}&port={_PORT}&user=tests"
     finally:
         process.send_signal(signal.SIGTERM)

@@ -27,6 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.kit.link import Link, Refused
+from tests.kit.patience import paused, soon_answered
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.postgresql.siege_signals import Signalling
@@ -46,6 +47,9 @@ TTL_MS: Final = 60_000
 PASSING: Final = frozenset({"storage_error", "draining", "overloaded", "lease_held", "cancelled"})
 # What a writer is told that knocks at a session of which a client has a lease, or which is archived.
 CLOSED: Final = frozenset({"lease_held", "session_archived"})
+
+# A watcher looks up from its connection so often, to see whether the writers have ended.
+_LOOK_SECONDS: Final = 0.01
 
 # Threads that go on once the writers have ended.
 _TO_THE_END: Final = 6
@@ -120,7 +124,7 @@ class Siege:
                 self.count("connections lost")
             if time.monotonic() > until:
                 raise TimeoutError("no daemon answers")
-            time.sleep(chance.uniform(0, 0.2))
+            paused(chance, 0, 0.2)
 
     def write(self, name: str, chance: random.Random) -> None:
         """Append until the end, each entry once; at times, read at another daemon what was answered."""
@@ -196,7 +200,7 @@ class Siege:
                 if refused.kind not in CLOSED:
                     raise
                 self.count(f"knocked in vain: {refused.kind}")
-                time.sleep(chance.uniform(0, 0.05))
+                paused(chance, 0, 0.05)
             else:
                 self.acknowledged[session_id][entry_id] = answer["entries"][0]["seq"]
                 self.count("knocked and appended")
@@ -209,26 +213,21 @@ class Siege:
             self.once_answered(chance, partial(_asked, "session/archive", ask))
             self.count("archives")
             before = self._seq(ARCHIVED)
-            time.sleep(chance.uniform(0, 1))
+            paused(chance, 0, 1)
             after = self._seq(ARCHIVED)
             if before != after:
                 self.fault(f"the archived session grew from {before} to {after}")
             self.once_answered(chance, partial(_asked, "session/unarchive", ask))
-            time.sleep(chance.uniform(0, 0.5))
+            paused(chance, 0, 0.5)
 
     def _seq(self, session_id: str) -> int:
         """Return the seq of a session, once the server answers."""
-        until = time.monotonic() + TRIES_SECONDS
-        while True:
-            # The server may recover from a blow.
-            with suppress(AssertionError):
-                ((seq,),) = self.cluster.sql(
-                    f"SELECT seq FROM sessiond.sessions WHERE session_id = '{session_id}'"
-                )
-                return int(seq)
-            if time.monotonic() > until:
-                raise TimeoutError("the server does not answer")
-            time.sleep(0.1)
+        question = f"SELECT seq FROM sessiond.sessions WHERE session_id = '{session_id}'"
+        # The server may recover from a blow.
+        ((seq,),) = soon_answered(
+            lambda: self.cluster.sql(question), lambda error: isinstance(error, AssertionError)
+        )
+        return int(seq)
 
     def watch(self, name: str, chance: random.Random) -> None:
         """Follow the session to its end, now at this daemon, now at that one."""
@@ -244,8 +243,7 @@ class Siege:
                     if seen and seen[-1][0] >= last:
                         return True
                     continue
-                if not link.has_more():
-                    time.sleep(0.01)
+                if not link.has_more(_LOOK_SECONDS):
                     continue
                 link.kept.append(link.message())
                 self._take(name, seen, link.kept)
@@ -286,7 +284,7 @@ class Siege:
             daemon.start()
         elif what == "pause":
             daemon.signal_and_look(signal.SIGSTOP)
-            time.sleep(self.chance.uniform(0.2, 3))
+            paused(self.chance, 0.2, 3)
             daemon.signal_and_look(signal.SIGCONT)
         elif what == "server":
             self.cluster.kill()
@@ -312,7 +310,7 @@ class Siege:
             threads = self._begin()
             end = time.monotonic() + seconds
             while time.monotonic() < end and not self.faults:
-                time.sleep(self.chance.uniform(0.5, 3))
+                paused(self.chance, 0.5, 3)
                 self.keep_running()
                 self.strike()
             self._rest(threads)

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.kit.link import Link, Refused
+from tests.kit.patience import paused
 from tests.postgresql.sharing_daemon import SharingDaemon
 
 __all__ = ["Heard", "Signalling"]
@@ -25,6 +26,7 @@ __all__ = ["Heard", "Signalling"]
 _KIND: Final = "siege"
 # A daemon that had lost the database comes back within this time.
 _SILENCE_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.01
 
 
 class Heard:
@@ -103,7 +105,7 @@ class Signalling:
             except (OSError, AssertionError, Refused):
                 # Killed, cut off or stopping.
                 self._count("senders cut off")
-                time.sleep(chance.uniform(0, 0.2))
+                paused(chance, 0, 0.2)
 
     def _send_some(
         self, link: Link, sender: str, at: int, chance: random.Random, is_over: Event
@@ -123,7 +125,7 @@ class Signalling:
             with self._guard:
                 self._answered.append((sender, number, at, begun, time.monotonic()))
             self._count("signals sent")
-            time.sleep(chance.choice([0, 0, 0.001, 0.02]))
+            paused(chance, 0, chance.choice([0, 0, 0.002, 0.04]))
 
     def hear(self, name: str, chance: random.Random, quiet: Event) -> None:
         """Hear signals to the end, at one daemon after another; a stay ends with its connection."""
@@ -140,14 +142,13 @@ class Signalling:
                     self._faults += heard.faults
             except (OSError, AssertionError, Refused):
                 self._count("subscribers of signals cut off")
-                time.sleep(chance.uniform(0, 0.2))
+                paused(chance, 0, 0.2)
 
     def _hear_to_the_end(self, link: Link, heard: Heard, quiet: Event) -> bool:
         """Return whether the connection lasted until nothing more came."""
         last = time.monotonic()
         while not quiet.is_set() or time.monotonic() - last < _SILENCE_SECONDS:
-            if not link.has_more():
-                time.sleep(0.01)
+            if not link.has_more(_LOOK_SECONDS):
                 continue
             line = link.line()
             if line is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from sessiond.errors import StorageError
 from tests.kit.calls import append, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.site import PostgresqlSite
 from tests.service.one_database.calls import told
@@ -47,13 +46,27 @@ def soon_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("payload", UNREADABLE)
 def test_a_ring_that_cannot_be_read_is_a_ring_for_all_sessions(
-    database: PostgresqlDatabase, cluster: Cluster, schema: str, payload: str
+    database: PostgresqlDatabase,
+    cluster: Cluster,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+    payload: str,
 ) -> None:
+    from sessiond.postgresql.patience import PatientConnection
+
+    heard: list[list[str]] = []
+    notifications = PatientConnection.notifications
+
+    def noted(connection: PatientConnection, seconds: float) -> list[str]:
+        heard.append(notifications(connection, seconds))
+        return heard[-1]
+
+    monkeypatch.setattr(PatientConnection, "notifications", noted)
     assert database.wait(0.0) is None
     cluster.sql(f"SELECT pg_notify('{schema}', {payload})")
-    begun = time.monotonic()
     assert database.wait(PATIENCE_SECONDS) is None
-    assert time.monotonic() - begun < PATIENCE_SECONDS / 2
+    # The wait has ended with the ring. It would end with nothing at its time.
+    assert heard[-1] != []
     cluster.sql(f"SELECT pg_notify('{schema}', '7 8')")
     assert database.wait(PATIENCE_SECONDS) == frozenset({8})
 
@@ -177,40 +190,45 @@ def test_a_server_without_a_connection_for_rings_is_no_database_that_is_away(
 ) -> None:
     database, limit = narrow
     assert database.now_ns() > 0
-    limit(1)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while database.notifications:
+
+    def hears() -> bool:
         with suppress(StorageError):
             database.wait(0.05)
         assert database.unreachable_since is None
-        assert time.monotonic() < until
+        return database.notifications
+
+    limit(1)
+    soon(lambda: not hears())
     limit(-1)
-    while not database.notifications:
-        with suppress(StorageError):
-            database.wait(0.05)
-        assert time.monotonic() < until
+    soon(hears)
 
 
 @pytest.mark.usefixtures("soon_deaf")
 def test_a_database_that_is_away_is_told_as_such_and_not_as_one_without_rings(
-    own_cluster: Cluster,
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from sessiond.postgresql import bell
     from sessiond.postgresql.database import PostgresqlDatabase
 
+    hours = 0.0
+    monkeypatch.setattr(bell, "monotonic", lambda: 3600 * hours)
     database = PostgresqlDatabase(own_cluster.dsn(), "sessiond")
+
+    def is_away() -> bool:
+        """Wait once, and let an hour pass; return whether the database is away."""
+        nonlocal hours
+        with suppress(StorageError):
+            database.wait(0.05)
+        hours += 1
+        return database.unreachable_since is not None
+
     try:
         assert database.wait(0.0) is None
         own_cluster.kill()
-        until = time.monotonic() + 1
-        while database.unreachable_since is None or time.monotonic() < until:
-            with suppress(StorageError):
-                database.wait(0.05)
+        soon(is_away)
+        assert all(is_away() for _ in range(5))
         assert database.notifications
         own_cluster.start()
-        until = time.monotonic() + PATIENCE_SECONDS
-        while database.unreachable_since is not None:
-            with suppress(StorageError):
-                database.wait(0.05)
-            assert time.monotonic() < until
+        soon(lambda: not is_away())
     finally:
         database.close()

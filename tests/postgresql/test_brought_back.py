@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.link import Link, Refused
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon_answered
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import running
@@ -45,17 +44,12 @@ def session(link: Link) -> Any:
 
 def said_at_last(daemon: SharingDaemon, content: str) -> None:
     """Append a message as soon as the database answers again."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            with daemon.connect() as link:
-                link.say(SESSION, content)
-                return
-        except Refused as refused:
-            if not refused.data["retryable"]:
-                raise
-        assert time.monotonic() < until
-        time.sleep(0.05)
+
+    def say() -> None:
+        with daemon.connect() as link:
+            link.say(SESSION, content)
+
+    soon_answered(say, lambda error: isinstance(error, Refused) and error.data["retryable"])
 
 
 def told(link: Link, method: str) -> Any:

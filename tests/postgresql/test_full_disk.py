@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.kit.link import Link, Refused
+from tests.kit.patience import soon_answered
 from tests.postgresql.cluster import Cluster, own, programs
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.conftest import Mount, mounted
@@ -101,18 +101,6 @@ def until_refused(link: Link, stored: list[int]) -> tuple[list[dict[str, Any]], 
     raise AssertionError("the disk is not full")
 
 
-def once_answered(ask: Callable[[], Any]) -> Any:
-    """Return an answer; storage_error is asked again."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            return ask()
-        except Refused as refusal:
-            if refusal.kind != "storage_error" or time.monotonic() > until:
-                raise
-            time.sleep(0.1)
-
-
 def require_consistent(cluster: Cluster, entries: int) -> None:
     """Require that the row counts the lines that are there: the header, and so many entries."""
     assert cluster.sql(
@@ -173,7 +161,10 @@ def test_a_server_that_ends_for_its_full_log_loses_and_doubles_nothing(
             assert shown[: len(stored) * ATOM] == named(stored)
             filler.unlink()
             cluster.revive()
-            once_answered(lambda: link.ask("append", session_id=SESSION, entries=refused))
+            soon_answered(
+                lambda: link.ask("append", session_id=SESSION, entries=refused),
+                lambda error: isinstance(error, Refused) and error.kind == "storage_error",
+            )
             stored.append(len(stored))
             assert ids(other) == named(stored)
             require_consistent(cluster, len(stored) * ATOM)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ pytestmark = pytest.mark.slow
 SESSION = "my-session"
 WRITERS = 8
 EACH = 60
+SILENCED_MAX = 200
 
 Seen = list[tuple[int, str]]
 
@@ -87,9 +87,14 @@ def rows(cluster: Cluster) -> Seen:
 
 
 def shared(
-    cluster: Cluster, daemons: list[SharingDaemon], meanwhile: Callable[[], None] | None = None
+    cluster: Cluster,
+    daemons: list[SharingDaemon],
+    meanwhile: Callable[[Callable[[], bool]], None] | None = None,
 ) -> None:
-    """Let eight writers and eight subscribers work at four daemons, and judge by the rows."""
+    """Let eight writers and eight subscribers work at four daemons, and judge by the rows.
+
+    `meanwhile` is told by a call whether all of them have ended.
+    """
     total = WRITERS * EACH
     with ThreadPoolExecutor(2 * WRITERS) as threads:
         writing = [
@@ -102,7 +107,8 @@ def shared(
             for number in range(8)
         ]
         if meanwhile is not None:
-            meanwhile()
+            everyone: list[Future[Any]] = [*writing, *following]
+            meanwhile(lambda: all(one.done() for one in everyone))
         stored = {name: seq for one in writing for name, seq in one.result().items()}
         seen = [one.result() for one in following]
     there = rows(cluster)
@@ -123,11 +129,9 @@ def test_all_writers_and_subscribers_of_four_daemons_see_one_order(
 def test_lost_rings_are_delays_alone(own_cluster: Cluster, daemons: list[SharingDaemon]) -> None:
     silenced = 0
 
-    def silence() -> None:
+    def silence(has_ended: Callable[[], bool]) -> None:
         nonlocal silenced
-        until = time.monotonic() + 8
-        while time.monotonic() < until:
-            time.sleep(0.02)
+        while silenced < SILENCED_MAX and not has_ended():
             silenced += own_cluster.silence_bells()
 
     shared(own_cluster, daemons, silence)
