@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, create, create_with, session_info
+from tests.kit.calls import append, call, create, create_with, refused, say, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
@@ -38,21 +38,10 @@ SOURCE = [
     },
     stored_message("m4", "c1", "assistant"),
 ]  # fmt: skip
+SQUASH = {"summary": "all of it"}
+MERGED = {"other_session_id": OTHER, "text": "both"}
+"""Members of a merge of the other session."""
 OTHERS = [stored_message("o1", None), stored_message("o2", "o1", "assistant")]
-
-
-async def rebase(wire: Wire, **params: Any) -> Any:
-    return (await wire.call("session/rebase", session_id=SESSION, **params))["session"]
-
-
-async def merge(wire: Wire, **params: Any) -> Any:
-    return await wire.call(
-        "session/merge", session_id=SESSION, other_session_id=OTHER, text="both", **params
-    )
-
-
-async def context_of(wire: Wire, session_id: str) -> Any:
-    return await wire.call("build_context", session_id=session_id)
 
 
 def files_of(house: House) -> list[Path]:
@@ -69,22 +58,34 @@ async def test_chosen_entries_stand_below_each_other_in_the_order_they_were_give
     path = house.put(SOURCE)
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await rebase(wire, entry_ids=["m3", "x1", "m2"])
-        assert (await context_of(wire, made["id"]))["sources"] == ["m3", "x1", "m2"]
+        made = await call(wire, "session/rebase", "session", entry_ids=["m3", "x1", "m2"])
+        assert await call(wire, "build_context", "sources", session_id=made["id"]) == [
+            "m3",
+            "x1",
+            "m2",
+        ]
         assert made["lineage"] == {
             "parent_id": SESSION,
             "parent_path": str(path),
             "rebased_from": SESSION,
         }
         assert (made["problems"], [head["name"] for head in made["heads"]]) == (0, ["main"])
-        labels = (await wire.call("session/labels", session_id=made["id"]))["labels"]
-        assert [(one["entry_id"], one["label"]) for one in labels] == [("m2", "good")]
-        counted = await rebase(wire, indices=[2, 0], link="none")
-        assert (await context_of(wire, counted["id"]))["sources"] == ["m3", "m1"]
+        named = "labels[].{entry_id,label}"
+        labels = await call(wire, "session/labels", named, session_id=made["id"])
+        assert labels == [("m2", "good")]
+        counted = await call(wire, "session/rebase", "session", indices=[2, 0], link="none")
+        assert await call(wire, "build_context", "sources", session_id=counted["id"]) == [
+            "m3",
+            "m1",
+        ]
         assert counted["lineage"] == {"rebased_from": SESSION, "detached": True}
     assert house.disk.content(path) == before
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await context_of(wire, made["id"]))["sources"] == ["m3", "x1", "m2"]
+        assert await call(wire, "build_context", "sources", session_id=made["id"]) == [
+            "m3",
+            "x1",
+            "m2",
+        ]
 
 
 async def test_chosen_entries_keep_their_annotations_of_every_branch(house: House) -> None:
@@ -106,9 +107,9 @@ async def test_chosen_entries_keep_their_annotations_of_every_branch(house: Hous
         return (await wire.call("session/entry", **asked)).get("annotations")
 
     async with house.daemon() as daemon, daemon.connect() as wire:
-        plain = await rebase(wire, entry_ids=["m3", "m2"])
-        named = await rebase(wire, entry_ids=["m2", "n2", "m1"])
-        squashed = await rebase(wire, indices=[1], squash={"summary": "all of it"})
+        plain = await call(wire, "session/rebase", "session", entry_ids=["m3", "m2"])
+        named = await call(wire, "session/rebase", "session", entry_ids=["m2", "n2", "m1"])
+        squashed = await call(wire, "session/rebase", "session", indices=[1], squash=SQUASH)
     async with house.daemon() as daemon, daemon.connect() as wire:
         # An annotation that was chosen comes where it was chosen, so before those that follow.
         for made, more in ((plain, {}), (named, {"seen": True}), (squashed, {})):
@@ -116,11 +117,11 @@ async def test_chosen_entries_keep_their_annotations_of_every_branch(house: Hous
             assert await known(wire, made["id"], "m2") == {"files": ["a.png"], "stars": 1, **more}
             assert await known(wire, made["id"], "n2") == {"checked": True}
         assert (plain["entry_count"], plain["leaf_id"]) == (6, "n4")
-        assert (await context_of(wire, plain["id"]))["sources"] == ["m3", "m2"]
+        assert await call(wire, "build_context", "sources", session_id=plain["id"]) == ["m3", "m2"]
         assert await known(wire, named["id"], "m1") == {"stars": 5}
-        refused = await wire.refusal("session/entry", session_id=plain["id"], entry_id="n5")
-        assert refused.data["kind"] == "entry_not_found"
-        (message,) = (await context_of(wire, squashed["id"]))["messages"]
+        left_out = {"session_id": plain["id"], "entry_id": "n5"}
+        assert await refused(wire, "session/entry", **left_out) == "entry_not_found"
+        (message,) = await call(wire, "build_context", "messages", session_id=squashed["id"])
         assert message["summary"] == "all of it"
 
 
@@ -138,34 +139,29 @@ async def test_a_compaction_keeps_what_is_left_of_what_it_kept(
 ) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await rebase(wire, entry_ids=chosen)
+        made = await call(wire, "session/rebase", "session", entry_ids=chosen)
         assert made["problems"] == 0
-        assert (await context_of(wire, made["id"]))["sources"] == sources
+        assert await call(wire, "build_context", "sources", session_id=made["id"]) == sources
 
 
 async def test_squashed_the_model_sees_the_summary_and_the_entries_are_there(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        made = await rebase(wire, indices=[0, 1], squash={"summary": "all of it"})
-        (message,) = (await context_of(wire, made["id"]))["messages"]
+        made = await call(wire, "session/rebase", "session", indices=[0, 1], squash=SQUASH)
+        (message,) = await call(wire, "build_context", "messages", session_id=made["id"])
         assert (message["role"], message["summary"]) == ("compaction_summary", "all of it")
         assert (made["message_count"], made["problems"]) == (2, 0)
 
 
 async def test_pis_entries_are_rebased_into_pis_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
-        made = (
-            await wire.call(
-                "session/rebase",
-                session_id=own["id"],
-                indices=[1, 0],
-                squash={"summary": "all of it"},
-            )
-        )["session"]
+        sample = str(SAMPLES / "pi" / "pi.jsonl")
+        own = await call(wire, "session/import", "session.id", path=sample)
+        squashed = {"session_id": own, "indices": [1, 0], "squash": SQUASH}
+        made = await call(wire, "session/rebase", "session", **squashed)
         assert (made["dialect"], made["problems"]) == ("pi", 0)
-        assert made["lineage"]["rebased_from"] == own["id"]
-        (message,) = (await context_of(wire, made["id"]))["messages"]
+        assert made["lineage"]["rebased_from"] == own
+        (message,) = await call(wire, "build_context", "messages", session_id=made["id"])
         assert (message["role"], message["summary"]) == ("compactionSummary", "all of it")
 
 
@@ -195,8 +191,7 @@ async def test_a_rebase_of_what_is_not_there_is_refused(house: House, case: str)
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
-        refused = await wire.refusal("session/rebase", session_id=SESSION, **params)
-        assert (refused.data["kind"], refused.data["path"]) == (kind, path)
+        assert await refused(wire, "session/rebase", "{kind,path}", **params) == (kind, path)
         assert files_of(house) == before
 
 
@@ -204,7 +199,7 @@ async def test_a_dry_rebase_leaves_nothing(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = files_of(house)
-        told = await rebase(wire, indices=[3, 1], dry_run=True)
+        told = await call(wire, "session/rebase", "session", indices=[3, 1], dry_run=True)
         assert (told["path"], told["message_count"], told["leaf_id"]) == (None, 2, "m2")
         assert files_of(house) == before
 
@@ -216,7 +211,7 @@ async def test_a_plan_has_both_sessions_and_changes_neither(house: House) -> Non
     house.put(SOURCE)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
+        plan = await call(wire, "session/plan_merge", other_session_id=OTHER)
         assert plan["sources"] == [
             {"session_id": SESSION, "leaf_id": "m4", "entry_ids": ["c1", "m2", "m3", "m4"]},
             {"session_id": OTHER, "leaf_id": "o2", "entry_ids": ["o1", "o2"]},
@@ -234,7 +229,7 @@ async def test_a_long_session_is_quoted_from_its_end_and_each_message_from_its_b
     house.put(many)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
+        plan = await call(wire, "session/plan_merge", other_session_id=OTHER)
         assert plan["sources"][0]["entry_ids"] == [f"n{n}" for n in range(60, 100)]
         assert "begin x" in plan["prompt"]
         assert len(plan["prompt"]) < 10_000
@@ -245,28 +240,24 @@ async def test_a_turn_is_appended_here_and_says_what_was_merged(house: House) ->
     other = house.put(OTHERS, OTHER)
     before = house.disk.content(other)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        told = (await merge(wire, dry_run=True))["session"]
-        merged = await merge(wire, expected={"leaf_id": "m4"})
+        told = await call(wire, "session/merge", "session", dry_run=True, **MERGED)
+        merged = await call(wire, "session/merge", expected={"leaf_id": "m4"}, **MERGED)
         assert merged["leaf_id"] == merged["entry"]["id"]
         info = await session_info(wire)
         for name in ("seq", "message_count", "entry_count", "title", "lineage"):
             assert told[name] == info[name]
         assert (told["path"], info["message_count"]) == (None, 6)
-        asked, answer = (await context_of(wire, SESSION))["messages"][-2:]
+        *_, asked, answer = await call(wire, "build_context", "messages")
         assert asked["role"] == "user"
         assert SESSION in asked["content"]
         assert OTHER in asked["content"]
         assert answer == {"role": "assistant", "content": [{"type": "text", "text": "both"}]}
-        note = await wire.call("session/entry", session_id=SESSION, entry_id=_note(house))
-        assert note["entry"]["data"] == {"session_id": OTHER, "leaf_id": "o2"}
+        (stored,) = [one for one in house.session_files() if one.name.endswith(f"{SESSION}.jsonl")]
+        lines = map(json.loads, house.disk.content(stored).splitlines())
+        (note_id,) = [one["id"] for one in lines if one.get("custom_type") == "sessiond.merge"]
+        note = await call(wire, "session/entry", "entry.data", entry_id=note_id)
+        assert note == {"session_id": OTHER, "leaf_id": "o2"}
     assert house.disk.content(other) == before
-
-
-def _note(house: House) -> str:
-    path = next(path for path in house.session_files() if path.name.endswith(f"{SESSION}.jsonl"))
-    lines = map(json.loads, house.disk.content(path).splitlines())
-    notes = [line["id"] for line in lines if line.get("custom_type") == "sessiond.merge"]
-    return str(notes[0])
 
 
 async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> None:
@@ -275,9 +266,9 @@ async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> 
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
         files = files_of(house)
-        told = (await merge(wire, into="new", dry_run=True))["session"]
+        told = await call(wire, "session/merge", "session", into="new", dry_run=True, **MERGED)
         assert files_of(house) == files
-        made = (await merge(wire, into="new"))["session"]
+        made = await call(wire, "session/merge", "session", into="new", **MERGED)
         assert made["lineage"] == {
             "parent_id": SESSION,
             "parent_path": str(path),
@@ -285,22 +276,22 @@ async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> 
             "merge_source": OTHER,
         }
         assert (told["lineage"], told["message_count"]) == (made["lineage"], 2)
-        messages = (await context_of(wire, made["id"]))["messages"]
+        messages = await call(wire, "build_context", "messages", session_id=made["id"])
         assert [message["role"] for message in messages] == ["user", "assistant"]
     assert house.disk.content(path) == before
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await context_of(wire, made["id"]))["messages"] == messages
+        assert await call(wire, "build_context", "messages", session_id=made["id"]) == messages
 
 
 async def test_a_merge_in_a_file_of_pis_is_what_pi_can_read(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        own = (await wire.call("session/import", path=str(SAMPLES / "pi" / "pi.jsonl")))["session"]
+        sample = str(SAMPLES / "pi" / "pi.jsonl")
+        own = await call(wire, "session/import", "session.id", path=sample)
         await create(wire, OTHER)
-        params = {"session_id": own["id"], "other_session_id": OTHER, "text": "both"}
         for into in ("this", "new"):
-            merged = await wire.call("session/merge", into=into, **params)
-            session_id = merged["session"]["id"] if into == "new" else own["id"]
-            last = (await context_of(wire, session_id))["messages"][-1]
+            merged = await wire.call("session/merge", session_id=own, into=into, **MERGED)
+            session_id = merged["session"]["id"] if into == "new" else own
+            *_, last = await call(wire, "build_context", "messages", session_id=session_id)
             assert (last["role"], last["content"].endswith("\n\nboth")) == ("custom", True)
             info = await session_info(wire, session_id)
             assert (info["dialect"], info["problems"]) == ("pi", 0)
@@ -331,9 +322,8 @@ async def test_a_merge_that_cannot_be_is_refused(house: House, case: str, dry_ru
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
         files = files_of(house)
-        params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both"}
-        refused = await wire.refusal("session/merge", dry_run=dry_run, **(params | more))
-        assert refused.data["kind"] == kind
+        params = {"dry_run": dry_run, **MERGED, **more}
+        assert await refused(wire, "session/merge", **params) == kind
         assert files_of(house) == files
     assert house.disk.content(path) == before
 
@@ -344,23 +334,21 @@ async def test_a_merge_under_a_key_is_stored_once(house: House, persist: str) ->
         for session_id in (SESSION, OTHER):
             await create(wire, session_id, persist=persist)
             await append(wire, "m1", session_id=session_id)
-        first = await merge(wire, idempotency_key="k", expected={"leaf_id": "m1"})
+        keyed = {"idempotency_key": "k", "expected": {"leaf_id": "m1"}, **MERGED}
+        first = await call(wire, "session/merge", **keyed)
         # Neither what came meanwhile nor where the other session is makes it another merge.
         await append(wire, "o2", session_id=OTHER)
         later = await append(wire, "m2")
-        again = await merge(wire, idempotency_key="k", expected={"leaf_id": "m1"})
-        assert again == first | {"leaf_id": "m2"}
+        assert await call(wire, "session/merge", **keyed) == first | {"leaf_id": "m2"}
         assert (await session_info(wire))["seq"] == later["seq"] == first["seq"] + 1
-        assert (await merge(wire, idempotency_key="k2"))["seq"] == later["seq"] + 3
+        other = await call(wire, "session/merge", "seq", idempotency_key="k2", **MERGED)
+        assert other == later["seq"] + 3
         for more in ({"text": "else"}, {"other_session_id": "session-c"}):
-            params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both", **more}
-            refused = await wire.refusal("session/merge", idempotency_key="k", **params)
-            assert refused.data["kind"] == "idempotency_conflict"
-        said = {"role": "user", "content": "hi"}
-        await wire.call("append", session_id=SESSION, message=said, idempotency_key="k3")
-        params = {"session_id": SESSION, "other_session_id": OTHER, "text": "both"}
-        refused = await wire.refusal("session/merge", idempotency_key="k3", **params)
-        assert refused.data["kind"] == "idempotency_conflict"
+            params = {**MERGED, **more, "idempotency_key": "k"}
+            assert await refused(wire, "session/merge", **params) == "idempotency_conflict"
+        await say(wire, idempotency_key="k3")
+        params = {**MERGED, "idempotency_key": "k3"}
+        assert await refused(wire, "session/merge", **params) == "idempotency_conflict"
 
 
 async def test_a_merge_is_repeated_after_a_restart_and_without_the_other_session(
@@ -369,13 +357,17 @@ async def test_a_merge_is_repeated_after_a_restart_and_without_the_other_session
     house.put(SOURCE)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await merge(wire, idempotency_key="k", head="tried")
+        first = await call(wire, "session/merge", idempotency_key="k", head="tried", **MERGED)
         await wire.call("session/delete", session_id=OTHER)
-        assert await merge(wire, idempotency_key="k", head="tried") == first
+        assert (
+            await call(wire, "session/merge", idempotency_key="k", head="tried", **MERGED) == first
+        )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await merge(wire, idempotency_key="k", head="tried") == first
-        without_text = {"session_id": SESSION, "other_session_id": OTHER, "idempotency_key": "k"}
-        assert await wire.call("session/merge", **without_text) == first
+        assert (
+            await call(wire, "session/merge", idempotency_key="k", head="tried", **MERGED) == first
+        )
+        without_text = {"other_session_id": OTHER, "idempotency_key": "k"}
+        assert await call(wire, "session/merge", **without_text) == first
         assert (await session_info(wire))["seq"] == first["seq"]
 
 
@@ -388,29 +380,25 @@ async def test_a_merge_under_a_key_is_stored_once_in_a_file_of_any_program(
     real_house.environment = ticking
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "m1", session_id=OTHER, persist="immediate")
-        forked = await wire.call("session/fork", session_id=OTHER, dialect=dialect)
-        own = forked["session"]["id"]
-        params = {"session_id": own, "other_session_id": OTHER, "text": "both"}
-        first = await wire.call("session/merge", idempotency_key="k", **params)
+        own = await call(wire, "session/fork", "session.id", session_id=OTHER, dialect=dialect)
+        params = {"session_id": own, "idempotency_key": "k", **MERGED}
+        first = await wire.call("session/merge", **params)
         await append(wire, "m2-of-the-other-one", session_id=OTHER)
-        assert await wire.call("session/merge", idempotency_key="k", **params) == first
+        assert await wire.call("session/merge", **params) == first
         assert (await session_info(wire, own))["seq"] == first["seq"]
-        refused = await wire.refusal(
-            "session/merge", idempotency_key="k", **(params | {"text": "else"})
-        )
-        assert refused.data["kind"] == "idempotency_conflict"
+        params["text"] = "else"
+        assert await refused(wire, "session/merge", **params) == "idempotency_conflict"
 
 
 async def test_a_leased_head_is_merged_into_under_its_lease_only(house: House) -> None:
     house.put(SOURCE)
     house.put(OTHERS, OTHER)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        lease = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=60_000)
         for dry_run in (True, False):
-            params = {"session_id": SESSION, "other_session_id": OTHER, "text": "t"}
-            refused = await wire.refusal("session/merge", dry_run=dry_run, **params)
-            assert refused.data["kind"] == "lease_held"
-        assert (await merge(wire, lease_id=lease["lease_id"]))["seq"] == 10
+            assert await refused(wire, "session/merge", dry_run=dry_run, **MERGED) == "lease_held"
+        assert await call(wire, "session/merge", "seq", lease_id=lease_id, **MERGED) == 10
         # Another head is nobody's.
-        assert (await merge(wire, head="tried", dry_run=True))["session"]["seq"] == 13
-        assert (await merge(wire, head="tried"))["seq"] == 13
+        there = {"head": "tried", **MERGED}
+        assert await call(wire, "session/merge", "session.seq", dry_run=True, **there) == 13
+        assert await call(wire, "session/merge", "seq", **there) == 13
