@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.kit.patience import PATIENCE_SECONDS, soon_answered
+from tests.kit.sessions import SESSION
 
 __all__ = ["Link", "Refused", "request"]
 
@@ -25,6 +26,7 @@ class Refused(Exception):
 
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error["message"])
+        self.error = error
         self.code: int = error["code"]
         self.data: dict[str, Any] = error["data"]
         self.kind: str = error["data"]["kind"]
@@ -129,6 +131,43 @@ class Link:
         if "error" in message:
             raise Refused(message["error"])
         return message["result"]
+
+    def refusal(self, method: str, **params: Any) -> Refused:
+        """Return the refusal of a call; fail if it is not refused."""
+        try:
+            result = self.ask(method, **params)
+        except Refused as refused:
+            return refused
+        raise AssertionError(f"{method} was not refused: {result}")
+
+    def event(self) -> dict[str, Any]:
+        """Return the params of the next event; all that comes before it is passed over."""
+        while (message := self.message()).get("method") != "session/event":
+            pass
+        params: dict[str, Any] = message["params"]
+        return params
+
+    def create(
+        self, *texts: str, session_id: str = SESSION, persist: str = "immediate", **more: Any
+    ) -> Any:
+        """Create a session in /p, which is stored at once unless `persist` says otherwise.
+
+        Append these messages to it, and return the answer to the creation.
+        """
+        where = {"cwd": "/p", "session_id": session_id, "persist": persist}
+        created = self.ask("session/create", **(where | more))
+        for text in texts:
+            self.say(session_id, text)
+        return created
+
+    def listed(self, **filters: Any) -> list[dict[str, Any]]:
+        """Return the rows of a list of sessions, page by page to its end."""
+        page = self.ask("session/list", **filters)
+        found: list[dict[str, Any]] = page["sessions"]
+        while page["next_cursor"] is not None:
+            page = self.ask("session/list", **filters, cursor=page["next_cursor"])
+            found += page["sessions"]
+        return found
 
     def say(self, session_id: str, content: str, **params: Any) -> Any:
         """Append one message."""

@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 
+from tests.processes.harness.child import Child, Start
 from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.faults import failing
 from tests.processes.harness.machine import Machine
 from tests.processes.harness.machine import machine as a_machine
 from tests.processes.harness.shell import Shell, user_shell
@@ -46,6 +48,33 @@ def shell(lasting: Shell) -> Shell:
     """Return the shell in the state in which every example starts."""
     lasting.begin()
     return lasting
+
+
+@pytest.fixture
+def started() -> Iterator[Start]:
+    """Yield a function that starts programs; end each at the latest here."""
+    with ExitStack() as at_end:
+
+        def start(*command: object, **options: Any) -> Child:
+            child = at_end.enter_context(Child(*command, **options))
+            at_end.callback(child.kill)
+            return child
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def strace(program: Callable[[str], str], absent: Callable[[str], NoReturn]) -> str:
+    """Return strace, on a machine that lets it make calls of another process fail."""
+    strace = program("strace")
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        try:
+            with failing(strace, sleeping.pid, "fdatasync", "EIO"):
+                return strace
+        except PermissionError:
+            absent("this machine lets nobody trace")
+        finally:
+            sleeping.kill()
 
 
 class Mount(Protocol):

@@ -34,10 +34,6 @@ def main() -> None:
     print(json.dumps(told))  # noqa: T201 - what its starter waits for
 
 
-def message(content: str) -> dict[str, str]:
-    return {"role": "user", "content": content}
-
-
 def require(holds: bool, error: Exception) -> None:
     """Raise `error` unless it holds that the call failed in the expected way."""
     if not holds:
@@ -75,7 +71,7 @@ class Agent:
     def say(self, **options: Any) -> None:
         content = f"{self.name} {len(self.stored)}"
         done = self.client.append(
-            self.session_id, message=message(content), head=self.name, **options
+            self.session_id, message={"role": "user", "content": content}, head=self.name, **options
         )
         self.path.append(done.entries[0].id)
         self.stored.append(content)
@@ -90,7 +86,10 @@ class Agent:
         side = f"{self.name}-side"
         content = f"{side} {len(self.stored)}"
         self.client.append(
-            self.session_id, message=message(content), head=side, parent_id=self.leaf
+            self.session_id,
+            message={"role": "user", "content": content},
+            head=side,
+            parent_id=self.leaf,
         )
         self.stored.append(content)
         self.move(None, head=side, drop=True)
@@ -115,7 +114,7 @@ class Agent:
         try:
             self.client.append(
                 self.session_id,
-                message=message("never stored"),
+                message={"role": "user", "content": "never stored"},
                 head=self.name,
                 expected={"leaf_id": stale},
             )
@@ -137,7 +136,9 @@ def take_turns(client: BlockingClient, session_id: str, name: str, steps: int) -
                 epochs.append(lease.epoch)
                 for _ in range(steps):
                     content = f"{name} {len(stored)} {lease.epoch}"
-                    client.append(session_id, message=message(content), lease_id=lease.id)
+                    client.append(
+                        session_id, message={"role": "user", "content": content}, lease_id=lease.id
+                    )
                     stored.append(content)
                 turns += 1
         except LeaseLost:

@@ -1,14 +1,14 @@
-"""sessiond, whose next write of lines with a certain word stands still between look and write.
+"""sessiond, two of whose calls on files stand still: writes of a certain word, and openings of drafts.
 
     held_daemon.py FOLDER serve --socket …
 
-While FOLDER has a file `hold`, such a write makes `reached` there and waits until `hold` is gone.
+While FOLDER has a pipe `hold`, such a call makes `reached` there, and waits until the pipe was open
+for writing and is closed. Every opening of a draft adds a line to `opened`.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 from sessiond.cli import main
@@ -17,20 +17,31 @@ from sessiond.journal.disk.files import Files
 WORD = b"stand still"
 
 
-def hold_writes(folder: Path) -> None:
-    """Hold certain writes from now on; the rest of the program is unchanged."""
-    write = Files.write
+def hold(folder: Path) -> None:
+    """Hold certain calls from now on; the rest of the program is unchanged."""
+    write, open_update = Files.write, Files.open_update
 
-    def held(self: Files, fd: int, data: bytes | memoryview) -> int:
-        if WORD in bytes(data) and (folder / "hold").exists():
+    def stand_still() -> None:
+        if (folder / "hold").exists():
             (folder / "reached").touch()
-            while (folder / "hold").exists():
-                time.sleep(0.005)
+            (folder / "hold").read_bytes()
+
+    def held_write(self: Files, fd: int, data: bytes | memoryview) -> int:
+        if WORD in bytes(data):
+            stand_still()
         return write(self, fd, data)
 
-    Files.write = held  # type: ignore[method-assign]
+    def held_opening(self: Files, path: Path) -> int:
+        if path.parent.name == "pending":
+            with (folder / "opened").open("a") as opened:
+                opened.write(f"{path.name}\n")
+            stand_still()
+        return open_update(self, path)
+
+    Files.write = held_write  # type: ignore[method-assign]
+    Files.open_update = held_opening  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
-    hold_writes(Path(sys.argv.pop(1)))
+    hold(Path(sys.argv.pop(1)))
     main()

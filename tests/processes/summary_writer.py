@@ -6,21 +6,11 @@ It says "ready" when it has offered, "asked" when it is asked, and then "answers
 
 from __future__ import annotations
 
+import signal
 import sys
-import time
 from contextlib import suppress
 
-from sessiond_client import Asked, connect_blocking
-
-PATIENCE_SECONDS = 600
-
-
-def handle(asked: Asked, name: str, manner: str) -> None:
-    if manner == "hangs":
-        time.sleep(PATIENCE_SECONDS)
-    if manner == "raises":
-        raise RuntimeError
-    asked.answer(name)
+from sessiond_client import connect_blocking
 
 
 def main() -> None:
@@ -33,7 +23,11 @@ def main() -> None:
         for asked in offer:
             print("asked", flush=True)  # noqa: T201
             with suppress(RuntimeError), asked:
-                handle(asked, name, manner)
+                if manner == "hangs":
+                    signal.pause()
+                if manner == "raises":
+                    raise RuntimeError
+                asked.answer(name)
 
 
 main()

@@ -8,13 +8,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
 from sessiond.cli.ui.text import cells
 from tests.kit.agent_roots import CLAUDE, claude_root, codex_root, gemini_root
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 from tests.kit.roots import pi_file, put
 from tests.processes.harness.shell import Shell, user_shell
 from tests.processes.harness.terminal import on_a_terminal
@@ -25,15 +24,10 @@ TASK = "agent-a1b2c3d4e5f6a7b8c"
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which Claude Code registers its processes."""
-    return tmp_path_factory.mktemp("everything") / "agents" / "claude" / "sessions"
-
-
-@pytest.fixture(scope="module")
-def everything(registry: Path) -> Iterator[Shell]:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """Make a user's shell with sessions of four programs, for tests that change none of them."""
-    with shell_with_everything(registry.parents[2] / "home", registry.parents[1]) as shell:
+    folder = tmp_path_factory.mktemp("everything")
+    with shell_with_everything(folder / "home", folder / "agents") as shell:
         yield shell
 
 
@@ -51,28 +45,28 @@ def shell_with_everything(home: Path, agents: Path) -> Iterator[Shell]:
         yield shell
 
 
-def test_a_list_shows_which_program_is_busy(everything: Shell, registry: Path) -> None:
+def test_a_list_shows_which_program_is_busy(everything: Shell) -> None:
+    # The folder in which Claude Code registers its processes.
+    registry = Path(everything.environment["HOME"]).with_name("agents") / "claude" / "sessions"
     registry.mkdir()
     registered = registry / f"{os.getpid()}.json"
     about = {"pid": os.getpid(), "sessionId": CLAUDE.format(1), "status": "busy"}
     registered.write_text(json.dumps(about), "utf-8")
     # What the list of another test found in the registry is kept for a moment.
-    until = monotonic() + PATIENCE_SECONDS
-    while not (busy := busy_sessions(everything)):
-        assert monotonic() < until
-    assert busy == {CLAUDE.format(1)}
+    listed = soon(
+        lambda: [
+            one["id"]
+            for one in everything.json("sessiond list --json")["sessions"]
+            if one.get("running") == "busy"
+        ]
+    )
+    assert listed == [CLAUDE.format(1)]
     assert on_a_terminal(everything, 80, "list", lines=200).count("busy") == 1
     drawn = on_a_terminal(everything, 160, "list", lines=200)
     (row,) = [line for line in drawn.splitlines() if "busy" in line]
     assert "Add ping command" in row
     piped = everything.run("sessiond list").stdout
     assert "busy" not in piped, "programs find it in --json"
-
-
-def busy_sessions(shell: Shell) -> set[str]:
-    """Return the ids of the sessions whose program is busy."""
-    listed = shell.json("sessiond list --json")["sessions"]
-    return {one["id"] for one in listed if one.get("running") == "busy"}
 
 
 @pytest.mark.parametrize("columns", [80, 160])

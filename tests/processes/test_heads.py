@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,8 @@ import pytest
 from sessiond_client import EntryEvent, connect_blocking
 from tests.kit.link import Link
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, entry
+from tests.processes.harness.child import Start
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = pytest.mark.slow
@@ -59,26 +56,6 @@ class Watcher(threading.Thread):
         return self.seen
 
 
-@contextmanager
-def agents(daemon: Daemon) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """Start each agent in a process; kill those that outlive the test."""
-    with ExitStack() as at_end:
-        started = {}
-        for name, steps in STEPS.items():
-            command = [sys.executable, str(PROGRAM), str(daemon.socket_path), SESSION, name]
-            child = subprocess.Popen([*command, str(steps)], stdout=subprocess.PIPE, text=True)
-            at_end.enter_context(child)
-            at_end.callback(child.kill)
-            started[name] = child
-        yield started
-
-
-def told(child: subprocess.Popen[str]) -> Any:
-    out, _ = child.communicate(timeout=PATIENCE_SECONDS)
-    assert child.returncode == 0
-    return json.loads(out.splitlines()[-1])
-
-
 def state(link: Link) -> dict[str, Any]:
     """Return the state that a replay of the file must give again."""
     return {
@@ -90,24 +67,28 @@ def state(link: Link) -> dict[str, Any]:
 
 
 def test_every_head_is_where_its_agent_left_it_over_the_death_of_the_daemon(
-    daemon: Daemon,
+    daemon: Daemon, started: Start
 ) -> None:
     with daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-        root = {"type": "message", "id": "root", "message": {"role": "user", "content": "root"}}
-        link.ask("session/append", session_id=SESSION, entry=root)
+        link.create()
+        link.ask("session/append", session_id=SESSION, entry=entry("root"))
     by_head = Watcher(daemon, "last-of-agent-1", heads=["agent-1"])
     by_type = Watcher(daemon, "last-leaf", types=["leaf", "custom"])
     everything = Watcher(daemon, "last-leaf")
 
-    with agents(daemon) as started:
-        with daemon.connect() as link:
-            # Of main's path: whoever has the lease is in the middle of a turn.
-            while link.ask("session/get", session_id=SESSION)["session"]["message_count"] < 20:
-                pass
-        daemon.end(signal.SIGKILL)
-        daemon.start()
-        results = {name: told(child) for name, child in started.items()}
+    command = (sys.executable, PROGRAM, daemon.socket_path, SESSION)
+    agents = {name: started(*command, name, steps) for name, steps in STEPS.items()}
+    with daemon.connect() as link:
+        # Of main's path: whoever has the lease is in the middle of a turn.
+        while link.ask("session/get", session_id=SESSION)["session"]["message_count"] < 20:
+            pass
+    daemon.kill()
+    daemon.start()
+    results: dict[str, Any] = {}
+    for name, agent in agents.items():
+        told, _ = agent.communicate(timeout=PATIENCE_SECONDS)
+        assert agent.returncode == 0
+        results[name] = json.loads(told.splitlines()[-1])
 
     with daemon.connect() as link:
         last = {"type": "message", "id": "last-of-agent-1", "message": {"role": "user"}}
@@ -124,8 +105,7 @@ def test_every_head_is_where_its_agent_left_it_over_the_death_of_the_daemon(
     assert by_head.all() == [(seq, e["id"]) for seq, e in log if e.get("head") == "agent-1"]
     assert by_type.all() == [(seq, e["id"]) for seq, e in log if e["type"] in {"leaf", "custom"}]
 
-    assert daemon.end(signal.SIGTERM) == 0
-    daemon.start()
+    daemon.restart()
     with daemon.connect() as link:
         assert state(link) == found
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.processes.harness.child import Start
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 pytestmark = pytest.mark.slow
@@ -30,25 +29,9 @@ sys.stdin.read()
 """
 
 
-@contextmanager
-def flooded(daemon: Daemon, count: int) -> Iterator[None]:
-    """Another process has this many connections for as long as the block lasts."""
-    with subprocess.Popen(
-        [sys.executable, "-c", FLOOD, str(daemon.socket_path), str(count)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"done\n"
-            yield
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize("floods", [1, 3])
 def test_processes_with_too_many_connections_leave_descriptors_for_files(
-    socket_path: Path, home: Path, floods: int
+    socket_path: Path, home: Path, started: Start, floods: int
 ) -> None:
     limit = ("prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}", SESSIOND)
     with (
@@ -56,15 +39,17 @@ def test_processes_with_too_many_connections_leave_descriptors_for_files(
         daemon.connect() as link,
         ExitStack() as stack,
     ):
-        link.ask("session/create", cwd="/p", session_id="session-a", persist="immediate")
+        link.create(session_id="session-a")
         for _ in range(floods):
-            stack.enter_context(flooded(daemon, 3 * DESCRIPTORS))
+            flood = started(sys.executable, "-c", FLOOD, daemon.socket_path, 3 * DESCRIPTORS)
+            stack.callback(flood.end)
+            assert flood.word() == "done"
         limits = link.ask("server/info")["limits"]
         assert limits["max_connections"] == DESCRIPTORS // 2
         assert limits["max_connections_per_process"] == DESCRIPTORS // 4
         for number in range(20):
             session_id = f"session-{number}"
-            link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
+            link.create(session_id=session_id)
             assert link.say(session_id, "word")["durability"] == "disk"
         assert len(link.ask("session/list")["sessions"]) == 21
         assert len(link.ask("session/search", query="word")["hits"]) == 20

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.kit.patience import PATIENCE_SECONDS
-from tests.processes import held_start
+from tests.kit.patience import soon
+from tests.kit.sessions import native_file
+from tests.processes import held_daemon
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = pytest.mark.slow
-
-HEADER = '{"type":"session_header","version":1,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -24,23 +23,20 @@ def test_a_signal_during_the_start_ends_it_in_order(
 ) -> None:
     folder = home / "held"
     folder.mkdir(parents=True)
-    (folder / "hold").touch()
+    os.mkfifo(folder / "hold")
     daemon = Daemon(
-        socket_path, home / "data", program=[sys.executable, held_start.__file__, str(folder)]
+        socket_path, home / "data", program=[sys.executable, held_daemon.__file__, str(folder)]
     )
     pending = daemon.profile / "pending"
     pending.mkdir(parents=True)
     for draft in ("draft-one", "draft-two", "draft-three"):
-        (pending / f"{draft}.jsonl").write_text(HEADER % draft, "utf-8")
+        (pending / f"{draft}.jsonl").write_bytes(native_file([], draft))
     daemon.start()
     try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (folder / "reached").exists():
-            daemon.require_running()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        soon((folder / "reached").exists, daemon.said)
         assert daemon.signal_and_look(number) is None
-        (folder / "hold").unlink()
+        with (folder / "hold").open("wb"):
+            (folder / "hold").unlink()
         assert daemon.end() == 0, daemon.said()
     finally:
         daemon.discard()

@@ -6,6 +6,7 @@ standard error goes to a file, which lives on over its restarts.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,10 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.kit.link import Link
 from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.sessions import SESSION
 
 __all__ = ["SESSIOND", "Daemon", "running"]
 
@@ -33,10 +35,11 @@ class Daemon:
         *,
         program: Sequence[str] = (SESSIOND,),
         options: Sequence[str] = (),
+        log: Path | None = None,
     ) -> None:
         self.socket_path = socket_path
         self.home = home
-        self.log = home.with_name(f"{home.name}.log")
+        self.log = log or home.with_name(f"{home.name}.log")
         self._command = [*program, "serve", "--socket", str(socket_path), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -81,6 +84,25 @@ class Daemon:
             self._process.send_signal(how)
         return self._process.wait(PATIENCE_SECONDS)
 
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.end(signal.SIGKILL)
+
+    def restart(self, how: signal.Signals | None = signal.SIGTERM) -> None:
+        """Start it again, once it has ended in order: by a signal, or as a client has asked."""
+        assert self.end(how) == 0, self.said()
+        self.start()
+
+    def start_in_vain(self) -> str:
+        """Start a daemon that cannot serve; return the reason, which is its last word."""
+        self.start()
+        try:
+            assert self.end() == 1, self.said()
+        finally:
+            self.discard()
+        reason: str = json.loads(self.said().splitlines()[-1])["reason"]
+        return reason
+
     def connect(self) -> Link:
         """Return a new connection, as soon as the daemon listens."""
         return Link(self.socket_path, alive=self.require_running)
@@ -98,6 +120,18 @@ class Daemon:
     def files(self, session_id: str) -> list[Path]:
         """Return the files of a session, drafts included."""
         return sorted(self.profile.glob(f"[sp]e*/*{session_id}.jsonl"))
+
+    def lines(self, session_id: str = SESSION) -> list[dict[str, Any]]:
+        """Return the lines of the only file of a session, header first."""
+        (path,) = self.files(session_id)
+        data = path.read_bytes()
+        assert data.endswith(b"\n")
+        return [json.loads(line) for line in data[:-1].split(b"\n")]
+
+    def memory(self, field: str = "VmHWM") -> int:
+        """Return its greatest size in memory up to now, or another size of its status, in bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text("utf-8")
+        return int(status.partition(f"{field}:")[2].split()[0]) * 1024
 
     def discard(self) -> None:
         """End the daemon if it still runs, also after a failure of the test."""

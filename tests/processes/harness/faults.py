@@ -14,19 +14,7 @@ from pathlib import Path
 
 from tests.kit.patience import PATIENCE_SECONDS
 
-__all__ = ["can_attach", "failing"]
-
-
-def can_attach(strace: str) -> bool:
-    """Return whether this machine lets a process inject failures into another one's calls."""
-    with subprocess.Popen(["sleep", "60"]) as sleeping:
-        try:
-            with failing(strace, sleeping.pid, "fdatasync", "EIO"):
-                return True
-        except PermissionError:
-            return False
-        finally:
-            sleeping.kill()
+__all__ = ["failing"]
 
 
 @contextmanager
@@ -43,19 +31,14 @@ def failing(
         command += ["-P", str(path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         try:
-            _wait_attached(tracer)
+            assert tracer.stderr is not None
+            said = ""
+            while "attached" not in said:
+                if not (line := tracer.stderr.readline()):
+                    raise PermissionError(said)
+                said += line
             yield
         finally:
             # Told to end it lets go of the process and leaves it as it was.
             tracer.send_signal(signal.SIGTERM)
             tracer.communicate(timeout=PATIENCE_SECONDS)
-
-
-def _wait_attached(tracer: subprocess.Popen[str]) -> None:
-    assert tracer.stderr is not None
-    said = ""
-    for line in tracer.stderr:
-        said += line
-        if "attached" in line:
-            return
-    raise PermissionError(said)

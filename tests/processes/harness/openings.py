@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from tests.kit.link import Link
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, entry
 from tests.processes.harness.daemon import Daemon
 
 __all__ = ["GROWN_BYTES_MAX", "grown_by_openings"]
@@ -21,32 +20,17 @@ GROWN_BYTES_MAX: Final = 48 << 20
 
 def grown_by_openings(daemon: Daemon, link: Link) -> int:
     """Return the bytes by which a daemon has grown behind many openings of a session of 20,000 entries."""
-    link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+    link.create()
     for number in range(_APPENDS):
-        said = [
-            {
-                "type": "message",
-                "id": f"entry-{number:04}-{at:04}",
-                "message": {"role": "user", "content": "said"},
-            }
-            for at in range(_TOGETHER)
-        ]
+        said = [entry(f"entry-{number:04}-{at:04}", "said") for at in range(_TOGETHER)]
         link.ask("append", session_id=SESSION, entries=said)
     link.ask("session/close", session_id=SESSION)
+    sizes: list[int] = []
     # The first openings make what stays, such as the copy of the lines and the index.
-    _open_and_close(link, _FIRST)
-    before = _resident(daemon)
-    _open_and_close(link, _TIMES)
-    return _resident(daemon) - before
-
-
-def _open_and_close(link: Link, times: int) -> None:
-    for _ in range(times):
-        answer = link.ask("session/get", session_id=SESSION)
-        assert answer["session"]["seq"] == _APPENDS * _TOGETHER
-        link.ask("session/close", session_id=SESSION)
-
-
-def _resident(daemon: Daemon) -> int:
-    text = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
-    return int(text.partition("VmRSS:")[2].split()[0]) * 1024
+    for times in (_FIRST, _TIMES):
+        for _ in range(times):
+            answer = link.ask("session/get", session_id=SESSION)
+            assert answer["session"]["seq"] == _APPENDS * _TOGETHER
+            link.ask("session/close", session_id=SESSION)
+        sizes.append(daemon.memory("VmRSS"))
+    return sizes[1] - sizes[0]

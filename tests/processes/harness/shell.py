@@ -11,14 +11,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import sessiond_client
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["Shell", "user_shell"]
@@ -44,6 +43,11 @@ class Shell:
             "PAGER": "cat",
         }
 
+    @property
+    def profile(self) -> Path:
+        """The folder of everything that its daemon stores."""
+        return Path(self.environment["SESSIOND_HOME"], "profiles/default")
+
     def run(self, script: str, *, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a script to its end."""
         return subprocess.run(
@@ -68,11 +72,16 @@ class Shell:
             **streams,
         )
 
+    def output(self, script: str) -> str:
+        """Run a script that must succeed; return its output, without the last newline."""
+        done = self.run(script)
+        assert done.returncode == 0, f"{script}: {done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stdout.removesuffix("\n")
+
     def json(self, script: str) -> Any:
         """Run a script that must succeed; return its output, which must be one JSON document."""
-        done = self.run(script)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(self.output(script))
 
     def begin(self) -> None:
         """Remove all files and sessions; make an empty folder and the session of the examples."""
@@ -101,8 +110,7 @@ class Shell:
 
     def _session_ids(self) -> Iterator[str]:
         """Yield the id of every session in a folder of the profile, the trash included."""
-        root = Path(self.environment["SESSIOND_HOME"], "profiles/default")
-        for path in root.glob("[spat]*/*.jsonl"):
+        for path in self.profile.glob("[spat]*/*.jsonl"):
             yield path.stem.partition("_")[2] or path.stem
 
     def end(self) -> None:
@@ -110,21 +118,11 @@ class Shell:
         status = json.loads(self.run("sessiond status --json || true").stdout)
         if status["running"]:
             os.kill(status["pid"], signal.SIGTERM)
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while _is_there(status["pid"]):
-                assert time.monotonic() < deadline, "the daemon does not end"
-                time.sleep(0.01)
-        log = Path(self.environment["SESSIOND_HOME"], "profiles/default/daemon.log")
+            process = Path("/proc", str(status["pid"]))
+            soon(lambda: not process.exists())
+        log = self.profile / "daemon.log"
         with suppress(FileNotFoundError):
             assert '"bug"' not in log.read_text("utf-8"), log.read_text("utf-8")
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @contextmanager

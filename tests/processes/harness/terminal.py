@@ -9,14 +9,14 @@ import re
 import struct
 import subprocess
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 
-__all__ = ["on_a_terminal", "script_on_a_terminal"]
+__all__ = ["on_a_terminal"]
 
 COLOURS: Final = re.compile("\x1b\\[[0-9;]*m")
 
@@ -27,26 +27,19 @@ def on_a_terminal(
     *arguments: str,
     lines: int = 40,
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = (SESSIOND,),
 ) -> str:
-    """Return what `sessiond` draws with these arguments, without colours; it must succeed."""
-    return _drawn(shell, [SESSIOND, *arguments], columns, lines, environment or {})
+    """Return what `sessiond` draws with these arguments, or another program, without colours.
 
-
-def script_on_a_terminal(shell: Shell, columns: int, script: str) -> str:
-    """Return what a script draws, without colours; every command of it must succeed."""
-    return _drawn(shell, ["bash", "-euo", "pipefail", "-c", script], columns, 40, {})
-
-
-def _drawn(
-    shell: Shell, command: list[str], columns: int, lines: int, environment: Mapping[str, str]
-) -> str:
+    The program must succeed.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    variables = {**shell.environment, "TERM": "xterm", **environment}
+    variables = {**shell.environment, "TERM": "xterm", **(environment or {})}
     for name in ("COLUMNS", "LINES"):
         variables.pop(name, None)
     process = subprocess.Popen(
-        command,
+        [*program, *arguments],
         cwd=shell.folder,
         env=variables,
         stdin=theirs,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sessiond_client import Event, connect_blocking
+from sessiond_client import connect_blocking
 from tests.kit.link import request
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.program import Program
 from tests.processes.harness.walk import PATIENT, Walk
 
-__all__ = ["Stage", "killed", "restarted", "taken", "walked"]
+__all__ = ["Stage", "killed", "restarted", "walked"]
 
-Json = Any
 Stage = Callable[[Walk], None]
 _SENT_BEFORE_THE_KILL: Final = 8
 
@@ -40,8 +38,7 @@ def restarted(walk: Walk) -> None:
     """Rows 76, 130, 151: the daemon stops as asked and starts; client and subscriber go on."""
     before = walk.info
     walk.client.stop()
-    assert walk.daemon.end() == 0
-    walk.daemon.start()
+    walk.daemon.restart(None)
     after = walk.info
     assert (after.leaf_id, after.seq, after.epoch) == (before.leaf_id, before.seq, before.epoch)
     assert (after.title, after.heads) == (before.title, before.heads)
@@ -50,26 +47,22 @@ def restarted(walk: Walk) -> None:
 def killed(walk: Walk) -> None:
     """Row 76: `kill -9` while appends are on their way; each is stored once, in order."""
     texts = [f"sent before the kill {number}" for number in range(_SENT_BEFORE_THE_KILL)]
-    told = [_keyed(walk, text) for text in texts]
+    told: list[dict[str, Any]] = [
+        {
+            "session_id": walk.session_id,
+            "idempotency_key": text,
+            "message": walk.program.user(text),
+        }
+        for text in texts
+    ]
     with walk.daemon.connect() as link:
         for number, params in enumerate(told):
             link.send(request(number, "session/append", **params))
         stored = link.answer(0)
-        walk.daemon.end(signal.SIGKILL)
+        walk.daemon.kill()
     walk.daemon.start()
     assert walk.texts()[-_SENT_BEFORE_THE_KILL:].count(texts[0]) == 1
     for number, params in enumerate(told):
         again = walk.client.call("session/append", **params)
         assert number > 0 or (again["entries"], again["duplicate"]) == (stored["entries"], True)
     assert walk.texts()[-_SENT_BEFORE_THE_KILL:] == texts
-
-
-def _keyed(walk: Walk, text: str) -> dict[str, Json]:
-    """Return an append that may be sent twice."""
-    key = {"session_id": walk.session_id, "idempotency_key": text}
-    return {**key, "message": walk.program.user(text)}
-
-
-def taken(events: Iterator[Event], count: int) -> list[Event]:
-    """Return the next events of a subscription."""
-    return [next(events) for _ in range(count)]

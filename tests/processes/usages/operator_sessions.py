@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from sessiond_client import Asked, BeforeBranch, BeforeCompact, Notice, Presence, Signal, Summarize
 from tests.processes.harness.walk import Walk
-from tests.processes.harness.walk_stages import taken
 from tests.processes.usages.operator import CWD, OPERATOR
 from tests.processes.usages.operator_entries import SAMPLE
 
@@ -71,7 +71,7 @@ def a_handler_is_asked_before_a_compaction(walk: Walk) -> None:
         walk.offering(supply, hooks=["before_compact"]),
     ):
         done = client.compact(walk.session_id)
-        told = [one.params for one in taken(events, 3) if isinstance(one, Notice)]
+        told = [one.params for one in islice(events, 3) if isinstance(one, Notice)]
     assert [one["state"] for one in told] == ["started", "completed"]
     assert told[1]["tokens_after"] == done.tokens_after
     assert done.tokens_before is not None
@@ -161,10 +161,10 @@ def a_turn_is_aborted(walk: Walk) -> None:
         front.subscribe(walk.session_id, signals=True) as events,
     ):
         client.presence(walk.session_id, state="thinking", check=True, reason="resume")
-        (present,) = [one for one in taken(events, 1) if isinstance(one, Presence)]
+        (present,) = [one for one in islice(events, 1) if isinstance(one, Presence)]
         assert [(one.state, one.reason) for one in present.clients] == [("thinking", "resume")]
         front.signal(walk.session_id, "abort")
-        (abort,) = [one for one in taken(events, 1) if isinstance(one, Signal)]
+        (abort,) = [one for one in islice(events, 1) if isinstance(one, Signal)]
         assert abort.kind == "abort"
         assert isinstance(abort.origin, dict)
         assert abort.origin["client_id"] == "front end"
@@ -174,7 +174,7 @@ def a_turn_is_aborted(walk: Walk) -> None:
         assert (why["state"], why["allowed"]) == ("aborting", ["idle"])
         client.presence(walk.session_id, state="idle", check=True)
         client.presence(walk.session_id, state=None, reason="quit")
-        last = [one for one in taken(events, 3) if isinstance(one, Presence)][-1]
+        last = [one for one in islice(events, 3) if isinstance(one, Presence)][-1]
         assert last.left is not None
         assert (last.clients, last.left.reason) == ([], "quit")
 

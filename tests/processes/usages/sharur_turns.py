@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from sessiond_client import BlockingSubscription, EntryEvent, Presence, Signal, Synced
 from tests.processes.harness.walk import Walk
-from tests.processes.harness.walk_stages import restarted, taken
+from tests.processes.harness.walk_stages import restarted
 from tests.processes.usages.sharur import CWD, SHARUR, USAGE, answer, call, result
 
 Json = Any
@@ -138,7 +139,7 @@ def a_turn_is_steered_followed_up_and_aborted(walk: Walk) -> None:
         agent.presence(walk.session_id, state="thinking", check=True)
         for kind in ("follow_up", "steer", "abort"):
             walk.client.signal(walk.session_id, kind, data={"message": f"by {kind}"})
-        told = [one for one in taken(events, 4) if isinstance(one, Signal)]
+        told = [one for one in islice(events, 4) if isinstance(one, Signal)]
         assert [one.kind for one in told] == ["follow_up", "steer", "abort"]
         said = {one.kind: one.data["message"] for one in told}
         walk.say("steered", SHARUR.user(said["steer"]), lease_id=lease.id)
@@ -185,11 +186,11 @@ def events_are_replayed_and_sessions_are_apart(walk: Walk) -> None:
     seq = walk.info.seq
     assert seq is not None
     with client.subscribe(walk.session_id, after=0) as events:
-        replayed = taken(events, seq + 1)
+        replayed = [*islice(events, seq + 1)]
         assert isinstance(replayed[-1], Synced)
         client.append(other.id, message=SHARUR.user("elsewhere again"))
         walk.say("live", SHARUR.user("here"))
-        (live,) = taken(events, 1)
+        live = next(events)
         assert isinstance(live, EntryEvent)
         assert live.entry["id"] == walk.ids["live"]
     with walk.refused("precondition_failed") as why:
