@@ -7,28 +7,20 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from anyio import to_thread
 
 from sessiond.journal.disk.files import Files
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create_with, say, session_info
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, cancel, create_with, refused, refused_answer, say, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
 
 pytestmark = pytest.mark.one_loop
 
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
-
-
-async def kind_of(wire: Wire, method: str, **params: Any) -> str:
-    return str((await wire.refusal(method, session_id=SESSION, **params)).data["kind"])
-
-
-async def delete(wire: Wire, session_id: str = SESSION) -> Any:
-    return await wire.call("session/delete", session_id=session_id)
 
 
 def files_of(house: House) -> list[str]:
@@ -54,17 +46,17 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
             await wire.call("session/archive", session_id=SESSION)
         if state == "unloaded":
             await wire.call("session/close", session_id=SESSION)
-        assert await delete(wire) == {}
+        assert await call(wire, "session/delete") == {}
         assert is_trashed(house)
         for method in ("session/get", "session/entries", "session/archive", "session/unarchive"):
-            assert await kind_of(wire, method) == "session_not_found"
-        assert await kind_of(wire, "append", message=HI) == "session_not_found"
+            assert await refused(wire, method) == "session_not_found"
+        assert await refused(wire, "append", message=HI) == "session_not_found"
         listed = await wire.call("session/list", drafts=True)
         assert (listed["sessions"], listed["unreadable"]) == ([], [])
         # Safe to repeat, and the id is free.
-        assert await delete(wire) == {}
+        assert await call(wire, "session/delete") == {}
         await create_with(wire, "n1", persist=persist)
-        assert await delete(wire) == {}
+        assert await call(wire, "session/delete") == {}
         # Of one from the archive a note says that it lay there.
         files = 3 if state == "archived" else 2
         assert len(files_of(house)) == files
@@ -80,7 +72,7 @@ async def test_a_damaged_session_goes_as_it_is(house: House, content: bytes | No
         content = house.disk.content(house.put([])) + b"garbage\n"
     path = house.put(content)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await delete(wire) == {}
+        assert await call(wire, "session/delete") == {}
     assert house.disk.content(house.layout.trash / path.name) == content
 
 
@@ -91,7 +83,7 @@ async def test_copies_of_torn_ends_go_with_it(house: House) -> None:
         message = {"role": "user", "content": "hi"}
         await wire.call("append", session_id=SESSION, message=message)
         assert len(files_of(house)) == 2
-        await delete(wire)
+        await call(wire, "session/delete")
         assert is_trashed(house)
         assert len(files_of(house)) == 2
         await wire.call("session/purge", session_id=SESSION)
@@ -103,19 +95,19 @@ async def test_every_file_of_the_id_goes(house: House) -> None:
     house.disk.put(house.layout.sessions / f"2026-02-01T00-00-00-000000_{SESSION}.jsonl", b"x\n")
     house.disk.put(house.layout.pending_path(SESSION), house.disk.content(path))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await delete(wire)
+        await call(wire, "session/delete")
         assert is_trashed(house)
         assert len(files_of(house)) == 3
-        assert await kind_of(wire, "session/get") == "session_not_found"
+        assert await refused(wire, "session/get") == "session_not_found"
 
 
 async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="never")
-        assert await kind_of(wire, "session/purge") == "session_exists"
-        assert await delete(wire) == {}
+        assert await refused(wire, "session/purge") == "session_exists"
+        assert await call(wire, "session/delete") == {}
         for method in ("session/get", "session/delete", "session/purge"):
-            assert await kind_of(wire, method) == "session_not_found"
+            assert await refused(wire, method) == "session_not_found"
     assert files_of(house) == []
 
 
@@ -126,13 +118,13 @@ async def test_a_file_outside_the_profile_goes_with_its_name_and_purge_takes_it_
     foreign.write_bytes(PI)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         opened = (await wire.call("session/open", path=str(foreign)))["session"]["id"]
-        await delete(wire, opened)
+        await call(wire, "session/delete", session_id=opened)
         assert not foreign.exists()
         kept, note = sorted(real_house.layout.trash.iterdir())
         assert kept.read_bytes() == PI
         assert kept.name.endswith("_session-p.jsonl.from-theirs.jsonl")
         assert note.name == f"{kept.name}.origin"
-        assert await delete(wire, opened) == {}
+        assert await call(wire, "session/delete", session_id=opened) == {}
         await wire.call("session/purge", session_id=opened)
         assert list(real_house.layout.trash.iterdir()) == []
 
@@ -145,7 +137,7 @@ async def test_what_another_process_holds_stays(real_house: House) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         async with real_house.daemon() as daemon, daemon.connect() as wire:
-            assert await kind_of(wire, "session/delete") == "session_locked"
+            assert await refused(wire, "session/delete") == "session_locked"
             fcntl.flock(held, fcntl.LOCK_UN)
             assert path.exists()
             assert (await say(wire))["seq"] == 2
@@ -156,12 +148,9 @@ async def test_what_another_process_holds_stays(real_house: House) -> None:
 async def test_what_never_was_is_not_found(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        refused = await wire.refusal("session/delete", session_id="session-b")
-        assert (refused.data["kind"], refused.data["session_id"]) == (
-            "session_not_found",
-            "session-b",
-        )
-        assert await delete(wire) == {}
+        told = await refused(wire, "session/delete", "{kind,session_id}", session_id="session-b")
+        assert told == ("session_not_found", "session-b")
+        assert await call(wire, "session/delete") == {}
 
 
 # -- order -----------------------------------------------------------------------------------
@@ -233,7 +222,7 @@ async def test_a_session_that_is_created_behind_a_purge_is_listed(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
-        await delete(wire)
+        await call(wire, "session/delete")
         asked = [
             await wire.request("session/purge", session_id=SESSION),
             await wire.request("session/create", cwd="/q", session_id=SESSION, persist=persist),
@@ -261,11 +250,11 @@ async def test_who_watches_is_told_once_it_is_gone_and_may_watch_its_successor(
             "session/event",
             "session/synced",
         ]
-        await delete(wire)
+        await call(wire, "session/delete")
         told = await watcher.next_notification()
         assert told["method"] == "session/closed"
         assert told["params"] == {"session_id": SESSION, "reason": "deleted"}
-        assert await kind_of(watcher, "session/flush") == "session_not_found"
+        assert await refused(watcher, "session/flush") == "session_not_found"
         await create_with(wire, "n1", persist="immediate")
         after = {"seq": 1, "epoch": epoch}
         answer = await watcher.call("subscribe", session_id=SESSION, after=after)
@@ -279,8 +268,8 @@ async def test_a_delete_that_failed_is_told_as_such_to_all_and_the_session_goes_
         await create_with(wire, "n1", persist="immediate")
         epoch = (await watcher.call("subscribe", session_id=SESSION))["epoch"]
         house.disk.fail("rename", errno=errno.EROFS)
-        refused = await wire.refusal("session/delete", session_id=SESSION)
-        assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "EROFS")
+        told = await refused(wire, "session/delete", "{kind,errno}")
+        assert told == ("storage_error", "EROFS")
         assert (await watcher.next_notification())["params"]["reason"] == "storage_error"
         assert (await say(wire))["seq"] == 2
         after = {"seq": 1, "epoch": epoch}
@@ -294,10 +283,10 @@ async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: House) 
             async with daemon.connect() as other:
                 number = await other.request("session/delete", session_id=SESSION)
                 await arrived(gate)
-                await other.send({"method": "$/cancelRequest", "params": {"id": number}})
+                await cancel(other, number)
                 await other.call("server/ping")
             gate.open.set()
-        assert await kind_of(wire, "session/get") == "session_not_found"
+        assert await refused(wire, "session/get") == "session_not_found"
     assert is_trashed(house)
 
 
@@ -332,7 +321,7 @@ async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place
                 places = [left.content(p) for p in left.paths if p.name == path.name]
                 assert whole in places, (nth, names)
             # Repeated, it does all of it.
-            await delete(wire)
+            await call(wire, "session/delete")
             assert is_trashed(house), (nth, files_of(house))
             after = house.disk.crash()
             assert all(p.parent == house.layout.trash for p in after.paths if SESSION in p.name)
@@ -344,9 +333,9 @@ async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place
 async def test_a_purge_that_fails_is_repeated(house: House, op: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
-        await delete(wire)
+        await call(wire, "session/delete")
         house.disk.fail(op)
-        assert await kind_of(wire, "session/purge") == "storage_error"
+        assert await refused(wire, "session/purge") == "storage_error"
         # What the failed one took away is not found again.
         if files_of(house):
             await wire.call("session/purge", session_id=SESSION)
@@ -365,19 +354,16 @@ async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
         await create_with(wire, "n1", persist="immediate")
         with monkeypatch.context() as patch:
             patch.setattr(Files, "rename_new", rename)
-            patch.setattr(Files, "fsync", _no_space)
-            assert await kind_of(wire, "session/delete") == "storage_error"
+            no_space = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            patch.setattr(Files, "fsync", Mock(side_effect=no_space))
+            assert await refused(wire, "session/delete") == "storage_error"
         assert list(real_house.layout.trash.iterdir()) == []
         assert (await say(wire))["seq"] == 2
         monkeypatch.setattr(Files, "rename_new", rename)
-        assert await delete(wire) == {}
+        assert await call(wire, "session/delete") == {}
         (kept,) = real_house.layout.trash.iterdir()
         assert kept.read_bytes().count(b"\n") == 3
         assert list(real_house.layout.sessions.iterdir()) == []
-
-
-def _no_space(_self: Files, _fd: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(house: House) -> None:
@@ -385,8 +371,6 @@ async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(hou
         await create_with(wire, "n1", persist="immediate")
         purged = await wire.request("session/purge", session_id=SESSION)
         deleted = await wire.request("session/delete", session_id=SESSION)
-        with pytest.raises(Refusal) as refused:
-            await wire.answer(purged)
-        assert refused.value.data["kind"] == "session_exists"
+        assert await refused_answer(wire, purged) == "session_exists"
         assert await wire.answer(deleted) == {}
     assert is_trashed(house)

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from anyio import to_thread
 
 from sessiond.service.files.startup_cleanup import settle_drafts
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import create, say, session_info
+from tests.kit.calls import call, create, say, session_info
 from tests.kit.house import House
+from tests.kit.roots import ids
 from tests.kit.sessions import SESSION
 
-
-async def persisted(wire: Wire) -> bool:
-    info = await session_info(wire)
-    return bool(info["persisted"])
-
-
-async def listed(wire: Wire, **more: Any) -> list[str]:
-    return [info["id"] for info in (await wire.call("session/list", **more))["sessions"]]
+PERSISTED = "session.persisted"
 
 
 def places(house: House) -> list[str]:
@@ -33,11 +25,11 @@ async def test_a_session_appears_with_its_first_assistant_message(house: House) 
         made = await create(wire)
         assert not made["session"]["persisted"]
         await say(wire)
-        assert (places(house), await persisted(wire)) == (["pending"], False)
-        assert (await listed(wire), await listed(wire, drafts=True)) == ([], [SESSION])
+        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
+        assert (await ids(wire), await ids(wire, drafts=True)) == ([], [SESSION])
         await say(wire, role="assistant")
-        assert (places(house), await persisted(wire)) == (["sessions"], True)
-        assert await listed(wire) == [SESSION]
+        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
+        assert await ids(wire) == [SESSION]
         path = (await session_info(wire))["path"]
         assert path == str(house.session_files()[0])
         # Nothing was rewritten: the same file has another name.
@@ -77,9 +69,9 @@ async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
         house.disk.fail(op)
         answer = await say(wire, role="assistant")
         assert answer["durability"] == "disk"
-        assert not await persisted(wire)
+        assert not await call(wire, "session/get", PERSISTED)
         assert (await say(wire))["seq"] == 2
-        assert (places(house), await persisted(wire)) == (["sessions"], True)
+        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
     house.files = house.disk.crash()
     assert [line["type"] for line in house.stored()] == ["session_header", "message", "message"]
 
@@ -92,7 +84,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: H
     assert places(house) == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         await to_thread.run_sync(settle_drafts, daemon.store)
-        assert await listed(wire) == [SESSION]
+        assert await ids(wire) == [SESSION]
     assert places(house) == ["sessions"]
 
 
@@ -147,7 +139,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(hous
         house.disk.fail("rename")
         await say(wire, role="assistant")
         await wire.call("session/close", session_id=SESSION)
-        assert await persisted(wire)
+        assert await call(wire, "session/get", PERSISTED)
     assert places(house) == ["sessions"]
 
 
@@ -159,14 +151,14 @@ async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: House)
         with pytest.raises(Exception, match="storage_error"):
             await wire.answer(failed)
         await say(wire)
-        assert (places(house), await persisted(wire)) == (["pending"], False)
+        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
 
 
 async def test_an_immediate_session_is_there_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await create(wire, persist="immediate")
         assert made["session"]["persisted"]
-        assert (places(house), await listed(wire)) == (["sessions"], [SESSION])
+        assert (places(house), await ids(wire)) == (["sessions"], [SESSION])
 
 
 async def test_a_session_that_is_never_persisted_touches_no_disk(house: House) -> None:
@@ -188,9 +180,9 @@ async def test_a_session_that_is_never_persisted_touches_no_disk(house: House) -
             2,
             2,
         ]
-        assert await listed(wire) == [SESSION]
+        assert await ids(wire) == [SESSION]
         assert (house.disk.writes, house.disk.syncs) == before
-        assert not await persisted(wire)
+        assert not await call(wire, "session/get", PERSISTED)
     assert house.session_files() == []
 
 

@@ -12,16 +12,9 @@ import pytest
 from sessiond.session.draft import Draft
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
-from tests.kit.calls import append_all, create
+from tests.kit.calls import append_all, create, refused, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, entry
-
-
-async def refusal(wire: Wire, number: int) -> Refusal:
-    with pytest.raises(Refusal) as refused:
-        await wire.answer(number)
-    return refused.value
-
 
 READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("build_context", {}),
@@ -76,8 +69,8 @@ async def test_nothing_shows_an_entry_before_it_is_durable(house: House) -> None
                 ("build_context", {"session_id": SESSION, "entry_id": "new"}),
                 ("session/open", {"entry_id": "new"}),
             ):
-                hidden = await refusal(other, await other.request(method, **params))
-                assert hidden.data["kind"] in {"entry_not_found", "session_not_found"}
+                hidden = await refused(other, method, **params)
+                assert hidden in {"entry_not_found", "session_not_found"}
             # A replay that starts now ends before it.
             again = await other.call("subscribe", session_id=SESSION, after={"seq": 0})
             assert again["seq"] == 4
@@ -144,9 +137,9 @@ async def test_what_rests_on_an_entry_is_not_answered_before_it_is_durable(house
         await wire.answer(blocker)
         assert (await wire.answer(asked))["seq"] == 2
         assert (await other.answer(resting[0]))["duplicate"]
-        assert (await refusal(other, resting[1])).data["kind"] == "idempotency_conflict"
-        stale = await refusal(other, resting[2])
-        assert stale.data["actual"] == {"leaf_id": "new", "seq": 2}
+        assert await refused_answer(other, resting[1]) == "idempotency_conflict"
+        stale = await refused_answer(other, resting[2], "actual")
+        assert stale == {"leaf_id": "new", "seq": 2}
         assert (await other.answer(resting[3]))["leaf_id"] == "new"
         await other.answer(resting[4])
 
@@ -167,8 +160,9 @@ async def test_what_rests_on_an_entry_that_was_not_stored_is_a_storage_error_too
             house.disk.fail("fdatasync")
         await wire.answer(blocker)
         for to, number in [(wire, asked), *((other, number) for number in resting)]:
-            failed = await refusal(to, number)
-            assert (failed.code, failed.data["errno"]) == (-32060, "EIO")
+            with pytest.raises(Refusal) as failed:
+                await to.answer(number)
+            assert (failed.value.code, failed.value.data["errno"]) == (-32060, "EIO")
         assert b'"new"' not in await look(other)
     assert [line["id"] for line in house.stored()[1:]] == ["block"]
 
@@ -187,7 +181,7 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
             house.disk.fail("fdatasync", errno=28)
             first = await wire.request("append", session_id=SESSION, entry=entry("n0"))
             await arrived(gate)
-        assert (await refusal(wire, first)).data == {
+        assert await refused_answer(wire, first, "") == {
             "kind": "storage_error",
             "retryable": True,
             "errno": "ENOSPC",
@@ -205,18 +199,16 @@ async def test_a_failed_sync_fails_everyone_who_waited_and_a_retry_is_stored_onc
     assert [line["id"] for line in house.stored()].count("n0") == 1
 
 
-def fail_sync_and_repair(disk: FaultDisk) -> None:
-    disk.fail("fdatasync", errno=5)
-    disk.fail("truncate", errno=5)
-
-
 FAULTS: dict[str, Callable[[FaultDisk], object]] = {
     "write": lambda disk: disk.fail("write", errno=5),
     "half a write": lambda disk: disk.fail("write", errno=28, partial=40),
     "all of a write": lambda disk: disk.fail("write", errno=5, partial=10_000),
     "sync": lambda disk: disk.fail("fdatasync", errno=5),
     "sync that kept half": lambda disk: disk.fail("fdatasync", errno=5, partial=40),
-    "sync and the repair": fail_sync_and_repair,
+    "sync and the repair": lambda disk: (
+        disk.fail("fdatasync", errno=5),
+        disk.fail("truncate", errno=5),
+    ),
 }
 
 
@@ -230,11 +222,8 @@ async def test_a_failed_append_changes_nothing_here_or_after_reopening(
         await start(wire, filled)
         before = await look(wire)
         FAULTS[fault](house.disk)
-        failed = await refusal(
-            wire, await wire.request("append", session_id=SESSION, entries=batch)
-        )
-        assert failed.data["kind"] == "storage_error"
-        assert failed.data["retryable"]
+        failed = await refused(wire, "append", "{kind,retryable}", entries=batch)
+        assert failed == ("storage_error", True)
         assert await look(wire) == before
         house.disk.heal()
     # What a new daemon reads is what this one showed.
@@ -256,7 +245,7 @@ async def test_after_a_failed_append_the_same_daemon_takes_the_retry(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await start(wire, filled=True)
         FAULTS[fault](house.disk)
-        await refusal(wire, await wire.request("append", session_id=SESSION, entry=entry("n1")))
+        await refused(wire, "append", entry=entry("n1"))
         house.disk.heal()
         assert not (await append_all(wire, entry("n1")))["duplicate"]
         after = await look(wire)
@@ -286,10 +275,8 @@ async def test_a_refused_entry_in_the_middle_of_an_atom_refuses_all_of_it(
         await start(wire, filled)
         before = await look(wire)
         entries = [entry("n1"), BAD[bad], entry("n3")]
-        failed = await refusal(
-            wire, await wire.request("append", session_id=SESSION, entries=entries)
-        )
-        assert failed.data["kind"] in {"entry_invalid", "entry_not_found"}
+        failed = await refused(wire, "append", entries=entries)
+        assert failed in {"entry_invalid", "entry_not_found"}
         assert await look(wire) == before
         good = await append_all(wire, entry("n1"), entry("n2"), entry("n3"))
         assert [entry["id"] for entry in good["entries"]] == ["n1", "n2", "n3"]
@@ -328,7 +315,7 @@ async def test_a_refused_call_in_a_batch_leaves_the_others_of_the_batch_whole(ho
             await wire.call("server/ping")
         await wire.answer(asked[0])
         assert (await wire.answer(asked[1]))["seq"] == 3
-        assert (await refusal(wire, asked[2])).data["path"] == "entries[1].message.role"
+        assert await refused_answer(wire, asked[2], "path") == "entries[1].message.role"
         last = await wire.answer(asked[3])
         assert last["entries"][0]["parent_id"] == "b2"
     assert [line["id"] for line in house.stored()[1:]] == ["a", "b1", "b2", "d1"]
@@ -339,10 +326,7 @@ async def test_a_retry_whose_stored_entry_cannot_be_read_fails_alone(house: Hous
         await start(wire, filled=True)
         actor = daemon.service.actor(SESSION)
         house.disk.fail("pread")
-        failed = await refusal(
-            wire, await wire.request("append", session_id=SESSION, entry=entry("old1"))
-        )
-        assert failed.data["kind"] == "storage_error"
+        assert await refused(wire, "append", entry=entry("old1")) == "storage_error"
         assert (await append_all(wire, entry("n1")))["seq"] == 5
         assert daemon.service.actor(SESSION) is actor
 
@@ -444,8 +428,8 @@ async def test_a_retry_whose_sync_fails_is_refused_and_can_be_repeated(house: Ho
         await start(wire, filled=True)
         await append_all(wire, entry("n1"), durability="os")
         house.disk.fail("fdatasync")
-        refused = await wire.refusal("append", session_id=SESSION, entry=entry("n1"))
-        assert (refused.data["kind"], refused.data["retryable"]) == ("storage_error", True)
+        failed = await refused(wire, "append", "{kind,retryable}", entry=entry("n1"))
+        assert failed == ("storage_error", True)
         again = await append_all(wire, entry("n1"))
         assert (again["durability"], again["duplicate"]) == ("disk", True)
         left = house.disk.crash()
@@ -460,8 +444,7 @@ async def test_a_retry_is_not_said_to_be_on_a_disk_that_has_lost_the_file(house:
         (path,) = house.session_files()
         kept = path.with_suffix(".kept")
         house.disk.rename(path, kept)
-        refused = await wire.refusal("append", session_id=SESSION, entry=entry("n1"))
-        assert refused.data["errno"] == "ENOENT"
+        assert await refused(wire, "append", "errno", entry=entry("n1")) == "ENOENT"
         house.disk.rename(kept, path)
         assert (await append_all(wire, entry("n1")))["durability"] == "disk"
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
-from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site, clients_of
@@ -26,10 +24,6 @@ class CountingSyncs(Wrapped):
         self.inner.sync()
 
 
-async def flush(wire: Wire) -> Any:
-    return await call(wire, "session/flush", durability="disk")
-
-
 async def test_a_flush_syncs_what_another_daemon_left_to_the_system(site: Site) -> None:
     async with clients_of(site, "one") as (one,), AsyncExitStack() as ends:
         counted = CountingSyncs(site.connect())
@@ -39,13 +33,14 @@ async def test_a_flush_syncs_what_another_daemon_left_to_the_system(site: Site) 
         for number in range(2):
             # The first one is there when the other daemon opens the session, the second one is not.
             await append(one, f"e-{number}", durability="os")
-            assert await flush(two) == {"seq": number + 1, "durability": "disk"}
+            flushed = await call(two, "session/flush", durability="disk")
+            assert flushed == {"seq": number + 1, "durability": "disk"}
             assert counted.syncs == number + 1
-            await flush(two)
+            await call(two, "session/flush", durability="disk")
             assert counted.syncs == number + 1, "what is synced is not synced again"
         await append(one, "e-2", durability="os")
         await append(two, "e-3")
-        await flush(two)
+        await call(two, "session/flush", durability="disk")
         assert counted.syncs == 2, "a durable append brings everything before it to the disk"
 
 

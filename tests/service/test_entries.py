@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
 from tests.kit.calls import (
     append,
     append_all,
@@ -47,10 +46,6 @@ RESULT = {
 }
 
 
-async def context(wire: Wire, **more: Any) -> Any:
-    return await call(wire, "build_context", **more)
-
-
 async def test_messages_of_user_assistant_and_tool_are_kept_and_told(house: House) -> None:
     said = {"u1": {"role": "user", "content": "Why?"}, "a1": ANSWER, "t1": RESULT}
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
@@ -70,9 +65,9 @@ async def test_thoughts_calls_images_usage_and_errors_reach_the_context(house: H
         await create_with(wire, "u1")
         await append_message(wire, "a1", ANSWER)
         await append_message(wire, "t1", RESULT)
-        assert (await context(wire))["messages"][1:] == [ANSWER, RESULT]
+        assert (await call(wire, "build_context", "messages"))[1:] == [ANSWER, RESULT]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await context(wire))["messages"][1:] == [ANSWER, RESULT]
+        assert (await call(wire, "build_context", "messages"))[1:] == [ANSWER, RESULT]
 
 
 async def test_a_fact_is_an_entry_and_the_last_one_counts(house: House) -> None:
@@ -94,7 +89,7 @@ async def test_data_of_an_extension_is_kept_and_never_in_the_context(house: Hous
         )
         kept = (await call(wire, "session/entry", entry_id="x1"))["entry"]
         assert (kept["custom_type"], kept["data"]) == ("ext.todo", data)
-        assert (await context(wire))["sources"] == ["u1"]
+        assert await call(wire, "build_context", "sources") == ["u1"]
 
 
 async def test_a_message_of_an_extension_is_in_the_context_hidden_or_not(house: House) -> None:
@@ -107,7 +102,7 @@ async def test_a_message_of_an_extension_is_in_the_context_hidden_or_not(house: 
             kept = (await call(wire, "session/entry", entry_id=name))["entry"]
             assert {field: kept[field] for field in fields} == fields
             assert kept["display"] is display
-        built = await context(wire, shape="openai")
+        built = await call(wire, "build_context", shape="openai")
         assert built["sources"] == ["n1", "n2"]
         assert {message["content"] for message in built["messages"]} == {"Mind the tests."}
 
@@ -195,11 +190,11 @@ async def test_a_context_has_the_messages_the_level_and_the_model_of_its_path(ho
             {"type": "model_change", "model_id": "m-1", "provider": "acme"},
         )
         await append(wire, "u2")
-        found = await context(wire, include=["system"])
+        found = await call(wire, "build_context", include=["system"])
         assert (found["sources"], found["thinking_level"]) == (["u1", "u2"], "low")
         assert (found["model"]["model_id"], found["model"]["provider"]) == ("m-1", "acme")
         assert found["system"] == "Be exact."
-        found = await context(wire, entry_id="u1")
+        found = await call(wire, "build_context", entry_id="u1")
         assert (found["sources"], found["thinking_level"], found["model"]) == (["u1"], "off", None)
 
 
@@ -209,8 +204,8 @@ async def test_a_call_without_a_result_gets_one_where_a_context_is_repaired(hous
         await append_message(wire, "a1", ANSWER)
         await append(wire, "u1")
         lines = house.stored()
-        assert (await context(wire))["sources"] == ["a1", "u1"]
-        _answer, result, asked = (await context(wire, repair=True))["messages"]
+        assert await call(wire, "build_context", "sources") == ["a1", "u1"]
+        _answer, result, asked = await call(wire, "build_context", "messages", repair=True)
         assert (result["role"], result["toolCallId"]) == ("toolResult", "call-1")
         assert "[error:TOOL_INTERRUPTED]" in str(result)
         assert asked["content"] == "u1"
