@@ -21,6 +21,11 @@ async def put(wire: Wire, key: str, value: Any, **more: Any) -> int:
     return revision
 
 
+async def value_of(wire: Wire, key: str, namespace: str = NS, *, store: str = "state") -> Any:
+    """Return the value of a key, or None if there is none; `store` may also be that of secrets."""
+    return (await wire.call(f"{store}/get", namespace=namespace, key=key))["value"]
+
+
 async def values(wire: Wire, namespace: str = NS, **more: Any) -> dict[str, Any]:
     """Return the values of a namespace by key."""
     found = (await wire.call("state/all", namespace=namespace, **more))["values"]
