@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from msgspec import structs
 from sessiond.errors import SecretKeyUnavailable
 from sessiond.state.keys import KeySettings
 from sessiond.testing.daemon import Wire
+from tests.kit.calls import part_of, refused
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.state import NS, value_of
 
 pytestmark = pytest.mark.one_loop
 
-NS = "api"
 MARKER = "sk-MARKER-9f8e7d6c5b4a"
 KEY_1, KEY_2, KEY_3 = "11" * 32, "22" * 32, "33" * 32
 
@@ -37,15 +38,6 @@ async def put(wire: Wire, key: str, value: str = MARKER, namespace: str = NS, **
     answer = await wire.call("secret/set", namespace=namespace, key=key, value=value, **more)
     revision: int = answer["revision"]
     return revision
-
-
-async def value_of(wire: Wire, key: str, namespace: str = NS) -> Any:
-    return (await wire.call("secret/get", namespace=namespace, key=key))["value"]
-
-
-def use_file(house: House, path: Path, *, is_shared: bool = False) -> None:
-    settings = KeySettings(path, is_shared)
-    house.environment = structs.replace(house.environment, key_settings=lambda: settings)
 
 
 def use_command(house: House, *keys: str, fails: bool = False) -> list[Sequence[str]]:
@@ -73,19 +65,19 @@ async def test_secrets_are_there_after_a_restart_and_after_a_power_cut(house: Ho
         assert not house.disk.exists(key_file(house))
         first = await put(wire, "a")
         await put(wire, "b", "Ünïcode ✓\n")
-        refused = await wire.refusal(
+        refusal = await wire.refusal(
             "secret/set", namespace=NS, key="a", value="x", expected_revision=0
         )
-        assert refused.data["actual_revision"] == first
+        assert refusal.data["actual_revision"] == first
         cut = house.disk.crash()
     assert MARKER.encode() not in house.disk.content(secrets_file(house))
     for one in (house, House(house.home, cut)):
         async with one.daemon() as daemon, daemon.connect() as wire:
-            assert await value_of(wire, "a") == MARKER
-            assert await value_of(wire, "b") == "Ünïcode ✓\n"
+            assert await value_of(wire, "a", store="secret") == MARKER
+            assert await value_of(wire, "b", store="secret") == "Ünïcode ✓\n"
             gone = await wire.call("secret/delete", namespace=NS, key="b")
             assert gone["deleted"]
-            assert await value_of(wire, "b") is None
+            assert await value_of(wire, "b", store="secret") is None
             listed = await wire.call("secret/list")
             assert [(row["namespace"], row["key"]) for row in listed["secrets"]] == [(NS, "a")]
             assert MARKER not in json.dumps(listed)
@@ -108,100 +100,80 @@ async def test_reads_and_lists_of_nothing_need_no_key(house: House) -> None:
     runs = use_command(house, fails=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await wire.call("secret/list"))["secrets"] == []
-        assert await value_of(wire, "a") is None
+        assert await value_of(wire, "a", store="secret") is None
         assert runs == []
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value=MARKER)
-        assert refused.data["kind"] == "secret_key_unavailable"
-        assert MARKER not in refused.message
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value=MARKER)
+        assert refusal.data["kind"] == "secret_key_unavailable"
+        assert MARKER not in refusal.message
 
 
 async def test_a_secret_is_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value="x" * 70_000)
-        assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "value")
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value={"token": MARKER})
-        assert MARKER not in refused.message
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value="x" * 70_000)
+        assert (refusal.data["kind"], refusal.data["path"]) == ("invalid_params", "value")
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value={"token": MARKER})
+        assert MARKER not in refusal.message
         set_limits(monkeypatch, STATE_NAMESPACE_BYTES_MAX=1_000)
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value="x" * 1_000)
-        assert refused.data["kind"] == "too_large"
+        kind = await refused(wire, "secret/set", namespace=NS, key="a", value="x" * 1_000)
+        assert kind == "too_large"
 
 
 async def test_only_a_client_with_write_access_reads_a_secret(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await put(wire, "a")
         await other.call("initialize", access="read")
-        refused = await other.refusal("secret/get", namespace=NS, key="a")
-        assert refused.data["need"] == "write"
+        refusal = await other.refusal("secret/get", namespace=NS, key="a")
+        assert refusal.data["need"] == "write"
         assert len((await other.call("secret/list"))["secrets"]) == 1
 
 
 # -- records that are not as they were stored ---------------------------------------------------
 
 
-def swap(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    records = stored["records"]
-    records["a"]["value"], records["b"]["value"] = records["b"]["value"], records["a"]["value"]
+TAMPER: dict[str, tuple[str, ...]] = {
+    "swap": ("swap", "records.a.value", "records.b.value"),
+    "swap_whole": ("swap", "records.a", "records.b"),
+    "roll_back": ("bring back", "records.a"),
+    "remove": ("remove", "records.b"),
+    "bring_back": ("bring back", "records.gone"),
+    "unseal": ("remove", "seal"),
+    "roll_back_the_seal": ("bring back", "seal"),
+    "flip": ("flip", "records.a.value.data"),
+    "change_a_time": ("set", "records.a.updated_at", "2027-01-01T00:00:00.000Z"),
+    "change_the_file_id": ("set", "file_id", "0" * 32),
+    "empty_the_file_id": ("set", "file_id", ""),
+    "raise_the_revision": ("raise", "revision"),
+    "no_record": ("set", "records.a.value", "text"),
+}
+"""What is done to a file, to which member of the file, and with what."""
 
 
-def swap_whole(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    records = stored["records"]
-    records["a"], records["b"] = records["b"], records["a"]
+def tamper(stored: dict[str, Any], old: dict[str, Any], act: str, at: str, more: str = "") -> None:
+    """Change a member of a stored file, for which the file as it was before may serve."""
+    above, _, name = at.rpartition(".")
+    holder = part_of(stored, above)
+    match act:
+        case "set":
+            holder[name] = more
+        case "remove":
+            del holder[name]
+        case "bring back":
+            holder[name] = part_of(old, at)
+        case "swap":
+            above, _, partner = more.rpartition(".")
+            beside = part_of(stored, above)
+            holder[name], beside[partner] = beside[partner], holder[name]
+        case "flip":
+            holder[name] = ("B" if holder[name][0] == "A" else "A") + holder[name][1:]
+        case "raise":
+            holder[name] += 1
+        case other:
+            raise AssertionError(other)
 
 
-def roll_back(stored: dict[str, Any], old: dict[str, Any]) -> None:
-    stored["records"]["a"] = old["records"]["a"]
-
-
-def remove(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    del stored["records"]["b"]
-
-
-def bring_back(stored: dict[str, Any], old: dict[str, Any]) -> None:
-    stored["records"]["gone"] = old["records"]["gone"]
-
-
-def unseal(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    del stored["seal"]
-
-
-def roll_back_the_seal(stored: dict[str, Any], old: dict[str, Any]) -> None:
-    stored["seal"] = old["seal"]
-
-
-def flip(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    data = stored["records"]["a"]["value"]["data"]
-    stored["records"]["a"]["value"]["data"] = ("B" if data[0] == "A" else "A") + data[1:]
-
-
-def change_a_time(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    stored["records"]["a"]["updated_at"] = "2027-01-01T00:00:00.000Z"
-
-
-def change_the_file_id(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    stored["file_id"] = "0" * 32
-
-
-def empty_the_file_id(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    stored["file_id"] = ""
-
-
-def raise_the_revision(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    stored["revision"] += 1
-
-
-def no_record(stored: dict[str, Any], _old: dict[str, Any]) -> None:
-    stored["records"]["a"]["value"] = "text"
-
-
-TAMPER: list[Callable[[dict[str, Any], dict[str, Any]], None]] = [
-    *(swap, swap_whole, roll_back, remove, bring_back, unseal, roll_back_the_seal),
-    *(flip, change_a_time, change_the_file_id, empty_the_file_id, raise_the_revision, no_record),
-]
-
-
-@pytest.mark.parametrize("tamper", TAMPER)
+@pytest.mark.parametrize("name", TAMPER)
 async def test_a_file_that_is_not_as_it_was_stored_is_refused_and_kept(
-    house: House, tamper: Callable[[dict[str, Any], dict[str, Any]], None]
+    house: House, name: str
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await put(wire, "a", "old")
@@ -212,7 +184,7 @@ async def test_a_file_that_is_not_as_it_was_stored_is_refused_and_kept(
         await wire.call("secret/delete", namespace=NS, key="gone")
         await put(wire, "a", "fine", namespace="fine")
     stored = json.loads(house.disk.content(secrets_file(house)))
-    tamper(stored, old)
+    tamper(stored, old, *TAMPER[name])
     changed = json.dumps(stored).encode()
     house.disk.put(secrets_file(house), changed)
     async with house.daemon() as daemon, daemon.connect() as wire:
@@ -222,11 +194,9 @@ async def test_a_file_that_is_not_as_it_was_stored_is_refused_and_kept(
             ("secret/set", {"key": "c", "value": "x"}),
             ("secret/delete", {"key": "a"}),
         ):
-            refused = await wire.refusal(method, namespace=NS, **more)
-            assert refused.data["kind"] == "secret_corrupt"
-        refused = await wire.refusal("secret/rotate")
-        assert refused.data["kind"] == "secret_corrupt"
-        assert await value_of(wire, "a", "fine") == "fine"
+            assert await refused(wire, method, namespace=NS, **more) == "secret_corrupt"
+        assert await refused(wire, "secret/rotate") == "secret_corrupt"
+        assert await value_of(wire, "a", "fine", store="secret") == "fine"
     assert house.disk.content(secrets_file(house)) == changed
 
 
@@ -237,8 +207,7 @@ async def test_a_file_of_another_namespace_or_profile_is_refused(house: House) -
     theirs = json.loads(house.disk.content(secrets_file(house, "other")))
     house.disk.put(secrets_file(house), json.dumps(theirs | {"namespace": NS}).encode())
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/get", namespace=NS, key="a")
-        assert refused.data["kind"] == "secret_corrupt"
+        assert await refused(wire, "secret/get", namespace=NS, key="a") == "secret_corrupt"
 
 
 # -- keys ---------------------------------------------------------------------------------------
@@ -246,7 +215,8 @@ async def test_a_file_of_another_namespace_or_profile_is_refused(house: House) -
 
 async def test_a_key_file_is_made_for_its_owner_alone(real_house: House) -> None:
     path = real_house.home.parent / "config" / "keys" / "default.key"
-    use_file(real_house, path)
+    settings = KeySettings(path)
+    real_house.environment = structs.replace(real_house.environment, key_settings=lambda: settings)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await put(wire, "a")
         assert path.stat().st_mode & 0o777 == 0o600
@@ -254,11 +224,11 @@ async def test_a_key_file_is_made_for_its_owner_alone(real_house: House) -> None
         assert secrets_file(real_house).stat().st_mode & 0o777 == 0o600
     path.chmod(0o640)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/get", namespace=NS, key="a")
-        assert (refused.data["reason"], refused.data["path"]) == ("unsafe_key", str(path))
-        assert "chmod 600" in refused.message
+        refusal = await wire.refusal("secret/get", namespace=NS, key="a")
+        assert (refusal.data["reason"], refusal.data["path"]) == ("unsafe_key", str(path))
+        assert "chmod 600" in refusal.message
         path.chmod(0o600)
-        assert await value_of(wire, "a") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER
 
 
 async def test_a_key_file_of_another_user_is_refused(real_house: House) -> None:
@@ -275,19 +245,21 @@ async def test_a_key_file_of_another_user_is_refused(real_house: House) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._found, name)
 
-    use_file(real_house, path)
+    settings = KeySettings(path)
+    real_house.environment = structs.replace(real_house.environment, key_settings=lambda: settings)
     real_house.files.fstat = lambda fd: Foreign(stat(fd))  # type: ignore[method-assign]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
-        assert refused.data["reason"] == "unsafe_key"
-        assert "another user" in refused.message
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
+        assert refusal.data["reason"] == "unsafe_key"
+        assert "another user" in refusal.message
 
 
 async def test_a_key_file_in_the_data_folder_is_refused(house: House) -> None:
-    use_file(house, house.home / "profiles" / "my.key")
+    settings = KeySettings(house.home / "profiles" / "my.key")
+    house.environment = structs.replace(house.environment, key_settings=lambda: settings)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
-        assert refused.data["reason"] == "unsafe_key"
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
+        assert refusal.data["reason"] == "unsafe_key"
         assert not house.disk.exists(house.home / "profiles" / "my.key")
 
 
@@ -295,9 +267,9 @@ async def test_a_key_file_in_the_data_folder_is_refused(house: House) -> None:
 async def test_a_key_file_without_a_key_is_refused_and_kept(house: House, text: str) -> None:
     house.disk.put(key_file(house), text.encode())
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
-        assert refused.data["reason"] == "bad_key"
-        assert "64 hex digits" in refused.message
+        refusal = await wire.refusal("secret/set", namespace=NS, key="a", value="x")
+        assert refusal.data["reason"] == "bad_key"
+        assert "64 hex digits" in refusal.message
     assert house.disk.content(key_file(house)) == text.encode()
 
 
@@ -308,15 +280,15 @@ async def test_a_missing_key_is_not_made_anew_where_something_is_encrypted(house
     house.disk.unlink(key_file(house))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method, more in (("secret/get", {}), ("secret/set", {"value": "x"})):
-            refused = await wire.refusal(method, namespace=NS, key="a", **more)
-            assert (refused.data["kind"], refused.data["reason"]) == (
+            refusal = await wire.refusal(method, namespace=NS, key="a", **more)
+            assert (refusal.data["kind"], refusal.data["reason"]) == (
                 "secret_key_unavailable",
                 "no_key",
             )
         assert not house.disk.exists(key_file(house))
         assert len((await wire.call("secret/list"))["secrets"]) == 1
         house.disk.put(key_file(house), key)
-        assert await value_of(wire, "a") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER
 
 
 async def test_a_file_that_cannot_be_read_counts_as_encrypted(house: House) -> None:
@@ -326,8 +298,8 @@ async def test_a_file_that_cannot_be_read_counts_as_encrypted(house: House) -> N
     # The folder is listed at the start, then its only file is read.
     house.disk.fail("pread", errno=errno.EIO)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/set", namespace="new", key="a", value="x")
-        assert refused.data["reason"] == "no_key"
+        refusal = await wire.refusal("secret/set", namespace="new", key="a", value="x")
+        assert refusal.data["reason"] == "no_key"
         assert not house.disk.exists(key_file(house))
 
 
@@ -337,13 +309,13 @@ async def test_a_wrong_key_is_a_clear_error_that_shows_no_key(house: House) -> N
         await put(wire, "a")
     runs = use_command(house, KEY_2)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        refused = await wire.refusal("secret/get", namespace=NS, key="a")
-        assert (refused.data["kind"], refused.data["reason"]) == (
+        refusal = await wire.refusal("secret/get", namespace=NS, key="a")
+        assert (refusal.data["kind"], refusal.data["reason"]) == (
             "secret_key_unavailable",
             "wrong_key",
         )
-        assert "bring the other key back" in refused.message
-        assert KEY_2[:20] not in refused.message
+        assert "bring the other key back" in refusal.message
+        assert KEY_2[:20] not in refusal.message
         # The command may give another key by now, so it is asked once more.
         assert len(runs) == 2
         stored = house.disk.content(secrets_file(house))
@@ -352,7 +324,7 @@ async def test_a_wrong_key_is_a_clear_error_that_shows_no_key(house: House) -> N
         assert house.disk.content(secrets_file(house)) == stored
     use_command(house, KEY_2, KEY_1)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await value_of(wire, "a") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER
 
 
 async def test_a_command_is_asked_once_and_never_at_a_start(house: House) -> None:
@@ -360,7 +332,7 @@ async def test_a_command_is_asked_once_and_never_at_a_start(house: House) -> Non
     async with house.daemon() as daemon, daemon.connect() as wire:
         for key in "abc":
             await put(wire, key)
-            await value_of(wire, key)
+            await value_of(wire, key, store="secret")
         assert len(runs) == 1
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("secret/list")
@@ -394,16 +366,17 @@ async def test_a_rotation_encrypts_everything_anew_and_drops_the_old_key(house: 
         assert [one["revision"] for one in got] == revisions
         cut = House(house.home, house.disk.crash())
     async with cut.daemon() as daemon, daemon.connect() as wire:
-        assert await value_of(wire, "a") == MARKER
-        assert await value_of(wire, "b", "other") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER
+        assert await value_of(wire, "b", "other", store="secret") == MARKER
 
 
 async def test_a_key_file_that_was_named_keeps_the_old_keys(house: House) -> None:
-    use_file(house, house.home.with_name("shared.key"), is_shared=True)
+    settings = KeySettings(house.home.with_name("shared.key"), is_shared=True)
+    house.environment = structs.replace(house.environment, key_settings=lambda: settings)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await put(wire, "a")
         assert (await wire.call("secret/rotate"))["keys"] == 2
-        assert await value_of(wire, "a") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER
 
 
 async def test_a_rotation_by_command_takes_the_first_key(house: House) -> None:
@@ -415,4 +388,4 @@ async def test_a_rotation_by_command_takes_the_first_key(house: House) -> None:
         assert (await wire.call("secret/rotate"))["secrets"] == 1
     use_command(house, KEY_2)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await value_of(wire, "a") == MARKER
+        assert await value_of(wire, "a", store="secret") == MARKER

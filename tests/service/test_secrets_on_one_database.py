@@ -8,7 +8,7 @@ import pytest
 from anyio import create_task_group, fail_after
 
 from sessiond.state.keys import KeySettings
-from sessiond.testing.wire import Wire
+from tests.kit.calls import call
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.service.one_database.connections import Held
 from tests.service.one_database.site import Site
@@ -16,10 +16,6 @@ from tests.service.one_database.site import Site
 pytestmark = pytest.mark.one_loop
 
 PLACE: dict[str, Any] = {"namespace": "keys", "key": "a"}
-
-
-async def value_of(wire: Wire) -> Any:
-    return (await wire.call("secret/get", **PLACE))["value"]
 
 
 @pytest.mark.parametrize("method", ["document_tokens", "put_document"])
@@ -49,7 +45,8 @@ async def test_of_two_rotations_at_once_neither_loses_the_key_of_the_other(
                 await three.call("secret/rotate")
                 gate.may_go.set()
             assert rotated[0]["secrets"] == 1
-            assert await value_of(one) == await value_of(three) == "first"
+            assert await call(one, "secret/get", "value", **PLACE) == "first"
+            assert await call(three, "secret/get", "value", **PLACE) == "first"
     # The key file alone opens what is stored.
     async with site.daemon("fresh", key_settings=lambda: keys) as daemon, daemon.connect() as wire:
-        assert await value_of(wire) == "first"
+        assert await call(wire, "secret/get", "value", **PLACE) == "first"

@@ -26,19 +26,13 @@ CONSTRUCT = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a state folder of Construct with its nine files."""
-    made = tmp_path / "state"
-    made.mkdir()
-    for name, content in CONSTRUCT.items():
-        (made / f"{name}.json").write_text(json.dumps(content, indent=2))
-    return made
-
-
 async def test_a_state_folder_of_construct_becomes_namespaces(
-    real_house: House, folder: Path
+    real_house: House, tmp_path: Path
 ) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    for name, content in CONSTRUCT.items():
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=2))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         answer = await wire.call("state/load", path=str(folder))

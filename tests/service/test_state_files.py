@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,19 +12,12 @@ from anyio import to_thread
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import aside_name
-from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
+from tests.kit.calls import refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.state import NS, a_document, document_path, put, put_document, values
 
 STAMP = "2026-01-15T10-30-00-000000"
-
-
-async def _outcome(wire: Wire, number: int) -> Any:
-    try:
-        return await wire.answer(number)
-    except Refusal as refusal:
-        return refusal.data["kind"]
 
 
 # -- damaged files ------------------------------------------------------------------------------
@@ -146,11 +138,10 @@ async def test_a_batch_that_the_disk_refuses_answers_each_call_by_itself(house: 
             await wire.call("server/ping")
             house.disk.fail("rename", nth=2, errno=errno.EIO)
         await wire.answer(busy)
-        refused = [await _outcome(wire, number) for number in asked]
-        assert refused[0] == "storage_error"
-        assert refused[1]["revision"] == 0
-        assert refused[2] == "revision_mismatch"
-        assert refused[3]["deleted"] is False
+        assert await refused_answer(wire, asked[0]) == "storage_error"
+        assert (await wire.answer(asked[1]))["revision"] == 0
+        assert await refused_answer(wire, asked[2]) == "revision_mismatch"
+        assert (await wire.answer(asked[3]))["deleted"] is False
 
 
 async def test_a_namespace_that_could_not_be_read_is_read_again_when_it_is_used(

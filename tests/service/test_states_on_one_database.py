@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import append, create
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
+from tests.kit.state import NS, put, value_of
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.test_lists_on_one_database import Asked
@@ -26,23 +28,6 @@ pytestmark = pytest.mark.one_loop
 Put = Callable[..., bool]
 
 
-async def put(wire: Wire, key: str, value: Any, **members: Any) -> int:
-    """Store a value, and return its revision."""
-    answer = await wire.call("state/set", namespace="notes", key=key, value=value, **members)
-    revision: int = answer["revision"]
-    return revision
-
-
-async def value_of(wire: Wire, key: str) -> Any:
-    return (await wire.call("state/get", namespace="notes", key=key)).get("value")
-
-
-def share_key(site: Site) -> None:
-    """Give both daemons one key: the first daemon's file, copied."""
-    (site.home / "two.key").write_bytes((site.home / "one.key").read_bytes())
-    (site.home / "two.key").chmod(0o600)
-
-
 async def test_a_value_is_read_at_the_other_daemon_once_it_is_answered(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
         for number in range(3):
@@ -50,7 +35,7 @@ async def test_a_value_is_read_at_the_other_daemon_once_it_is_answered(site: Sit
             assert await value_of(two, "a") == number
             await put(two, "a", [number])
             assert await value_of(one, "a") == [number]
-        await one.call("state/delete", namespace="notes", key="a")
+        await one.call("state/delete", namespace=NS, key="a")
         assert await value_of(two, "a") is None
         await put(one, "b", 1)
         listed = await two.call("state/list")
@@ -81,7 +66,7 @@ async def test_of_two_changes_from_one_revision_one_is_refused(site: Site) -> No
         second = await put(two, "a", 2, expected_revision=first)
         assert second > first
         refusal = await one.refusal(
-            "state/set", namespace="notes", key="a", value=3, expected_revision=first
+            "state/set", namespace=NS, key="a", value=3, expected_revision=first
         )
         assert refusal.data["kind"] == "revision_mismatch"
         assert refusal.data["actual_revision"] == second
@@ -89,17 +74,17 @@ async def test_of_two_changes_from_one_revision_one_is_refused(site: Site) -> No
 
 async def test_a_subscriber_is_told_of_changes_at_the_other_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
-        await two.call("state/subscribe", namespace="notes")
+        await two.call("state/subscribe", namespace=NS)
         revision = await put(one, "a", 1)
         notice = await two.next_notification()
         assert notice["method"] == "state/changed"
         assert notice["params"] == {
-            "namespace": "notes",
+            "namespace": NS,
             "key": "a",
             "revision": revision,
             "change": "set",
         }
-        await one.call("state/delete", namespace="notes", key="a")
+        await one.call("state/delete", namespace=NS, key="a")
         assert (await two.next_notification())["params"]["change"] == "deleted"
 
 
@@ -163,7 +148,7 @@ async def test_a_write_whose_answer_was_lost_is_looked_up(site: Site, loses: str
         if loses == "after":
             await put(one, "a", 2)
         else:
-            refusal = await one.refusal("state/set", namespace="notes", key="a", value=2)
+            refusal = await one.refusal("state/set", namespace=NS, key="a", value=2)
             assert refusal.data["kind"] == "storage_error"
         assert (
             await value_of(two, "a") == await value_of(one, "a") == (2 if loses == "after" else 1)
@@ -214,7 +199,7 @@ async def test_a_write_whose_answer_was_lost_counts_though_others_have_written_b
             await happened(connection.has_stored)
             await put(two, "b", 3)
             connection.may_go.set()
-        stored = await two.call("state/get", namespace="notes", key="a")
+        stored = await two.call("state/get", namespace=NS, key="a")
         assert (stored["value"], stored["revision"]) == (2, answers[0])
         assert [await value_of(one, key) for key in "ab"] == [2, 3]
 
@@ -240,7 +225,7 @@ async def test_while_the_database_is_away_values_are_read_and_none_is_stored(sit
         await put(one, "a", 1)
         connection.is_away = True
         assert await value_of(one, "a") == 1
-        refusal = await one.refusal("state/set", namespace="notes", key="a", value=2)
+        refusal = await one.refusal("state/set", namespace=NS, key="a", value=2)
         assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
         connection.is_away = False
         assert await value_of(one, "a") == 1
@@ -304,7 +289,7 @@ async def test_while_the_database_is_away_no_change_is_answered_that_seems_to_be
         await put(two, "a", 1)
         await two.call("session/signal", **said, queue_id="q-1")
         for method, params in (
-            ("state/delete", {"namespace": "notes", "key": "a"}),
+            ("state/delete", {"namespace": NS, "key": "a"}),
             ("session/queue", {"session_id": SESSION, "done": ["q-1"]}),
         ):
             refusal = await one.refusal(method, **params)
@@ -325,7 +310,8 @@ async def test_daemons_with_one_key_share_secrets_and_others_are_told(site: Site
         async with clients_of(site, "two") as (two,):
             refusal = await two.refusal("secret/get", namespace="keys", key="a")
             assert refusal.data["kind"] == "secret_key_unavailable"
-            share_key(site)
+            # The daemons have one key from now on, in files of one mode.
+            shutil.copy(site.home / "one.key", site.home / "two.key")
             assert (await two.call("secret/get", namespace="keys", key="a"))["value"] == "first"
             await two.call("secret/set", namespace="keys", key="a", value="second")
             assert (await one.call("secret/get", namespace="keys", key="a"))["value"] == "second"
@@ -340,7 +326,8 @@ async def test_a_key_is_not_replaced_while_secrets_of_other_daemons_may_be_unsee
     async with site.daemon("one", connection) as first, first.connect() as one:
         await one.call("secret/set", namespace="keys", key="a", value="first")
         async with clients_of(site, "two") as (two,):
-            share_key(site)
+            # The daemons have one key from now on, in files of one mode.
+            shutil.copy(site.home / "one.key", site.home / "two.key")
             connection.is_away = True
             await two.call("secret/set", namespace="more", key="b", value="second")
             refusal = await one.refusal("secret/rotate")
@@ -370,11 +357,11 @@ async def test_a_change_that_a_failed_call_has_seen_is_told_later(site: Site) ->
         site.daemon("two", connection) as second,
         second.connect() as two,
     ):
-        await two.call("state/subscribe", namespace="notes")
+        await two.call("state/subscribe", namespace=NS)
         connection.is_away = True
         revision = await put(one, "a", 1)
         # The call finds the other daemon's row, and gets no revision.
-        refusal = await two.refusal("state/set", namespace="notes", key="b", value=2)
+        refusal = await two.refusal("state/set", namespace=NS, key="b", value=2)
         assert refusal.data["kind"] == "storage_error"
         connection.is_away = False
         await put(one, "c", 3)

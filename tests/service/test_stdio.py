@@ -30,8 +30,9 @@ async def test_pipes_carry_a_connection_and_get_their_blocking_mode_back() -> No
             assert not os.get_blocking(kept_read)
             # More than a pipe holds, both ways.
             data = b"".join(request(n, text="t" * 3000) for n in range(60))
-            await to_thread.run_sync(write_all, their_write, data)
-            answers = await to_thread.run_sync(read_lines, their_read, 60)
+            assert await to_thread.run_sync(os.write, their_write, data) == len(data)
+            async with await anyio.open_file(their_read, "rb", closefd=False) as received:
+                answers = [await received.readline() for _ in range(60)]
             os.close(their_write)
     assert [json.loads(line)["id"] for line in answers] == list(range(60))
     assert os.get_blocking(kept_read)
@@ -40,18 +41,6 @@ async def test_pipes_carry_a_connection_and_get_their_blocking_mode_back() -> No
         os.close(fd)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(our_read)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def read_lines(fd: int, count: int) -> list[bytes]:
-    received = b""
-    while received.count(b"\n") < count:
-        received += os.read(fd, 1 << 16)
-    return received.splitlines()
 
 
 async def test_regular_files_which_no_poll_accepts_carry_a_connection(tmp_path: Path) -> None:

@@ -8,19 +8,11 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire, running_daemon
-from tests.kit.calls import create
+from sessiond.testing.daemon import running_daemon
+from tests.kit.calls import create, say
 
-HI = {"role": "user", "content": "hello"}
 BAD_NAME = "\udcff\udcfe.jsonl"
 PI = '{"type":"session","version":3,"id":"somebodys","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/x"}\n'
-
-
-async def make_folder(wire: Wire) -> Path:
-    """Make a session file in its place; return the folder."""
-    made = await create(wire, "session-a", persist="immediate")
-    await wire.call("append", session_id="session-a", message=HI)
-    return Path(made["session"]["path"]).parent
 
 
 def stray(folder: Path, kind: str) -> str:
@@ -53,7 +45,9 @@ def stray(folder: Path, kind: str) -> str:
 )
 async def test_lists_and_searches_go_on_and_name_it(home: Path, kind: str) -> None:
     async with running_daemon(home) as daemon, daemon.connect() as wire:
-        folder = await make_folder(wire)
+        made = await create(wire, persist="immediate")
+        await say(wire, "hello")
+        folder = Path(made["session"]["path"]).parent
         name = stray(folder, kind)
         listed: Any = await wire.call("session/list")
         assert [session["id"] for session in listed["sessions"]] == ["session-a"]
@@ -88,7 +82,9 @@ async def test_an_index_of_searches_that_is_no_file_is_told_by_its_name(
     home: Path, kind: str
 ) -> None:
     async with running_daemon(home) as daemon, daemon.connect() as wire:
-        folder = await make_folder(wire)
+        made = await create(wire, persist="immediate")
+        await say(wire, "hello")
+        folder = Path(made["session"]["path"]).parent
         index = folder.parent / "search.sqlite"
         stray(folder.parent, kind)
         (folder.parent / "2026-01-01T00-00-00-000000_session-b.jsonl").rename(index)
