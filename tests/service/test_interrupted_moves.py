@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -17,19 +16,6 @@ from tests.kit.calls import append
 from tests.service.test_moving import PLACED, EndingBefore, Town, at, go_on, interrupt, store_one
 
 
-@pytest.fixture
-def town(home: Path) -> Iterator[Town]:
-    made = Town(home)
-    yield made
-    made.database.close()
-
-
-def trashed(town: Town) -> list[str | None]:
-    """Return the ids of the files in the profile's trash."""
-    names = sorted(town.layout.trash.iterdir())
-    return [town.layout.trashed_id(path) for path in names]
-
-
 def delete(database: SessionDatabase) -> None:
     """Delete the session as another daemon does."""
     head = database.find(PLACED)
@@ -40,14 +26,6 @@ def delete(database: SessionDatabase) -> None:
 def purge(database: SessionDatabase) -> None:
     delete(database)
     assert database.purge(PLACED) == 1
-
-
-def replace(database: SessionDatabase) -> None:
-    """Repair the session as another daemon does."""
-    head = database.find(PLACED)
-    assert head is not None
-    header = next(database.pieces(head.number, 0, 0)).rstrip(b"\n")
-    assert database.replace(head, "another-epoch", [[header]]) is not None
 
 
 def interrupt_before_the_delete(town: Town) -> None:
@@ -91,12 +69,14 @@ def test_a_session_that_was_deleted_behind_a_move_to_files_stays_deleted(
 ) -> None:
     at(town, store_one)
     town.move()
-    trash_before = trashed(town)
+    layout = town.layout
+    trash_before = [layout.trashed_id(path) for path in sorted(layout.trash.iterdir())]
     interrupt_before_the_delete(town)
     end(town.database)
     assert town.move(back=True) == {PLACED: None}
     assert town.layout.find(Files(), PLACED) is None
-    assert trashed(town) == [*trash_before, PLACED]
+    trash = [layout.trashed_id(path) for path in sorted(layout.trash.iterdir())]
+    assert trash == [*trash_before, PLACED]
     assert not town.remarks[PLACED].is_moved
     assert f"sessiond restore {PLACED}" in town.remarks[PLACED].message
     assert town.move(back=True) == {}
@@ -158,7 +138,11 @@ def test_a_session_that_was_repaired_behind_a_move_to_files_comes_repaired(town:
     at(town, store_one)
     town.move()
     interrupt_before_the_delete(town)
-    replace(town.database)
+    # As another daemon repairs the session.
+    head = town.database.find(PLACED)
+    assert head is not None
+    header = next(town.database.pieces(head.number, 0, 0)).rstrip(b"\n")
+    assert town.database.replace(head, "another-epoch", [[header]]) is not None
     lines = town.lines(PLACED)
     assert town.move(back=True) == {PLACED: None}
     assert town.file(PLACED) == b"".join(line + b"\n" for line in lines)

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, append_message, create_to_compact
+from tests.kit.calls import append, append_message, call, create_to_compact, refused
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-
-
-async def plan(wire: Wire, **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = (
-        await wire.call("session/plan_compaction", session_id=SESSION, **more)
-    )["plan"]
-    return found
-
 
 CALL = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {}}
 RESULT = {"role": "toolResult", "toolCallId": "c1", "content": "out"}
@@ -34,19 +26,19 @@ async def grow(wire: Wire, result: dict[str, Any] = RESULT) -> None:
     await append(wire, "u1")
     await append_message(wire, "a1", {"role": "assistant", "content": [CALL]})
     level = {"type": "thinking_level_change", "id": "t1", "thinking_level": "high"}
-    await wire.call("append", session_id=SESSION, entry=level)
+    await call(wire, "append", entry=level)
     await append_message(wire, "r1", result)
     await append(wire, "u2")
     await append(wire, "s1", head="side", parent_id="u1")
     label = {"type": "label", "id": "l1", "target_id": "u1", "label": "x"}
-    await wire.call("append", session_id=SESSION, entry=label)
+    await call(wire, "append", entry=label)
 
 
 async def everything(wire: Wire) -> str:
     """Return all that a client can see of the session."""
-    entries = await wire.call("session/entries", session_id=SESSION)
-    heads = await wire.call("session/heads", session_id=SESSION)
-    context = await wire.call("build_context", session_id=SESSION)
+    entries = await call(wire, "session/entries")
+    heads = await call(wire, "session/heads")
+    context = await call(wire, "build_context")
     return json.dumps([entries, heads, context])
 
 
@@ -95,13 +87,13 @@ async def test_a_bad_compaction_is_refused_and_changes_nothing(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
         before, file = await everything(wire), house.stored()
-        refused = await wire.refusal("compact", session_id=SESSION, **sent)
-        assert refused.data["kind"] == kind, refused
-        assert refused.data.get("path", "").startswith(path), refused
+        refusal = await wire.refusal("compact", session_id=SESSION, **sent)
+        assert refusal.data["kind"] == kind, refusal
+        assert refusal.data.get("path", "").startswith(path), refusal
         assert await everything(wire) == before
         assert house.stored() == file
         # And the next one is taken.
-        await wire.call("compact", session_id=SESSION, summary="S", first_kept_entry_id="u2")
+        await call(wire, "compact", summary="S", first_kept_entry_id="u2")
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert house.stored()[: len(file)] == file
 
@@ -111,14 +103,11 @@ async def test_a_result_in_the_users_words_is_no_first_entry_either(house: House
         await grow(wire, USERS_RESULT)
         for kept in ("t1", "r1"):
             sent = {"summary": "S", "first_kept_entry_id": kept}
-            refused = await wire.refusal("compact", session_id=SESSION, **sent)
-            assert (refused.data["kind"], refused.data["path"]) == (
-                "entry_invalid",
-                "first_kept_entry_id",
-            )
-        await wire.call("compact", session_id=SESSION, summary="S", first_kept_entry_id="a1")
-        roles = (await wire.call("build_context", session_id=SESSION))["messages"]
-        assert [message["role"] for message in roles][:2] == ["compaction_summary", "assistant"]
+            refusal = await refused(wire, "compact", "{kind,path}", **sent)
+            assert refusal == ("entry_invalid", "first_kept_entry_id")
+        await call(wire, "compact", summary="S", first_kept_entry_id="a1")
+        roles = await call(wire, "build_context", "messages[].role")
+        assert roles[:2] == ["compaction_summary", "assistant"]
 
 
 BAD_PLANS: list[tuple[str, dict[str, Any], str]] = [
@@ -146,29 +135,27 @@ async def test_bad_questions_name_what_is_wrong(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
-        refused = await wire.refusal(method, session_id=SESSION, **sent)
-        assert refused.data["kind"] == "invalid_params"
-        assert refused.data.get("path", "").startswith(path), refused
+        refusal = await wire.refusal(method, session_id=SESSION, **sent)
+        assert refusal.data["kind"] == "invalid_params"
+        assert refusal.data.get("path", "").startswith(path), refusal
 
 
 async def test_a_compaction_below_a_compaction_needs_something_between(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
-        made = await plan(wire)
-        compact = {"session_id": SESSION, "summary": "S"}
-        await wire.call("compact", **compact, plan_id=made["plan_id"])
+        plan_id = await call(wire, "session/plan_compaction", "plan.plan_id")
+        compact = {"summary": "S"}
+        await call(wire, "compact", **compact, plan_id=plan_id)
         before = await everything(wire)
-        refused = await wire.refusal("compact", **compact)
-        assert (refused.data["kind"], refused.data["path"]) == ("entry_invalid", "head")
+        refusal = await refused(wire, "compact", "{kind,path}", **compact)
+        assert refusal == ("entry_invalid", "head")
         # The same plan once more, without a key, is one of what is no more.
-        refused = await wire.refusal("compact", **compact, plan_id=made["plan_id"])
-        assert refused.data["kind"] == "plan_stale"
-        refused = await wire.refusal("compact", session_id=SESSION)
-        assert (refused.data["kind"], refused.data["reason"]) == ("nothing_to_compact", "compacted")
+        assert await refused(wire, "compact", **compact, plan_id=plan_id) == "plan_stale"
+        refusal = await refused(wire, "compact", "{kind,reason}")
+        assert refusal == ("nothing_to_compact", "compacted")
         # A record is nothing that came between.
-        await wire.call("session/label", session_id=SESSION, entry_id="u1", label="y")
-        refused = await wire.refusal("compact", **compact)
-        assert refused.data["path"] == "head"
+        await call(wire, "session/label", entry_id="u1", label="y")
+        assert await refused(wire, "compact", "path", **compact) == "head"
         assert json.loads(await everything(wire))[2] == json.loads(before)[2] | {
             "seq": json.loads(before)[2]["seq"] + 1
         }
@@ -193,11 +180,11 @@ async def test_details_may_be_anything_and_the_next_plan_takes_from_them_what_it
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
         sent = {"summary": "S", "first_kept_entry_id": "u2", "details": details}
-        done = await wire.call("compact", session_id=SESSION, **sent)
-        stored = await wire.call("session/entry", session_id=SESSION, entry_id=done["entry"]["id"])
-        assert stored["entry"]["details"] == details
+        done = await call(wire, "compact", **sent)
+        stored = await call(wire, "session/entry", "entry", entry_id=done["entry"]["id"])
+        assert stored["details"] == details
         await append(wire, "u3")
-        files = (await plan(wire))["files"]
+        files = await call(wire, "session/plan_compaction", "plan.files")
         read, modified = [], []
         if isinstance(details, dict):
             read = sorted(details["read_files"]) if len(details["read_files"]) > 1 else []
@@ -210,15 +197,13 @@ async def test_while_a_plan_waits_ten_appends_and_a_branch_elsewhere_the_commit_
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await grow(wire)
-        made = await plan(wire)
+        plan_id = await call(wire, "session/plan_compaction", "plan.plan_id")
         for n in range(10):
             await append(other, f"later{n}")
-        branched = {"session_id": SESSION, "entry_id": "u1", "head": "elsewhere"}
-        await other.call("session/branch", **branched)
+        await call(other, "session/branch", entry_id="u1", head="elsewhere")
         await append(other, "there", head="elsewhere")
-        sent = {"session_id": SESSION, "summary": "S", "plan_id": made["plan_id"]}
-        done = await wire.call("compact", **sent)
-        built = await wire.call("build_context", session_id=SESSION)
+        done = await call(wire, "compact", summary="S", plan_id=plan_id)
+        built = await call(wire, "build_context")
         later = [f"later{n}" for n in range(10)]
         assert built["sources"] == [done["entry"]["id"], "u2", *later]
 
@@ -229,14 +214,13 @@ async def test_a_rewind_below_the_plans_leaf_makes_it_stale_and_tells_both_leave
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await grow(wire)
-        made = await plan(wire)
-        await wire.call("session/rewind", session_id=SESSION, to=to)
+        plan_id = await call(wire, "session/plan_compaction", "plan.plan_id")
+        await call(wire, "session/rewind", to=to)
         before = await everything(wire)
-        sent = {"session_id": SESSION, "summary": "S", "plan_id": made["plan_id"]}
-        refused = await wire.refusal("compact", **sent)
-        assert refused.data["kind"] == "plan_stale"
-        assert (refused.data["plan_leaf_id"], refused.data["leaf_id"]) == ("u2", to)
+        sent = {"summary": "S", "plan_id": plan_id}
+        refusal = await refused(wire, "compact", "{kind,plan_leaf_id,leaf_id}", **sent)
+        assert refusal == ("plan_stale", "u2", to)
         assert await everything(wire) == before
         # Back where it was, the plan is as good as ever.
-        await wire.call("session/branch", session_id=SESSION, entry_id="u2")
-        await wire.call("compact", **sent)
+        await call(wire, "session/branch", entry_id="u2")
+        await call(wire, "compact", **sent)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +10,17 @@ from anyio import fail_after, to_thread
 
 from sessiond.journal.kept_copies import KeptCopy
 from sessiond.service.database.database import SessionDatabase
-from sessiond.testing.daemon import Daemon
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
-from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 
 ENTRIES = 12
+COPY = "one/profiles/default/copies/1.lines"
+"""Place of the copy of the daemon that is called one, in the home of a site."""
 
 
 class Counted(Wrapped):
@@ -47,15 +43,6 @@ def _short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     set_limits(monkeypatch, KEPT_COPY_LINES=10, KEPT_INDEX_ENTRIES=10 if has_index else 1_000_000)
 
 
-def counted(site: Site, name: str = "one") -> tuple[Counted, AbstractAsyncContextManager[Daemon]]:
-    connection = Counted(site.connect())
-    return connection, site.daemon(name, connection)
-
-
-def copy_of(site: Site, name: str = "one") -> Path:
-    return site.home / name / "profiles" / "default" / "copies" / "1.lines"
-
-
 async def made(site: Site) -> list[Any]:
     """Make a long session, and let a daemon read and close the session."""
     async with site.daemon("two") as daemon, daemon.connect() as wire:
@@ -63,32 +50,25 @@ async def made(site: Site) -> list[Any]:
         for number in range(ENTRIES):
             await append(wire, f"e-{number}")
         await opened(site)
-        return await entries(wire)
-
-
-async def epoch_of(site: Site) -> str:
-    """Return the epoch of the session at a daemon that reads no copy."""
-    async with site.daemon("four") as daemon, daemon.connect() as wire:
-        opened = await wire.call("session/open", session_id=SESSION)
-        epoch: str = opened["session"]["epoch"]
-        return epoch
+        stored: list[Any] = await call(wire, "session/entries", "entries")
+        return stored
 
 
 async def opened(site: Site, name: str = "one") -> tuple[list[Any], int]:
     """Return the entries that a new daemon reads, and how many lines the daemon fetched."""
-    connection, running = counted(site, name)
+    connection = Counted(site.connect())
     with fail_after(PATIENCE_SECONDS):
-        async with running as daemon, daemon.connect() as wire:
-            return await entries(wire), connection.fetched
+        async with site.daemon(name, connection) as daemon, daemon.connect() as wire:
+            return await call(wire, "session/entries", "entries"), connection.fetched
 
 
 async def test_an_opening_fetches_what_the_copy_lacks(site: Site) -> None:
     expected = await made(site)
-    assert copy_of(site).is_file()
+    assert (site.home / COPY).is_file()
     assert await opened(site) == (expected, 0)
     async with site.daemon("two") as daemon, daemon.connect() as wire:
         await append(wire, "e-later")
-        expected = await entries(wire)
+        expected = await call(wire, "session/entries", "entries")
     assert await opened(site) == (expected, 1)
     assert await opened(site) == (expected, 0)
 
@@ -98,7 +78,7 @@ async def test_an_opening_with_an_index_reads_no_line_again(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = await made(site)
-    assert copy_of(site).with_suffix(".index").is_file()
+    assert (site.home / COPY).with_suffix(".index").is_file()
 
     def refuse(_copy: KeptCopy) -> Any:
         raise AssertionError("the index has the lines")
@@ -109,21 +89,17 @@ async def test_an_opening_with_an_index_reads_no_line_again(
 
 async def test_an_append_behind_a_copy_is_stored_and_kept(site: Site) -> None:
     await made(site)
-    connection, running = counted(site)
-    async with running as daemon, daemon.connect() as wire:
+    connection = Counted(site.connect())
+    async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         await append(wire, "e-own")
-        expected = await entries(wire)
+        expected = await call(wire, "session/entries", "entries")
     assert connection.fetched == 0
     assert await opened(site) == (expected, 0)
     assert (await opened(site, "three"))[0] == expected
 
 
-def _changed(data: bytes) -> bytes:
-    return data.replace(b"e-5", b"e-6", 1)
-
-
 SPOILT: dict[str, Callable[[bytes], bytes]] = {
-    "another-byte": _changed,
+    "another-byte": lambda data: data.replace(b"e-5", b"e-6", 1),
     "a-line-less": lambda data: data.replace(b"\n", b"\n\n", 1),
     "a-line-more": lambda data: data + data.splitlines(keepends=True)[-1],
     "no-session": lambda data: b"x" * len(data) + b"\n" + data,
@@ -135,21 +111,24 @@ SPOILT: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 async def test_a_spoilt_copy_is_fetched_anew(site: Site, spoil: Callable[[bytes], bytes]) -> None:
     expected = await made(site)
-    epoch = await epoch_of(site)
-    place = copy_of(site)
+    # This daemon reads no copy.
+    async with site.daemon("four") as daemon, daemon.connect() as wire:
+        epoch = await call(wire, "session/get", "session.epoch")
+    place = site.home / COPY
     place.write_bytes(spoil(place.read_bytes()))
     found, fetched = await opened(site)
     assert found == expected
     assert fetched >= ENTRIES
     assert (await opened(site))[0] == expected
     # The lines of the database are what they were, so cursors stay.
-    assert await epoch_of(site) == epoch
+    async with site.daemon("four") as daemon, daemon.connect() as wire:
+        assert await call(wire, "session/get", "session.epoch") == epoch
 
 
 @pytest.mark.parametrize("size", [0, 10, 200, 1000])
 async def test_a_copy_that_was_cut_is_completed(site: Site, size: int) -> None:
     expected = await made(site)
-    place = copy_of(site)
+    place = site.home / COPY
     place.write_bytes(place.read_bytes()[:size])
     found, fetched = await opened(site)
     assert found == expected
@@ -165,7 +144,7 @@ async def test_a_database_that_was_brought_back_drops_the_copy(site: Site) -> No
     site.bring_back()
     async with site.daemon("two") as daemon, daemon.connect() as wire:
         await append(wire, "e-other")
-        expected = await entries(wire)
+        expected = await call(wire, "session/entries", "entries")
     found, fetched = await opened(site)
     assert found == expected
     assert fetched >= ENTRIES
@@ -175,22 +154,22 @@ async def test_a_database_that_was_brought_back_drops_the_copy(site: Site) -> No
 async def test_a_deleted_session_leaves_no_copy(site: Site) -> None:
     await made(site)
     async with site.daemon("one") as daemon, daemon.connect() as wire:
-        await entries(wire)
-        assert copy_of(site).is_file()
-        await wire.call("session/delete", session_id=SESSION)
-    assert list(copy_of(site).parent.iterdir()) == []
+        await call(wire, "session/entries", "entries")
+        assert (site.home / COPY).is_file()
+        await call(wire, "session/delete")
+    assert list((site.home / COPY).parent.iterdir()) == []
 
 
 async def test_a_session_that_was_deleted_elsewhere_leaves_no_copy(site: Site) -> None:
     await made(site)
     async with site.daemon("two") as daemon, daemon.connect() as wire:
-        await wire.call("session/delete", session_id=SESSION)
-    assert copy_of(site).is_file()
+        await call(wire, "session/delete")
+    assert (site.home / COPY).is_file()
     # The clean-up of a start finds the session deleted.
     async with site.daemon("one") as daemon, daemon.connect() as wire:
         await wire.call("session/list")
         with fail_after(PATIENCE_SECONDS):
-            while copy_of(site).exists():
+            while (site.home / COPY).exists():
                 await wire.call("server/ping")
 
 
@@ -202,11 +181,11 @@ async def test_a_purge_elsewhere_erases_the_copy_of_an_open_session(site: Site) 
         here.connect() as one,
         there.connect() as two,
     ):
-        await entries(one)
-        await two.call("session/delete", session_id=SESSION)
-        await two.call("session/purge", session_id=SESSION)
+        await call(one, "session/entries", "entries")
+        await call(two, "session/delete")
+        await call(two, "session/purge")
         with fail_after(PATIENCE_SECONDS):
-            while copy_of(site).exists():
+            while (site.home / COPY).exists():
                 await one.call("session/list")
 
 
@@ -242,7 +221,7 @@ async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site
             here.connect() as one,
             there.connect() as two,
         ):
-            await subscribe(one)
+            await watch(one)
             # Only a ring tells of the repair.
             await site.is_heard_by(1)
             await to_thread.run_sync(site.put_line, 2, b"no JSON")
@@ -253,5 +232,6 @@ async def test_a_reopening_that_fails_keeps_no_copy_from_the_next_one(site: Site
             assert not connection.fails
             # The lines that the failed opening fetched are in its copy.
             connection.fetched = 0
-            assert await entries(one) == await entries(two)
+            found = await call(one, "session/entries", "entries")
+            assert found == await call(two, "session/entries", "entries")
             assert connection.fetched == 0

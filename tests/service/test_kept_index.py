@@ -12,8 +12,8 @@ from anyio import to_thread
 from sessiond.journal.disk.settled import is_settled
 from sessiond.service.files import kept_index
 from sessiond.service.files.startup_cleanup import remove_stray_indexes
-from sessiond.testing.daemon import Daemon, Wire
-from tests.kit.calls import append, session_info
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import append, call, let_go, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file, stored_entry, stored_message
@@ -22,25 +22,22 @@ pytestmark = pytest.mark.one_loop
 
 LINES = 300
 WORD = "walrus"
-
-
-def content() -> list[Any]:
-    """Return the entries of a session with a branch, labels, facts, a compaction and usage."""
-    entries = [
-        stored_message(
-            f"n{n}", f"n{n - 1}" if n > 1 else None, "assistant" if n % 2 else "user", WORD * 300
-        )
-        for n in range(1, LINES)
-    ]
-    for entry in entries[::2]:
-        entry["message"]["usage"] = {"input": 2, "output": 1, "totalTokens": 3}
-    return [
-        *entries,
-        stored_entry("label", "l1", f"n{LINES - 1}", target_id="n5", label="here"),
-        stored_entry("session_info", "i1", None, name=WORD, tags=["a", "b"], metadata={"k": [1]}),
-        stored_message("side", "n7", head="reviewer"),
-        stored_entry("compaction", "c1", f"n{LINES - 1}", summary="s", first_kept_entry_id="n290"),
-    ]
+TALK = [
+    stored_message(
+        f"n{n}", f"n{n - 1}" if n > 1 else None, "assistant" if n % 2 else "user", WORD * 300
+    )
+    for n in range(1, LINES)
+]
+for said in TALK[::2]:
+    said["message"]["usage"] = {"input": 2, "output": 1, "totalTokens": 3}
+# A branch, a label, facts, and a compaction.
+CONTENT = [
+    *TALK,
+    stored_entry("label", "l1", f"n{LINES - 1}", target_id="n5", label="here"),
+    stored_entry("session_info", "i1", None, name=WORD, tags=["a", "b"], metadata={"k": [1]}),
+    stored_message("side", "n7", head="reviewer"),
+    stored_entry("compaction", "c1", f"n{LINES - 1}", summary="s", first_kept_entry_id="n290"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,20 +45,14 @@ def every_index_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, KEPT_INDEX_ENTRIES=100)
 
 
-async def let_go(daemon: Daemon, wire: Wire) -> None:
-    await wire.call("session/close", session_id=SESSION)
-    while not daemon.service.registry.is_free(SESSION):
-        await to_thread.run_sync(lambda: None)
-
-
 async def shown(wire: Wire) -> dict[str, Any]:
     """Return everything that clients see of the session."""
     return {
         "info": await session_info(wire),
-        "entries": (await wire.call("session/entries", session_id=SESSION))["entries"],
-        "heads": await wire.call("session/heads", session_id=SESSION),
-        "labels": await wire.call("session/labels", session_id=SESSION),
-        "context": await wire.call("build_context", session_id=SESSION),
+        "entries": await call(wire, "session/entries", "entries"),
+        "heads": await call(wire, "session/heads"),
+        "labels": await call(wire, "session/labels"),
+        "context": await call(wire, "build_context"),
     }
 
 
@@ -91,7 +82,7 @@ async def closed_once(house: House) -> dict[str, Any]:
 
 
 async def test_a_large_session_opens_without_a_read_of_its_file(house: House) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     seen = await closed_once(house)
     size = len(house.disk.content(path))
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
@@ -110,7 +101,7 @@ async def test_a_large_session_opens_without_a_read_of_its_file(house: House) ->
 
 
 async def test_a_retry_is_recognised_behind_a_kept_index(house: House) -> None:
-    house.put(content())
+    house.put(CONTENT)
     async with house.daemon() as daemon, daemon.connect() as wire:
         sent = {"session_id": SESSION, "message": {"role": "user", "content": "x"}}
         first = await wire.call("append", **sent, idempotency_key="once")
@@ -156,7 +147,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 async def test_a_file_that_changed_is_read(house: House, change: Callable[[House], None]) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     await closed_once(house)
     house.disk.seconds += 60.0
     change(house)
@@ -187,7 +178,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 async def test_a_damaged_index_is_thrown_away(
     house: House, damage: Callable[[bytes], bytes]
 ) -> None:
-    house.put(content())
+    house.put(CONTENT)
     seen = await closed_once(house)
     index = house.layout.index_path(SESSION)
     house.disk.put(index, damage(house.disk.content(index)))
@@ -201,7 +192,7 @@ async def test_a_damaged_index_is_thrown_away(
 async def test_an_index_of_another_version_is_thrown_away(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     seen = await closed_once(house)
     monkeypatch.setattr(kept_index, "_MADE_BY", "another")
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
@@ -211,7 +202,7 @@ async def test_an_index_of_another_version_is_thrown_away(
 
 
 async def test_after_an_abnormal_end_of_its_owner_a_file_is_read(house: House) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     seen = await closed_once(house)
     index = house.disk.content(house.layout.index_path(SESSION))
     house.put(house.disk.content(path), killed=True)
@@ -225,7 +216,7 @@ async def test_after_an_abnormal_end_of_its_owner_a_file_is_read(house: House) -
 
 @pytest.mark.parametrize("op", ["create", "write", "fsync", "rename"])
 async def test_an_index_that_cannot_be_kept_costs_nothing_else(house: House, op: str) -> None:
-    house.put(content())
+    house.put(CONTENT)
     async with house.daemon() as daemon, daemon.connect() as wire:
         seen = await shown(wire)
         house.disk.faults.fail(op, errno=errno.ENOSPC)
@@ -243,7 +234,7 @@ async def test_without_memory_for_an_index_the_session_is_closed_and_opened(
     def fail(*_arguments: Any) -> None:
         raise MemoryError
 
-    house.put(content())
+    house.put(CONTENT)
     seen = await closed_once(house)
     async with house.daemon() as daemon, daemon.connect() as wire:
         monkeypatch.setattr(kept_index, part, fail)
@@ -257,20 +248,20 @@ async def test_without_memory_for_an_index_the_session_is_closed_and_opened(
 
 @pytest.mark.parametrize("end", ["delete", "purge"])
 async def test_a_session_that_is_gone_leaves_no_index(house: House, end: str) -> None:
-    house.put(content())
+    house.put(CONTENT)
     await closed_once(house)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/delete", session_id=SESSION)
+        await call(wire, "session/delete")
         assert not house.disk.exists(house.layout.index_path(SESSION))
         if end == "purge":
-            await wire.call("session/purge", session_id=SESSION)
+            await call(wire, "session/purge")
     left = [path for path in house.disk.paths if WORD.encode() in house.disk.content(path)]
     assert [path.parent for path in left] == ([house.layout.trash] if end == "delete" else [])
 
 
 async def test_a_small_session_has_no_index(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, KEPT_INDEX_ENTRIES=LINES * 2)
-    house.put(content())
+    house.put(CONTENT)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await session_info(wire)
         await let_go(daemon, wire)
@@ -279,12 +270,12 @@ async def test_a_small_session_has_no_index(house: House, monkeypatch: pytest.Mo
 
 async def test_a_forgotten_session_leaves_no_index(house: House) -> None:
     path = house.home / "elsewhere.jsonl"
-    house.disk.put(path, native_file(content()))
+    house.disk.put(path, native_file(CONTENT))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/open", path=str(path))
         await let_go(daemon, wire)
         assert house.disk.exists(house.layout.index_path(SESSION))
-        await wire.call("session/forget", session_id=SESSION)
+        await call(wire, "session/forget")
     assert not house.disk.exists(house.layout.index_path(SESSION))
 
 
@@ -292,7 +283,7 @@ async def test_a_forgotten_session_leaves_no_index(house: House) -> None:
 async def test_a_start_removes_the_index_of_a_file_that_is_gone(
     house: House, *, gone: bool
 ) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     await closed_once(house)
     if gone:
         house.disk.unlink(path)
@@ -302,7 +293,7 @@ async def test_a_start_removes_the_index_of_a_file_that_is_gone(
 
 
 async def test_a_start_lists_the_folders_once_however_many_indexes_there_are(house: House) -> None:
-    house.put(content())
+    house.put(CONTENT)
     await closed_once(house)
     index = house.disk.content(house.layout.index_path(SESSION))
     counts: list[int] = []
@@ -318,7 +309,7 @@ async def test_a_start_lists_the_folders_once_however_many_indexes_there_are(hou
 
 
 async def test_an_index_is_kept_once_a_change_would_show_in_the_times(house: House) -> None:
-    path = house.put(content())
+    path = house.put(CONTENT)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await append(wire, "last")
         before = house.disk.seconds
@@ -329,7 +320,7 @@ async def test_an_index_is_kept_once_a_change_would_show_in_the_times(house: Hou
 
 
 async def test_an_unchanged_session_keeps_its_index_as_it_is(house: House) -> None:
-    house.put(content())
+    house.put(CONTENT)
     await closed_once(house)
     index = house.layout.index_path(SESSION)
     inode = house.disk.stat(index).st_ino

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import call, create
 from tests.kit.house import House
 
 pytestmark = pytest.mark.slow
@@ -76,13 +77,6 @@ def drawn(chance: random.Random, n: int) -> list[dict[str, Any]]:
     return [one if "type" in one else {"type": "message", "message": one} for one in found]
 
 
-async def context(wire: Wire, session_id: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await wire.call("build_context", session_id=session_id))[
-        "messages"
-    ]
-    return found
-
-
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_no_context_begins_with_a_result_after_a_compaction(
@@ -93,9 +87,7 @@ async def test_no_context_begins_with_a_result_after_a_compaction(
         for seed in SEEDS:
             chance = random.Random(seed)
             session_id = f"session-{seed}"
-            settings = {"preset": preset}
-            asked = {"cwd": "/p", "session_id": session_id, "compaction": settings}
-            await wire.call("session/create", **asked)
+            await create(wire, session_id, compaction={"preset": preset})
             at = {"session_id": session_id}
             leaf: Any = None
             for n in range(8 * ROUNDS):
@@ -104,14 +96,13 @@ async def test_no_context_begins_with_a_result_after_a_compaction(
                 if n % 8 < 7:
                     continue
                 for budget in BUDGETS:
-                    plan = (
-                        await wire.call("session/plan_compaction", **at, keep_recent_tokens=budget)
-                    )["plan"]
+                    sent = {**at, "keep_recent_tokens": budget}
+                    plan = await call(wire, "session/plan_compaction", "plan", **sent)
                     if plan is None:
                         continue
                     planned += 1
                     await wire.call("compact", **at, plan_id=plan["plan_id"], summary="S")
-                    kept = (await context(wire, session_id))[1:]
+                    kept = (await call(wire, "build_context", "messages", **at))[1:]
                     assert not kept or not is_result(kept[0]), (seed, n, budget)
                     if budget != BUDGETS[-1]:
                         await wire.call("session/rewind", **at, to=leaf["leaf_id"])
@@ -127,7 +118,7 @@ async def refused_or_right(wire: Wire, session_id: str) -> None:
         sent = {"summary": "S", "first_kept_entry_id": row["entry"]["id"]}
         with suppress(Refusal):
             await wire.call("compact", session_id=session_id, **sent)
-        said = await context(wire, session_id)
+        said = await call(wire, "build_context", "messages", session_id=session_id)
         kept = said[said[0]["role"] == "compaction_summary" :]
         assert not kept or not is_result(kept[0]), row["entry"]
         await wire.call("session/rewind", session_id=session_id, to=leaf_id)

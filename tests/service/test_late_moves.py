@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +10,9 @@ import pytest
 from sessiond.errors import StorageError
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create
+from tests.kit.calls import call
 from tests.service.one_database.connections import OUT_OF_REACH
-from tests.service.test_moving import PLACED, Town, at
-
-
-@pytest.fixture
-def town(home: Path) -> Iterator[Town]:
-    made = Town(home)
-    yield made
-    made.database.close()
+from tests.service.test_moving import PLACED, Town, at, store_one
 
 
 class Late(MemoryConnection):
@@ -49,15 +40,13 @@ class Late(MemoryConnection):
 
 
 async def fill(wire: Wire) -> None:
-    await create(wire, session_id=PLACED, persist="immediate")
-    await append(wire, "e-1", session_id=PLACED)
+    await store_one(wire)
     await wire.call("state/set", namespace="notes", key="a", value=1)
 
 
 async def shown(wire: Wire) -> list[Any]:
-    page = await wire.call("session/entries", session_id=PLACED)
-    value = (await wire.call("state/get", namespace="notes", key="a"))["value"]
-    return [row["entry"]["id"] for row in page["entries"]] + [value]
+    ids = await call(wire, "session/entries", "entries[].entry.id", session_id=PLACED)
+    return [*ids, await call(wire, "state/get", "value", namespace="notes", key="a")]
 
 
 @pytest.mark.parametrize(
