@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Wire
-from tests.kit.calls import create_with
+from tests.kit.calls import create_with, never, refused, watch
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import HI, SESSION
@@ -15,28 +14,15 @@ from tests.kit.sessions import HI, SESSION
 BAD_LINE = b"no line of a session\n"
 
 
-async def subscribe(wire: Wire, **more: Any) -> None:
-    await wire.call("subscribe", session_id=SESSION, **more)
-
-
-def state(*, archived: bool = False, reason: str | None = None) -> dict[str, Any]:
-    return {
+def changed(*, archived: bool = False, reason: str | None = None) -> dict[str, Any]:
+    """Return the notification of a change."""
+    state = {
         "session_id": SESSION,
         "archived": archived,
         "read_only": reason is not None,
         "read_only_reason": reason,
     }
-
-
-async def next_change(wire: Wire) -> Any:
-    told = await wire.next_notification()
-    assert told["method"] == "session/changed"
-    return told["params"]
-
-
-async def nothing_more(wire: Wire) -> None:
-    await wire.call("session/flush", session_id=SESSION)
-    assert wire.notifications == []
+    return {"jsonrpc": "2.0", "method": "session/changed", "params": state}
 
 
 async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_back(
@@ -45,15 +31,15 @@ async def test_every_subscriber_is_told_that_a_session_was_archived_and_taken_ba
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1", persist="immediate")
         await other.call("initialize", access="status")
-        await subscribe(wire)
-        await subscribe(other, bodies=False, types=["label"], heads=["nobody"])
+        await watch(wire)
+        await watch(other, bodies=False, types=["label"], heads=["nobody"])
         for method, archived in (("session/archive", True), ("session/unarchive", False)):
             # A second call changes nothing, so nothing is told.
             for _ in range(2):
                 await wire.call(method, session_id=SESSION)
             for one in (wire, other):
-                assert await next_change(one) == state(archived=archived)
-                await nothing_more(one)
+                assert await one.next_notification() == changed(archived=archived)
+                await never(one)
 
 
 async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it(
@@ -61,16 +47,15 @@ async def test_a_bad_line_of_another_program_is_told_behind_the_events_before_it
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
-        await subscribe(wire)
+        await watch(wire)
         (path,) = house.session_files()
         entry = b'{"type":"message","id":"f1","parent_id":null,"message":{"role":"user"}}\n'
         house.disk.write_as_another(path, entry + BAD_LINE)
-        refusal = await wire.refusal("append", session_id=SESSION, message=HI)
-        assert refusal.data["kind"] == "session_corrupt"
+        assert await refused(wire, "append", message=HI) == "session_corrupt"
         event = await wire.next_notification()
         assert event["params"]["entry"]["id"] == "f1"
-        assert await next_change(wire) == state(reason="bad_line")
-        await nothing_more(wire)
+        assert await wire.next_notification() == changed(reason="bad_line")
+        await never(wire)
 
 
 async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
@@ -78,14 +63,14 @@ async def test_a_subscriber_without_room_is_told_when_it_has_caught_up(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1", persist="immediate")
-        await subscribe(other, after={"seq": 0})
+        await watch(other, after={"seq": 0})
         set_limits(monkeypatch, OUTBOX_BYTES_MAX=0)
         await wire.call("session/archive", session_id=SESSION)
         monkeypatch.undo()
         told = await other.next_notification()
         while told["method"] != "session/changed":
             told = await other.next_notification()
-        assert told["params"] == state(archived=True)
+        assert told == changed(archived=True)
 
 
 async def test_a_bad_line_that_lands_right_before_an_append_is_told_with_the_append(
@@ -93,11 +78,11 @@ async def test_a_bad_line_that_lands_right_before_an_append_is_told_with_the_app
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", persist="immediate")
-        await subscribe(wire)
+        await watch(wire)
         (path,) = house.session_files()
         house.disk.land(path, BAD_LINE)
         stored = await wire.call("append", session_id=SESSION, message=HI)
         event = await wire.next_notification()
         assert event["params"]["entry"]["id"] == stored["leaf_id"]
-        assert await next_change(wire) == state(reason="bad_line")
-        await nothing_more(wire)
+        assert await wire.next_notification() == changed(reason="bad_line")
+        await never(wire)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 
 pytestmark = [
@@ -36,10 +37,6 @@ def put(house: House, name: str) -> Path:
     return path
 
 
-async def opened(wire: Wire, path: Path) -> Json:
-    return (await wire.call("session/open", path=str(path)))["session"]
-
-
 async def context(wire: Wire, session: Json, **at: Json) -> list[tuple[str, str, str]]:
     """Return source, role and text of each message of a context."""
     found = await wire.call("build_context", session_id=session["id"], **at)
@@ -50,7 +47,7 @@ async def context(wire: Wire, session: Json, **at: Json) -> list[tuple[str, str,
 async def test_every_type_is_read_as_sharur_reads_it(house: House) -> None:
     path = put(house, "sharur")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session = await opened(wire, path)
+        session = await call(wire, "session/open", "session", path=str(path))
         assert session["dialect"] == "sharur"
         assert session["leaf_id"] == uid(20)
         assert session["title"] == "Fix the retry bug in client.go"
@@ -84,7 +81,7 @@ async def test_every_type_is_read_as_sharur_reads_it(house: House) -> None:
 async def test_the_header_of_a_branchs_source_is_an_entry(house: House) -> None:
     path = put(house, "sharur-branch")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session = await opened(wire, path)
+        session = await call(wire, "session/open", "session", path=str(path))
         assert session["leaf_id"] == uid(90)
         assert session["lineage"] == {"parent_id": HEADER}
         assert session["problems"] == 0
@@ -106,7 +103,7 @@ async def test_older_forms_are_read_in_place_and_imported(
 ) -> None:
     path = put(house, name)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session = await opened(wire, path)
+        session = await call(wire, "session/open", "session", path=str(path))
         assert session["read_only_reason"] == "older_version"
         first = await context(wire, session)
         assert [text for _, _, text in first] == texts
@@ -125,7 +122,8 @@ async def test_older_forms_are_read_in_place_and_imported(
             for one in (session, found["session"]):
                 assert {fact: one[fact] for fact in wanted} == wanted
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await context(wire, await opened(wire, path)) == first
+        again = await call(wire, "session/open", "session", path=str(path))
+        assert await context(wire, again) == first
     assert house.disk.content(path) == (SAMPLES / path.name).read_bytes()
 
 

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.policies import Policies
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.readers.sharur import Loaded, Unreadable, load
 from tests.service.compacting import Command, serving
-from tests.service.test_sharur_files import HEADER, SAMPLES, context, opened, put, uid
+from tests.service.test_sharur_files import HEADER, SAMPLES, context, put, uid
 
 pytestmark = [
     pytest.mark.anyio,
@@ -86,7 +87,7 @@ async def agrees(wire: Wire, session_id: str, theirs: Loaded) -> None:
 
 async def shared(house: House, wire: Wire, name: str) -> Shared:
     path = put(house, name)
-    found = Shared(house, wire, path, await opened(wire, path))
+    found = Shared(house, wire, path, await call(wire, "session/open", "session", path=str(path)))
     await found.agree()
     return found
 
@@ -105,8 +106,8 @@ async def test_after_each_change_both_readers_agree(house: House, name: str) -> 
             b'"message":{"role":"user","content":"and now this","timestamp":"%s"}}'
             % (entry_id.encode(), leaf.encode(), STAMP.encode())
         )
-        call = {"id": "call_9", "name": "read", "args": {"path": "a.go"}}
-        answer = {"role": "assistant", "content": "", "thinking": "hm", "toolCalls": [call]}
+        read = {"id": "call_9", "name": "read", "args": {"path": "a.go"}}
+        answer = {"role": "assistant", "content": "", "thinking": "hm", "toolCalls": [read]}
         result = {"role": "tool", "content": "Error: gone", "toolCallId": "call_9"}
         said = [{"type": "message", "message": one} for one in (answer, result, user("go on"))]
         await it.call("append", entries=said)
@@ -140,7 +141,7 @@ async def test_after_each_change_both_readers_agree(house: House, name: str) -> 
         await it.call("session/branch", entry_id=uid(3), summary="went another way")
         assert it.last()["type"] == "branch_summary"
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await opened(wire, it.path)
+        await call(wire, "session/open", "session", path=str(it.path))
         await agrees(wire, it.session["id"], load(house.disk.content(it.path)))
 
 
@@ -223,7 +224,7 @@ async def test_what_another_program_compacted_is_read_as_sharur_reads_it(
     lines = b"".join(json.dumps(one).encode() + b"\n" for one in (compaction, after))
     house.disk.put(path, house.disk.content(path) + lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        it = Shared(house, wire, path, await opened(wire, path))
+        it = Shared(house, wire, path, await call(wire, "session/open", "session", path=str(path)))
         await it.agree()
         assert len(await context(wire, it.session)) == seen
         assert it.session["problems"] == 1
@@ -315,7 +316,7 @@ async def test_a_line_of_a_megabyte_loads_and_lists(house: House) -> None:
     with pytest.raises(Unreadable):
         load(house.disk.content(path))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session = await opened(wire, path)
+        session = await call(wire, "session/open", "session", path=str(path))
         assert session["leaf_id"] == uid(91)
         assert len((await context(wire, session))[-1][2]) == 2**20
         await wire.call("append", session_id=session["id"], message=user("short"))
@@ -376,7 +377,7 @@ async def test_a_fork_of_an_older_file_is_one_of_today(house: House) -> None:
     for name in ("sharur-export", "sharur-legacy-kind"):
         path = put(house, name)
         async with house.daemon() as daemon, daemon.connect() as wire:
-            session = await opened(wire, path)
+            session = await call(wire, "session/open", "session", path=str(path))
             made = (await wire.call("session/fork", session_id=session["id"]))["session"]
             theirs = load(house.disk.content(Path(made["path"])))
             await agrees(wire, made["id"], theirs)

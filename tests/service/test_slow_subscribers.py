@@ -9,14 +9,13 @@ import anyio.lowlevel
 import pytest
 
 from sessiond.rpc.framing import Framing
-from sessiond.service.client import Client
-from sessiond.testing.daemon import Daemon, Refusal, Wire
-from tests.kit.calls import append, create, create_with
+from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import append, create, create_with, events, watch
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of, subscribe, told
+from tests.service.subscribing import hub_of
 
 
 async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
@@ -26,9 +25,10 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
     set_limits(monkeypatch, OUTBOX_BYTES_MAX=limit)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire)
-        await subscribe(stuck)
+        await watch(stuck)
         await stuck.call("server/ping")
-        listener = client_of(daemon, stuck).listener
+        (client,) = [one for one in daemon.clients if one.subscriptions]
+        listener = client.listener
         count, size = 60, 20_000
         for n in range(1, count + 1):
             # Every one is answered although nobody reads there.
@@ -51,7 +51,7 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
         lagged_at = words.index("lagged")
         assert seen[lagged_at] == ("lagged", lagged_at)
         await append(wire, "last")
-        assert await told(stuck, 1) == [("last", count + 1)]
+        assert await events(stuck, 1) == [("last", count + 1)]
 
 
 async def _read_until(wire: Wire, end: tuple[str, int]) -> list[tuple[str, int | str]]:
@@ -67,23 +67,16 @@ async def _read_until(wire: Wire, end: tuple[str, int]) -> list[tuple[str, int |
     return seen
 
 
-def client_of(daemon: Daemon, _wire: Wire) -> Client:
-    """Return the only client that subscribes."""
-    clients = [client for client in daemon.service.clients if isinstance(client, Client)]
-    (client,) = [client for client in clients if client.subscriptions]
-    return client
-
-
 async def test_one_frame_larger_than_the_outbox_is_still_delivered(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, OUTBOX_BYTES_MAX=1000)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as reader:
         await create(wire)
-        await subscribe(reader)
+        await watch(reader)
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 5000)
-        seen = [await told(reader, 1) for _ in range(3)]
+        seen = [await events(reader, 1) for _ in range(3)]
         assert [event[0][0] for event in seen] == ["n1", "n2", "n3"]
 
 
@@ -111,14 +104,14 @@ async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: House)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create_with(wire, "n1", "n2")
         house.disk.fail("pread")
-        await subscribe(late, after={"seq": 0})
-        assert await told(late, 1) == [("closed", "storage_error")]
+        await watch(late, after={"seq": 0})
+        assert await events(late, 1) == [("closed", "storage_error")]
         with pytest.raises(Refusal) as refused:
             await late.call("session/flush", session_id=SESSION)
         assert refused.value.code == -32040
         assert hub_of(daemon).subscribers == 0
-        await subscribe(late, after={"seq": 0})
-        assert await told(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
+        await watch(late, after={"seq": 0})
+        assert await events(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
 
 
 async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watches(
@@ -126,7 +119,7 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create_with(wire, "n1")
-        await subscribe(watcher)
+        await watch(watcher)
         opened = daemon.service.actor(SESSION).opened
         monkeypatch.setattr(opened.session, "rules", None, raising=False)
         with pytest.raises(Refusal) as refused:
@@ -136,7 +129,7 @@ async def test_a_bug_in_a_writer_closes_its_session_and_tells_who_waits_and_watc
             "retryable": False,
             "incident_id": "incident-1",
         }
-        assert await told(watcher, 1) == [("closed", "internal")]
+        assert await events(watcher, 1) == [("closed", "internal")]
         monkeypatch.undo()
         assert len(house.bugs) == 1
         house.bugs.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_message
@@ -28,10 +28,6 @@ def pi_text(lines: list[Any]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in [header, *spelled])
 
 
-async def tree(wire: Wire, **more: Any) -> Any:
-    return await wire.call("session/tree", session_id=SESSION, **more)
-
-
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_the_three_forms_show_one_tree(house: House, dialect: str) -> None:
     lines = [
@@ -42,9 +38,9 @@ async def test_the_three_forms_show_one_tree(house: House, dialect: str) -> None
     ]
     house.put(pi_text(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        flat = (await tree(wire, layout=True))["nodes"]
-        nested = (await tree(wire, form="nested"))["roots"]
-        text = (await tree(wire, form="text"))["text"]
+        flat = await call(wire, "session/tree", "nodes", layout=True)
+        nested = await call(wire, "session/tree", "roots", form="nested")
+        text = await call(wire, "session/tree", "text", form="text")
 
     found: list[Any] = []
 
@@ -123,7 +119,7 @@ async def test_a_layout_is_as_it_was_recorded(house: House, dialect: str, vector
     lines = [stored_message(name, parent, content=name) for name, parent in parents.items()]
     house.put(pi_text(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        nodes = (await tree(wire, layout=True))["nodes"]
+        nodes = await call(wire, "session/tree", "nodes", layout=True)
     shown = [
         f"{node['id']} {node['indent']} {'+' if node['connector'] else '-'} {'FT'[node['last']]} "
         f"[{' '.join(str(one['position']) + 'FT'[one['show']] for one in node['gutters'])}]"
@@ -142,8 +138,8 @@ async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: House, dial
     house.put(pi_text(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/label", session_id=SESSION, entry_id="a", label="l\x1b\n" * 99)
-        text = (await tree(wire, form="text"))["text"]
-        (first, *_) = (await tree(wire))["nodes"]
+        text = await call(wire, "session/tree", "text", form="text")
+        (first, *_) = await call(wire, "session/tree", "nodes")
     rows = text.split("\n")
     assert len(rows) == (2 if dialect == "native" else 3)
     assert all(character.isprintable() for row in rows for character in row)
@@ -167,18 +163,16 @@ def deep_reader() -> Generator[None]:
 async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: House) -> None:
     house.put(chain(500))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        node = (await tree(wire, form="nested"))["roots"][0]
+        node = (await call(wire, "session/tree", "roots", form="nested"))[0]
         for _ in range(499):
             (node,) = node["children"]
         assert (node["id"], node["children"]) == ("n499", [])
         await wire.call("append", session_id=SESSION, message={"role": "user"})
-        with pytest.raises(Refusal) as refused:
-            await tree(wire, form="nested")
-        assert refused.value.data["kind"] == "too_large"
-        assert "flat" in refused.value.message
-        assert refused.value.data["limit"] == 500
-        assert len((await tree(wire, limit=1000))["nodes"]) == 501
-        assert len((await tree(wire, form="text"))["text"].split("\n")) == 501
+        refusal = await wire.refusal("session/tree", session_id=SESSION, form="nested")
+        assert (refusal.data["kind"], refusal.data["limit"]) == ("too_large", 500)
+        assert "flat" in refusal.message
+        assert len(await call(wire, "session/tree", "nodes", limit=1000)) == 501
+        assert len((await call(wire, "session/tree", "text", form="text")).split("\n")) == 501
 
 
 @pytest.mark.parametrize("form", ["nested", "text"])
@@ -188,10 +182,9 @@ async def test_a_whole_tree_over_the_limit_is_refused_and_flat_is_named(
     house.put([stored_message(f"n{n}", None, content="x") for n in range(50)])
     set_limits(monkeypatch, RESULT_BYTES_MAX=500)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        with pytest.raises(Refusal) as refused:
-            await tree(wire, form=form)
-        assert refused.value.data["kind"] == "too_large"
-        assert "flat" in refused.value.message
+        refusal = await wire.refusal("session/tree", session_id=SESSION, form=form)
+        assert refusal.data["kind"] == "too_large"
+        assert "flat" in refusal.message
 
 
 async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
@@ -201,14 +194,14 @@ async def test_a_page_ends_early_where_rows_are_large_and_pages_make_the_whole(
         [stored_message(f"n{n}", f"n{n // 3}" if n else None, content="x") for n in range(60)]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        whole = await tree(wire, layout=True)
-        assert whole == await tree(wire, layout=True)
+        whole = await call(wire, "session/tree", layout=True)
+        assert whole == await call(wire, "session/tree", layout=True)
         set_limits(monkeypatch, RESULT_BYTES_MAX=4000)
         rows: list[Any] = []
         cursor = None
         pages = 0
         while pages == 0 or cursor is not None:
-            page = await tree(wire, layout=True, limit=40, cursor=cursor)
+            page = await call(wire, "session/tree", layout=True, limit=40, cursor=cursor)
             rows += page["nodes"]
             cursor = page["next_cursor"]
             pages += 1
@@ -228,7 +221,7 @@ async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: Hous
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        nodes = (await tree(wire))["nodes"]
+        nodes = await call(wire, "session/tree", "nodes")
         # d is main's leaf; the others go by time and then by seq.
         assert [node["id"] for node in nodes] == ["a", "d", "b", "c", "early"]
 
@@ -236,6 +229,6 @@ async def test_siblings_of_one_moment_stand_in_the_order_of_the_file(house: Hous
 async def test_an_empty_tree_in_every_form(house: House) -> None:
     house.put([])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await tree(wire) == {"nodes": [], "next_cursor": None, "seq": 0}
-        assert await tree(wire, form="nested") == {"roots": [], "seq": 0}
-        assert await tree(wire, form="text") == {"text": "", "seq": 0}
+        assert await call(wire, "session/tree") == {"nodes": [], "next_cursor": None, "seq": 0}
+        assert await call(wire, "session/tree", form="nested") == {"roots": [], "seq": 0}
+        assert await call(wire, "session/tree", form="text") == {"text": "", "seq": 0}

@@ -6,31 +6,27 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
-from tests.service.test_tree import chain, tree
+from tests.service.test_tree import chain
 
 
-def forks(levels: int) -> list[Any]:
-    """Return a chain in which every entry has a second child: each is one level deeper."""
+async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: House) -> None:
+    # In a chain every entry has a second child, so each is one level deeper.
     lines = [stored_message("n0", None, content="x")]
-    for at in range(1, levels + 1):
+    for at in range(1, 101):
+        # The branches m come first, so that every n is drawn below them.
         lines += [
             stored_message(f"n{at}", f"n{at - 1}", content="x"),
             stored_message(f"m{at}", f"n{at - 1}", content="x"),
         ]
-    # The branches m come first, so that every n is drawn below them.
-    return lines
-
-
-async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: House) -> None:
-    house.put(forks(100))
+    house.put(lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/branch", session_id=SESSION, entry_id="n100")
-        whole = (await tree(wire, form="text"))["text"].split("\n")
-        text = (await tree(wire, form="text", depth=2, ids=True))["text"]
-        none = (await tree(wire, form="text", depth=0, ids=True))["text"]
+        whole = (await call(wire, "session/tree", "text", form="text")).split("\n")
+        text = await call(wire, "session/tree", "text", form="text", depth=2, ids=True)
+        none = await call(wire, "session/tree", "text", form="text", depth=0, ids=True)
     assert max(map(len, whole)) > 400
     assert text == (
         "• user: x (n0)\n"
@@ -56,9 +52,13 @@ async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
     house.put(lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/branch", session_id=SESSION, entry_id="n19")
-        text = (await tree(wire, form="text", around="n18", ids=True))["text"]
-        less = (await tree(wire, form="text", around="n18", ids=True, depth=0))["text"]
-        first = (await tree(wire, form="text", around="n0", depth=1, ids=True))["text"]
+        text = await call(wire, "session/tree", "text", form="text", around="n18", ids=True)
+        less = await call(
+            wire, "session/tree", "text", form="text", around="n18", ids=True, depth=0
+        )
+        first = await call(
+            wire, "session/tree", "text", form="text", around="n0", depth=1, ids=True
+        )
     rows = [f"• user: x (n{at})" for at in range(8, 16)]
     assert text.split("\n") == [
         "… 8 above",
@@ -85,7 +85,7 @@ async def test_a_drawing_shows_where_every_named_head_stands(house: House) -> No
         for head in ("writer", "reviewer"):
             await wire.call("session/branch", session_id=SESSION, entry_id="n1", head=head)
         await wire.call("session/label", session_id=SESSION, entry_id="n1", label="here")
-        text = (await tree(wire, form="text", ids=True))["text"]
+        text = await call(wire, "session/tree", "text", form="text", ids=True)
     assert text.split("\n")[1:] == [
         "• user: x [here] ◀ reviewer, writer (n1)",
         "▶ user: x (n2)",
@@ -101,7 +101,7 @@ async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: Hou
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        text = (await tree(wire, form="text", ids="short"))["text"]
+        text = await call(wire, "session/tree", "text", form="text", ids="short")
         shorts = [row[row.index("(") + 1 : -1] for row in text.split("\n")]
         found = await wire.call("session/resolve_entries", session_id=SESSION, refs=shorts)
     assert shorts == ["00000000", "00000001", "00000002"]
@@ -123,6 +123,4 @@ async def test_a_part_is_of_the_text_and_around_an_entry_of_the_tree(
 ) -> None:
     house.put(chain(1))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        with pytest.raises(Refusal) as refused:
-            await tree(wire, **params)
-    assert (refused.value.data["kind"], refused.value.data["path"]) == (kind, path)
+        assert await refused(wire, "session/tree", "{kind,path}", **params) == (kind, path)
