@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.lock import owned
 from sessiond.limits import LATE_LINE_SECONDS, LATE_LINES_WAIT_SECONDS, PROBLEMS_MAX
 from sessiond.service.files.checking.verifying import verify_file
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import call, create
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, create, refused
 from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
@@ -26,10 +25,6 @@ LATE = (
     b'{"type":"message","id":"late","parent_id":null,"timestamp":"2026-01-15T11:00:00.000Z",'
     b'"message":{"role":"user","content":"hi"}}\n'
 )
-
-
-async def refusal(wire: Wire, method: str, **params: Any) -> Refusal:
-    return await wire.refusal(method, session_id=SESSION, **params)
 
 
 # Whatever has a header can be repaired, were it only that there is nothing to do.
@@ -81,7 +76,7 @@ async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house
     house.put(HEADER + ONE + b"garbage\n" + line(b"n2", b'"n1"'))
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         seen = await call(watcher, "subscribe")
-        assert (await refusal(wire, "append", message=HI)).data["kind"] == "session_corrupt"
+        assert await refused(wire, "append", message=HI) == "session_corrupt"
         await call(wire, "session/repair", dry_run=False)
         told = await watcher.next_notification()
         assert (told["method"], told["params"]["reason"]) == ("session/closed", "repaired")
@@ -98,11 +93,11 @@ async def test_who_watches_comes_back_and_is_told_that_the_file_is_another(house
 async def test_the_epoch_is_another_even_where_nobody_had_seen_the_damage(house: House) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        epoch = (await call(wire, "session/get"))["session"]["epoch"]
+        epoch = await call(wire, "session/get", "session.epoch")
         await call(wire, "session/close")
         house.disk.put(path, GOOD + b"garbage\n")
         await call(wire, "session/repair", dry_run=False)
-        assert (await call(wire, "session/get"))["session"]["epoch"] != epoch
+        assert await call(wire, "session/get", "session.epoch") != epoch
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -200,9 +195,8 @@ async def test_a_file_of_another_program_is_never_made_anew(house: House) -> Non
         plan = await call(wire, "session/repair")
         assert (plan["dropped"], plan["kept"]) == (0, 2)
         assert "never made anew" in plan["reason"]
-        refused = await refusal(wire, "session/repair", dry_run=False)
-        assert refused.data["kind"] == "session_corrupt"
-        assert (refused.data["line"], refused.data["repairable"]) == (2, False)
+        refusal = await refused(wire, "session/repair", "{kind,line,repairable}", dry_run=False)
+        assert refusal == ("session_corrupt", 2, False)
     assert house.disk.content(path) == PI_HEADER + b"garbage\n"
 
 
@@ -216,9 +210,9 @@ async def test_without_a_header_verify_says_so_and_repair_what_to_do(
         found = await call(wire, "session/verify")
         assert [(one["line"], one["kind"]) for one in found["problems"]] == [(1, "bad_header")]
         assert (found["ok"], found["dialect"], found["repairable"]) == (False, None, False)
-        refused = await refusal(wire, "session/repair", dry_run=dry_run)
-        assert (refused.data["kind"], refused.data["repairable"]) == ("session_corrupt", False)
-        assert "session/delete it" in refused.message
+        refusal = await wire.refusal("session/repair", session_id=SESSION, dry_run=dry_run)
+        assert (refusal.data["kind"], refusal.data["repairable"]) == ("session_corrupt", False)
+        assert "session/delete it" in refusal.message
     assert house.disk.content(path) == content
 
 
@@ -229,8 +223,8 @@ async def test_a_damaged_file_that_another_process_holds_is_looked_at_and_not_re
     async with house.daemon() as daemon, daemon.connect() as wire:
         with owned(house.disk, path, house.layout.locks):
             assert (await call(wire, "session/repair"))["dropped"] == 1
-            refused = await refusal(wire, "session/repair", dry_run=False)
-            assert (refused.data["kind"], refused.data["retryable"]) == ("session_locked", True)
+            refusal = await refused(wire, "session/repair", "{kind,retryable}", dry_run=False)
+            assert refusal == ("session_locked", True)
             assert house.disk.content(path) == GOOD + b"garbage\n"
         assert (await call(wire, "session/repair", dry_run=False))["repaired"]
 
@@ -251,8 +245,7 @@ async def test_a_read_client_may_look_and_not_repair(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("initialize", access="read")
         assert (await call(wire, "session/repair"))["dropped"] == 1
-        refused = await refusal(wire, "session/repair", dry_run=False)
-        assert refused.data["kind"] == "permission_denied"
+        assert await refused(wire, "session/repair", dry_run=False) == "permission_denied"
 
 
 # -- large, live, and without a daemon -------------------------------------------------------

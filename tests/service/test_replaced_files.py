@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from anyio import to_thread
 
 from sessiond.catalog.schema import COLUMNS
 from sessiond.testing.wire import Wire
+from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
 
@@ -21,10 +21,6 @@ def replace(path: Path) -> None:
     other = path.with_name("other.tmp")
     other.write_bytes(pi_file(NEW, "replaced text", "b"))
     other.replace(path)
-
-
-async def opened_at(wire: Wire, path: Path) -> Any:
-    return (await wire.call("session/open", path=str(path)))["session"]
 
 
 @pytest.fixture(params=["in a root", "outside roots"])
@@ -40,7 +36,7 @@ async def test_a_replaced_file_is_the_same_session_under_a_new_epoch(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         if in_root:
             await add_root(wire, path.parent)
-        before = await opened_at(wire, path)
+        before = await call(wire, "session/open", "session", path=str(path))
         assert before["id"] == OLD
         if state == "open":
             replace(path)
@@ -59,19 +55,17 @@ async def test_a_replaced_file_is_the_same_session_under_a_new_epoch(
 
 async def check(wire: Wire, path: Path, old_epoch: str) -> None:
     """Check that the file is one session under its old id, with the new file's content."""
-    now = await opened_at(wire, path)
-    assert now["id"] == OLD
+    assert await call(wire, "session/open", "session.id", path=str(path)) == OLD
     # A label is written only after a look at the file, and lists a file outside roots.
     await wire.call("session/label", session_id=OLD, entry_id="10000001", label="l")
-    now = await opened_at(wire, path)
+    now = await call(wire, "session/open", "session", path=str(path))
     assert (now["id"], now["lineage"]["header_id"]) == (OLD, NEW)
     assert now["epoch"] != old_epoch
-    page = await wire.call("session/entries", session_id=OLD)
-    assert page["entries"][0]["entry"]["message"]["content"] == "replaced text"
-    refused = await wire.refusal("session/get", session_id=NEW)
-    assert refused.data["kind"] == "session_not_found"
-    found = (await wire.call("session/search", query="replaced text"))["hits"]
-    assert (await ids(wire), [hit["session_id"] for hit in found]) == ([OLD], [OLD])
+    entries = await call(wire, "session/entries", "entries[].entry", session_id=OLD)
+    assert entries[0]["message"]["content"] == "replaced text"
+    assert await refused(wire, "session/get", session_id=NEW) == "session_not_found"
+    found = await call(wire, "session/search", "hits[].session_id", query="replaced text")
+    assert (await ids(wire), found) == ([OLD], [OLD])
 
 
 async def test_a_replaced_file_that_a_link_leads_to_is_the_same_session_while_open(
@@ -86,7 +80,7 @@ async def test_a_replaced_file_that_a_link_leads_to_is_the_same_session_while_op
         assert await ids(wire) == [OLD]
         await wire.call("session/open", session_id=OLD)
         replace(path)
-        assert (await opened_at(wire, path))["id"] == OLD
+        assert await call(wire, "session/open", "session.id", path=str(path)) == OLD
         assert await ids(wire) == [OLD]
 
 
@@ -98,15 +92,14 @@ async def test_a_file_in_the_place_of_a_deleted_one_is_another_session(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         if in_root:
             await add_root(wire, path.parent)
-        await opened_at(wire, path)
+        await call(wire, "session/open", "session", path=str(path))
         await wire.call("session/delete", session_id=OLD)
         if purged:
             await wire.call("session/purge", session_id=OLD)
         replace(path)
         assert await ids(wire) == ([NEW] if in_root else [])
-        assert (await opened_at(wire, path))["id"] == NEW
-        refused = await wire.refusal("session/get", session_id=OLD)
-        assert refused.data["kind"] == "session_not_found"
+        assert await call(wire, "session/open", "session.id", path=str(path)) == NEW
+        assert await refused(wire, "session/get", session_id=OLD) == "session_not_found"
 
 
 async def test_a_file_that_an_older_version_listed_twice_is_one_session_after_a_start(
@@ -127,6 +120,5 @@ async def test_a_file_that_an_older_version_listed_twice_is_one_session_after_a_
         assert {row.session_id for row in rows if row.listed} == {NEW, OLD}
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         assert await ids(wire) == [NEW]
-        assert (await opened_at(wire, path))["id"] == NEW
-        refused = await wire.refusal("session/get", session_id=OLD)
-        assert refused.data["kind"] == "session_not_found"
+        assert await call(wire, "session/open", "session.id", path=str(path)) == NEW
+        assert await refused(wire, "session/get", session_id=OLD) == "session_not_found"

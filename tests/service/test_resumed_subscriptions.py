@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Daemon, Refusal
-from tests.kit.calls import append, create, create_with
+from tests.kit.calls import append, call, create, create_with, events, never, watch
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of, nothing_more, subscribe, told
+from tests.service.subscribing import hub_of
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["same daemon", "after a restart"])
@@ -21,39 +21,40 @@ async def test_a_subscriber_that_resumes_gets_exactly_the_rest_and_synced_once(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", "n3", "n4", "n5")
-        epoch = (await subscribe(wire))["epoch"]
+        epoch = (await watch(wire))["epoch"]
         if not restart:
-            await _resume(daemon, {"entry_id": "n2", "epoch": epoch}[proof], proof)
+            await resume(daemon, {"entry_id": "n2", "epoch": epoch}[proof], proof)
     if restart:
         async with house.daemon() as daemon:
-            await _resume(daemon, {"entry_id": "n2", "epoch": epoch}[proof], proof)
+            await resume(daemon, {"entry_id": "n2", "epoch": epoch}[proof], proof)
 
 
-async def _resume(daemon: Daemon, value: str, proof: str) -> None:
+async def resume(daemon: Daemon, value: str, proof: str) -> None:
+    """Check that a subscriber that has seen two entries of five gets the rest."""
     async with daemon.connect() as late, daemon.connect() as writer:
-        answer = await subscribe(late, after={"seq": 2, proof: value})
+        answer = await watch(late, after={"seq": 2, proof: value})
         assert (answer["seq"], answer["leaf_id"], "replaced" in answer) == (5, "n5", False)
-        assert await told(late, 4) == [("n3", 3), ("n4", 4), ("n5", 5), ("synced", 5)]
+        assert await events(late, 4) == [("n3", 3), ("n4", 4), ("n5", 5), ("synced", 5)]
         await append(writer, "n6")
-        assert await told(late, 1) == [("n6", 6)]
-        await nothing_more(late)
+        assert await events(late, 1) == [("n6", 6)]
+        await never(late)
 
 
 async def test_after_seq_0_replays_everything_and_needs_no_proof(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create_with(wire, "n1", "n2")
-        await subscribe(late, after={"seq": 0})
-        assert await told(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
-        await nothing_more(late)
+        await watch(late, after={"seq": 0})
+        assert await events(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
+        await never(late)
 
 
 async def test_without_after_only_what_comes_is_sent(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create_with(wire, "n1", "n2")
-        await subscribe(late)
+        await watch(late)
         await append(wire, "n3")
-        assert await told(late, 1) == [("n3", 3)]
-        await nothing_more(late)
+        assert await events(late, 1) == [("n3", 3)]
+        await never(late)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +72,16 @@ async def test_a_cursor_that_does_not_fit_is_replaced_and_everything_replayed(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create_with(wire, "n1", "n2", "n3")
-        assert (await subscribe(late, after=after))["replaced"] == reason
-        assert await told(late, 4) == [("n1", 1), ("n2", 2), ("n3", 3), ("synced", 3)]
+        assert (await watch(late, after=after))["replaced"] == reason
+        assert await events(late, 4) == [("n1", 1), ("n2", 2), ("n3", 3), ("synced", 3)]
 
 
 async def test_an_entry_id_counts_more_than_an_epoch(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create_with(wire, "n1", "n2", "n3")
         after = {"seq": 2, "entry_id": "n2", "epoch": "of another life"}
-        assert "replaced" not in await subscribe(late, after=after)
-        assert await told(late, 2) == [("n3", 3), ("synced", 3)]
+        assert "replaced" not in await watch(late, after=after)
+        assert await events(late, 2) == [("n3", 3), ("synced", 3)]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +92,13 @@ async def test_a_cursor_that_proves_nothing_is_refused(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", "n3")
-        await subscribe(wire)
+        await watch(wire)
         with pytest.raises(Refusal) as refused:
-            await subscribe(wire, after=after)
+            await watch(wire, after=after)
         assert (refused.value.code, refused.value.data["path"]) == (-32602, path)
         # The subscription that was there is still there.
         await append(wire, "n4")
-        assert await told(wire, 1) == [("n4", 4)]
+        assert await events(wire, 1) == [("n4", 4)]
 
 
 async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is_live(
@@ -108,11 +109,11 @@ async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 100_000)
         with house.disk.hold("pread") as gate:
-            await subscribe(late, after={"seq": 0})
+            await watch(late, after={"seq": 0})
             await arrived(gate)
             await append(wire, "n4")
             await append(wire, "n5")
-        assert await told(late, 6) == [
+        assert await events(late, 6) == [
             ("n1", 1),
             ("n2", 2),
             ("n3", 3),
@@ -125,7 +126,7 @@ async def test_what_is_written_during_a_replay_comes_with_it_once_and_then_it_is
         asked = await late.request("append", session_id=SESSION, entry=n6)
         event, answer = json.loads(await late.receive()), json.loads(await late.receive())
         assert (event["params"]["seq"], answer["id"]) == (6, asked)
-        await nothing_more(late)
+        await never(late)
 
 
 async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(house: House) -> None:
@@ -134,22 +135,22 @@ async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(ho
         await append(wire, "n1", "x" * 300_000)
         await append(wire, "n2", "x" * 300_000)
         with house.disk.hold("pread") as gate:
-            await subscribe(late, after={"seq": 0})
+            await watch(late, after={"seq": 0})
             await arrived(gate)
-            await subscribe(late, after={"seq": 1, "entry_id": "n1"}, bodies=False)
-        assert await told(late, 2) == [("n2", 2), ("synced", 2)]
-        await subscribe(late)
+            await watch(late, after={"seq": 1, "entry_id": "n1"}, bodies=False)
+        assert await events(late, 2) == [("n2", 2), ("synced", 2)]
+        await watch(late)
         await append(wire, "n3")
-        assert await told(late, 1) == [("n3", 3)]
-        await nothing_more(late)
+        assert await events(late, 1) == [("n3", 3)]
+        await never(late)
         assert hub_of(daemon).subscribers == 1
 
 
 async def test_unsubscribing_ends_the_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await subscribe(wire)
-        await wire.call("unsubscribe", session_id=SESSION)
+        await watch(wire)
+        await call(wire, "unsubscribe")
         await append(wire, "n1")
         assert wire.notifications == []
         for method in ("unsubscribe", "session/flush"):
@@ -164,7 +165,7 @@ async def test_flush_answers_behind_every_event_up_to_its_seq(house: House) -> N
         for n in range(1, 4):
             await append(wire, f"n{n}", "x" * 200_000)
         with house.disk.hold("pread") as gate:
-            await subscribe(late, after={"seq": 0})
+            await watch(late, after={"seq": 0})
             flush = await late.request("session/flush", session_id=SESSION)
             await arrived(gate)
             assert late.notifications == []
@@ -177,10 +178,10 @@ async def test_flush_on_a_subscription_that_ended_meanwhile_says_so(house: House
         await create(wire)
         await append(wire, "n1", "x" * 200_000)
         with house.disk.hold("pread") as gate:
-            await subscribe(late, after={"seq": 0})
+            await watch(late, after={"seq": 0})
             flush = await late.request("session/flush", session_id=SESSION)
             await arrived(gate)
-            await late.call("unsubscribe", session_id=SESSION)
+            await call(late, "unsubscribe")
             with pytest.raises(Refusal) as refused:
                 await late.answer(flush)
             assert refused.value.code == -32040

@@ -18,26 +18,20 @@ from sessiond.daemon.retention_timer import keep_retaining
 from sessiond.journal.profile.lock import owned
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say
+from tests.kit.calls import call, create, part_of, refused, say
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
-from tests.kit.sessions import HI
+from tests.kit.roots import ids
+from tests.kit.sessions import HI, TIME, stored_message
 
 pytestmark = pytest.mark.one_loop
 
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-def put(house: House, name: str, day: str, timestamp: str = "2026-01-15T10:30:00.000Z") -> Path:
+def put(house: House, name: str, day: str, timestamp: str = TIME) -> Path:
     """Put a session whose file was written on this day; today is 2026-01-15."""
-    entry = {
-        "type": "message",
-        "id": "n1",
-        "parent_id": None,
-        "timestamp": timestamp,
-        "message": {"role": "assistant"},
-    }
-    path: Path = house.put([entry], name)
+    path = house.put([stored_message("n1", None, "assistant", timestamp=timestamp)], name)
     house.disk.set_time(path, datetime.fromisoformat(f"{day}T10:30:00Z").timestamp())
     return path
 
@@ -62,8 +56,8 @@ async def test_what_is_older_goes_and_only_when_it_is_meant(house: House) -> Non
         assert trashed(house) == []
         assert await run(wire, 47.9, dry_run=False) == ["session-older", "session-old"]
         assert len(trashed(house)) == 2
-        listed = (await wire.call("session/list"))["sessions"]
-        assert [one["id"] for one in listed] == ["session-new"]
+        listed = await call(wire, "session/list", "sessions[].id")
+        assert listed == ["session-new"]
         assert await run(wire, 47.9, dry_run=False) == []
         assert await run(wire, 1e12) == []
 
@@ -82,8 +76,8 @@ async def test_the_time_of_a_file_decides_and_not_what_entries_say_of_themselves
         house.disk.seconds += 2
         assert await run(wire, 24) == ["session-old"]
         assert await run(wire, 24, dry_run=False) == ["session-old"]
-        listed = (await wire.call("session/list"))["sessions"]
-        assert [one["id"] for one in listed] == ["session-a", "session-now"]
+        listed = await call(wire, "session/list", "sessions[].id")
+        assert listed == ["session-a", "session-now"]
         # Nobody writes to them for a day.
         house.disk.seconds += 24 * 3600
         assert await run(wire, 24, dry_run=False) == ["session-now", "session-a"]
@@ -148,13 +142,12 @@ async def test_what_cannot_go_is_told_and_the_others_go(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         with owned(house.disk, held, house.layout.locks):
             answer = await wire.call("retention/run", max_age_hours=48, dry_run=False)
-        assert [one["id"] for one in answer["sessions"]] == ["session-free"]
-        assert [(one["session_id"], one["kind"]) for one in answer["failed"]] == [
-            ("session-held", "session_locked")
-        ]
+        assert part_of(answer, "sessions[].id") == ["session-free"]
+        failed = part_of(answer, "failed[].{session_id,kind}")
+        assert failed == [("session-held", "session_locked")]
         house.disk.fail("rename", errno=errno.EROFS)
         answer = await wire.call("retention/run", max_age_hours=48, dry_run=False)
-        assert [one["kind"] for one in answer["failed"]] == ["storage_error"]
+        assert part_of(answer, "failed[].kind") == ["storage_error"]
 
 
 async def test_what_somebody_wrote_to_since_the_look_stays(house: House) -> None:
@@ -168,16 +161,15 @@ async def test_what_somebody_wrote_to_since_the_look_stays(house: House) -> None
             await other.call("session/close", session_id="session-bb")
             gate.open.set()
             answer = await wire.answer(number)
-        assert [one["id"] for one in answer["sessions"]] == ["session-aa"]
+        assert part_of(answer, "sessions[].id") == ["session-aa"]
         assert house.disk.exists(busy)
 
 
 @pytest.mark.parametrize("hours", [0, -1, "1", None])
 async def test_an_age_is_a_number_above_zero(house: House, hours: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        with pytest.raises(Refusal) as refused:
-            await wire.call("retention/run", max_age_hours=hours)
-        assert refused.value.data["path"] == "max_age_hours"
+        refusal = await refused(wire, "retention/run", "path", max_age_hours=hours)
+        assert refusal == "max_age_hours"
 
 
 async def test_a_read_client_may_look_and_not_do_it(house: House) -> None:
@@ -221,7 +213,7 @@ async def test_the_preset_of_nova_removes_what_is_a_day_old_by_itself_and_never_
         else:
             await wire.call("server/ping")
             kept.add("session-old")
-        assert {one["id"] for one in (await wire.call("session/list"))["sessions"]} == kept
+        assert await ids(wire) == sorted(kept)
         assert len(trashed(house)) == 3 - len(kept)
         tasks.cancel_scope.cancel()
 
@@ -237,6 +229,5 @@ async def test_the_preset_of_nova_holds_a_hundred_sessions_and_deletes_none_for_
             await create(wire, name, persist="immediate")
         assert len((await wire.call("server/stats"))["sessions"]) == 100
         assert trashed(house) == []
-        listed = (await wire.call("session/list", limit=200))["sessions"]
-        assert {one["id"] for one in listed} == names
-        assert (await wire.call("session/get", session_id="session-000"))["session"]["seq"] == 0
+        assert await ids(wire, limit=200) == sorted(names)
+        assert await call(wire, "session/get", "session.seq", session_id="session-000") == 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say, session_info
+from tests.kit.calls import call, create, part_of, say, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
@@ -93,7 +93,7 @@ async def make_files(wire: Wire) -> Path:
     await say(wire, "other", session_id="session-b")
     made = await create(wire, persist="immediate", if_exists="open")
     for number in range(6):
-        await wire.call("append", session_id=SESSION, entry=numbered(number))
+        await call(wire, "append", entry=numbered(number))
     return Path(made["session"]["path"])
 
 
@@ -103,14 +103,14 @@ async def test_a_replay_ends_with_a_reason_and_no_bug(real_house: House, rewrite
         path = await make_files(wire)
         with path.open("r+b") as file:
             file.write(rewrite(path.read_bytes()))
-        await wire.call("subscribe", session_id=SESSION, after={"seq": 0})
+        await watch(wire, after={"seq": 0})
         told = await wire.next_notification()
         assert (told["method"], told["params"]["reason"]) == ("session/closed", "storage_error")
         # The next mutation looks at the file and finds another one: the session has a new epoch.
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
         with suppress(Refusal):
             await say(wire, "x")
-        assert await epoch_of(wire) != epoch
+        assert await call(wire, "session/get", "session.epoch") != epoch
 
 
 @pytest.mark.parametrize("rewrite", [moved, rotated])
@@ -120,18 +120,16 @@ async def test_a_reader_is_told_that_the_file_was_changed_and_then_given_what_is
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make_files(wire)
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
         path.write_bytes(rewrite(path.read_bytes()))
         with pytest.raises(Refusal) as refusal:
             await ask(wire, reader, tmp_path)
         data = refusal.value.data
         assert (data["kind"], data["errno"], data["retryable"]) == ("storage_error", "ESTALE", True)
-        page = await wire.call("session/entries", session_id=SESSION)
+        messages = await call(wire, "session/entries", "entries[].entry.message")
         stored = [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
-        assert [row["entry"]["message"] for row in page["entries"]] == [
-            entry["message"] for entry in stored
-        ]
-        assert await epoch_of(wire) != epoch
+        assert messages == part_of(stored, "[].message")
+        assert await call(wire, "session/get", "session.epoch") != epoch
         await ask(wire, reader, tmp_path)
 
 
@@ -142,14 +140,14 @@ async def test_a_line_that_is_no_entry_any_more_is_no_bug(
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make_files(wire)
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
         path.write_bytes(rewrite(path.read_bytes()))
         with pytest.raises(Refusal) as refusal:
             await ask(wire, reader, tmp_path)
         assert refusal.value.data["kind"] == "storage_error"
         with suppress(Refusal):
-            await wire.call("session/entries", session_id=SESSION)
-        assert await epoch_of(wire) != epoch
+            await call(wire, "session/entries")
+        assert await call(wire, "session/get", "session.epoch") != epoch
 
 
 async def ask(wire: Wire, reader: str, folder: Path) -> None:
@@ -159,21 +157,16 @@ async def ask(wire: Wire, reader: str, folder: Path) -> None:
     await wire.call(reader.split()[0], session_id=SESSION, **params)
 
 
-async def epoch_of(wire: Wire) -> str:
-    return str((await session_info(wire))["epoch"])
-
-
 async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_next_append(
     real_house: House,
 ) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make_files(wire)
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
         path.write_bytes(path.read_bytes().replace(b'"000', b'"0!0'))
-        await wire.call("append", session_id=SESSION, entry=numbered(6))
-        assert await epoch_of(wire) != epoch
-        page = await wire.call("session/entries", session_id=SESSION)
-        contents = [row["entry"]["message"]["content"] for row in page["entries"]]
+        await call(wire, "append", entry=numbered(6))
+        assert await call(wire, "session/get", "session.epoch") != epoch
+        contents = await call(wire, "session/entries", "entries[].entry.message.content")
         assert contents == [
             "0!" + "0" * 198,
             *(numbered(n)["message"]["content"] for n in range(1, 7)),
@@ -183,7 +176,7 @@ async def test_a_save_that_keeps_every_line_at_its_place_is_noticed_with_the_nex
 async def test_a_file_that_was_only_touched_is_the_same_log(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         path = await make_files(wire)
-        epoch = await epoch_of(wire)
+        epoch = await call(wire, "session/get", "session.epoch")
         os.utime(path)
-        await wire.call("append", session_id=SESSION, entry=numbered(6))
-        assert await epoch_of(wire) == epoch
+        await call(wire, "append", entry=numbered(6))
+        assert await call(wire, "session/get", "session.epoch") == epoch

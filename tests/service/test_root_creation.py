@@ -20,6 +20,7 @@ from sessiond.journal.disk.files import Files, FileStat
 from sessiond.service.files.startup_cleanup import settle_notes
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
+from tests.kit.calls import call, session_info
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
 from tests.service.test_roots import replace_homes
@@ -93,11 +94,7 @@ def test_projects_have_the_folders_that_their_program_looks_in(
 
 async def create_in(wire: Wire, root: Path, **more: Any) -> dict[str, Any]:
     params = {"cwd": "/p/work", "session_id": ID, "root": str(root)} | more
-    return dict((await wire.call("session/create", **params))["session"])
-
-
-async def say(wire: Wire, **message: Any) -> None:
-    await wire.call("session/append", session_id=ID, message={**HI, **message})
+    return dict(await call(wire, "session/create", "session", **params))
 
 
 @pytest.mark.parametrize("kind", [dialect.name for dialect in DIALECTS])
@@ -125,6 +122,8 @@ async def test_a_draft_comes_into_the_root_with_the_first_message_as_pi_has_it(
 ) -> None:
     root = (tmp_path / "pi").resolve()
     put(root / "--other--", "x", pi_file("session-x", "x"))
+    umask = os.umask(0o022)
+    os.umask(umask)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         made = await create_in(wire, root)
@@ -139,26 +138,20 @@ async def test_a_draft_comes_into_the_root_with_the_first_message_as_pi_has_it(
         path.unlink()
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("catalog/subscribe")
-        await say(wire)
+        await call(wire, "append", session_id=ID, message=HI)
         assert await ids(wire) == [ID, "session-x"]
         told = (await wire.next_notification())["params"]
         assert (told["session_id"], told["change"]) == (ID, "created")
         folder = root / "--p-work--"
         (path,) = folder.iterdir()
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o755 & ~_umask()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755 & ~umask
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert [line["type"] for line in lines] == ["session", "custom", "message"]
         assert (lines[0]["version"], lines[0]["cwd"]) == (3, "/p/work")
-        await say(wire, content="more")
+        await call(wire, "append", session_id=ID, message=HI | {"content": "more"})
         assert len(path.read_text().splitlines()) == 4
     assert list(real_house.layout.pending.iterdir()) == []
     assert list(real_house.layout.sessions.iterdir()) == []
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 async def test_the_default_folder_of_a_program_has_folders_of_projects_although_it_is_empty(
@@ -207,25 +200,25 @@ async def test_a_draft_waits_for_a_root_that_is_gone(real_house: House, tmp_path
         await add_root(wire, root, "pi")
         await create_in(wire, root)
         away = root.rename(root.with_name("away"))
-        await say(wire)
+        await call(wire, "append", session_id=ID, message=HI)
         assert not root.exists()
         assert await ids(wire, drafts=True) == [ID]
         away.rename(root)
-        await say(wire)
+        await call(wire, "append", session_id=ID, message=HI)
         assert len(list(root.iterdir())) == 1
 
 
-FIRST = {
+MESSAGES = {
     "operator": {"contents": [], "id": "m", "timestamp": 1768473000.0, "role": "assistant"},
     "pi": HI,
     "sharur": HI | {"timestamp": "2026-01-15T10:30:00Z"},
 }
 """A message that brings a draft into a root, of each program whose files come later than sessions."""
-
-
-def first(kind: str) -> dict[str, Any]:
-    """Return an append of a first message, as a client sends and repeats it."""
-    return {"session_id": ID, "message": FIRST[kind], "idempotency_key": "k"}
+FIRST: dict[str, dict[str, Any]] = {
+    kind: {"session_id": ID, "message": message, "idempotency_key": "k"}
+    for kind, message in MESSAGES.items()
+}
+"""Appends of those messages, as a client sends and repeats them."""
 
 
 async def moved_and_killed(house: House, root: Path, kind: str) -> dict[str, Any]:
@@ -239,8 +232,7 @@ async def moved_and_killed(house: House, root: Path, kind: str) -> dict[str, Any
         await add_root(wire, root, kind)
         made = await create_in(wire, root)
         assert made["persisted"] is False
-        stored = await wire.call("session/append", **first(kind))
-        assert stored["durability"] == "disk"
+        assert await call(wire, "session/append", "durability", **FIRST[kind]) == "disk"
         assert len(list(root.rglob("*.jsonl"))) == 1
         await to_thread.run_sync(shutil.copytree, house.layout.root, kept)
     shutil.rmtree(house.layout.root)
@@ -265,8 +257,8 @@ async def test_a_kill_right_after_a_draft_came_into_its_root_loses_nothing(
             there = {"session_id": ID, "root": str(root), "if_exists": "open"}
             found = await wire.call("session/create", cwd="/p/work", **there)
         assert (found["created"], found["session"]["epoch"]) == (False, made["epoch"])
-        assert (await wire.call("session/append", **first(kind)))["duplicate"] is True
-        session = (await wire.call("session/get", session_id=ID))["session"]
+        assert await call(wire, "session/append", "duplicate", **FIRST[kind]) is True
+        session = await session_info(wire, ID)
         assert (session["message_count"], session["epoch"]) == (1, made["epoch"])
         assert [session["path"]] == [str(path) for path in root.rglob("*.jsonl")]
         assert await ids(wire, drafts=True) == [ID]
@@ -299,7 +291,7 @@ async def test_a_note_goes_only_after_the_record_of_its_path_is_in_the_file(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root, "pi")
         await create_in(wire, root)
-        await say(wire)
+        await call(wire, "append", session_id=ID, message=HI)
         store = daemon.store
         (path,) = root.rglob("*.jsonl")
         opened = daemon.service.registry.by_id[ID].opened

@@ -14,10 +14,10 @@ import pytest
 
 from sessiond.journal.disk.files import Files
 from sessiond.service.external.folder_notices import InotifyFolders
-from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.system import SYSTEM
 from sessiond.testing.wire import Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.inotify import inotify_folders, inotify_watcher
 from tests.kit.limits import set_limits
@@ -34,10 +34,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01, WATCH_SECONDS=0.01)
 
 
-def watching(house: House) -> InotifyWatcher:
-    return inotify_watcher(PollingWatcher(house.files))
-
-
 async def hint(wire: Wire) -> tuple[str, str]:
     told = (await wire.next_notification())["params"]
     return told["session_id"], told["change"]
@@ -48,7 +44,8 @@ async def test_watching_connections_are_told_of_new_grown_and_removed_files(
 ) -> None:
     root = tmp_path.resolve() / "pi"
     put(root / "--p--", "one", pi_file("session-p1", "x"))
-    async with real_house.daemon(watching(real_house)) as daemon, daemon.connect() as wire:
+    watcher = inotify_watcher(PollingWatcher(real_house.files))
+    async with real_house.daemon(watcher) as daemon, daemon.connect() as wire:
         await wire.call("catalog/subscribe")
         await add_root(wire, root, "pi")
         assert await hint(wire) == ("session-p1", "created")
@@ -68,7 +65,8 @@ async def test_a_subscriber_gets_what_another_program_appends_to_a_file_of_a_roo
     real_house: House, tmp_path: Path
 ) -> None:
     path = put(tmp_path.resolve() / "pi", "one", pi_file("session-p1", "x"), old=False)
-    async with real_house.daemon(watching(real_house)) as daemon, daemon.connect() as wire:
+    watcher = inotify_watcher(PollingWatcher(real_house.files))
+    async with real_house.daemon(watcher) as daemon, daemon.connect() as wire:
         await add_root(wire, path.parent)
         await ids(wire)
         await wire.call("subscribe", session_id="session-p1")
@@ -79,18 +77,16 @@ async def test_a_subscriber_gets_what_another_program_appends_to_a_file_of_a_roo
         message = {"role": "user", "content": "from us", "timestamp": 1769936401000}
         stored = await wire.call("session/append", session_id="session-p1", message=message)
         assert stored["entries"][0]["parent_id"] == "10000001"
-        page = await wire.call("session/list")
-        assert page["sessions"][0]["message_count"] == 3
+        assert (await call(wire, "session/list", "sessions[].message_count"))[0] == 3
 
 
 async def test_a_list_of_unchanged_roots_costs_the_same_for_any_number_of_folders(
-    house_of: Counting, tmp_path: Path
+    home: Path, tmp_path: Path
 ) -> None:
+    counting = Counting(home)
+    watcher = inotify_watcher(PollingWatcher(counting.house.files))
     listed: list[str] = []
-    async with (
-        house_of.house.daemon(watching(house_of.house)) as daemon,
-        daemon.connect() as wire,
-    ):
+    async with counting.house.daemon(watcher) as daemon, daemon.connect() as wire:
         for count in (0, 1, 20):
             root = tmp_path.resolve() / f"pi-{count}"
             root.mkdir()
@@ -99,10 +95,10 @@ async def test_a_list_of_unchanged_roots_costs_the_same_for_any_number_of_folder
                 put(root / f"--p{number}--", "one", pi_file(session_id, "x"))
             await add_root(wire, root, "pi")
             listed = list(await ids(wire))
-            house_of.looked.clear()
+            counting.looked.clear()
             assert await ids(wire) == listed
             looked = [
-                one for one in house_of.looked if tmp_path.resolve() / "home" not in one.parents
+                one for one in counting.looked if tmp_path.resolve() / "home" not in one.parents
             ]
             assert looked == []
     assert len(listed) == 21
@@ -114,7 +110,8 @@ async def test_a_list_shows_what_was_written_right_before(
     """The notice of a change is taken in by the list itself, however late the loop is."""
     root = tmp_path.resolve() / "pi"
     root.mkdir()
-    async with real_house.daemon(watching(real_house)) as daemon, daemon.connect() as wire:
+    watcher = inotify_watcher(PollingWatcher(real_house.files))
+    async with real_house.daemon(watcher) as daemon, daemon.connect() as wire:
         await add_root(wire, root, "pi")
         # A list looks at folders that are new, and then takes in every notice.
         for folder in real_house.layout.folders:
@@ -167,11 +164,6 @@ def test_folders_count_as_changed_when_notices_are_lost(
     assert notices.covers(tmp_path)
     notices.close()
     assert (notices.take(), notices.covers(tmp_path)) == ({tmp_path: None}, False)
-
-
-@pytest.fixture
-def house_of(home: Path) -> Counting:
-    return Counting(home)
 
 
 async def test_without_notices_the_folders_are_polled_while_a_connection_watches(
