@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable
+import time
 from typing import Any
 
 import anyio
@@ -11,26 +11,13 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from sessiond.service.environment import Environment
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, create_with, session_info
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import append, call, cancel, create_with, refused, refused_answer, session_info
 from tests.kit.house import House, arrived
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import HI, SESSION
+from tests.kit.sessions import HI, SESSION, entry
 
-
-async def acquire(wire: Wire, ttl_ms: int = 10_000, **more: Any) -> Any:
-    return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **more)
-
-
-async def refused(call: Awaitable[Any]) -> dict[str, Any]:
-    with pytest.raises(Refusal) as refusal:
-        await call
-    return refusal.value.data
-
-
-async def release(wire: Wire, lease_id: str) -> None:
-    await wire.call("session/release", session_id=SESSION, lease_id=lease_id)
+TTL_MS = 10_000
 
 
 async def test_a_live_lease_named_for_another_head_is_refused_with_the_head_that_it_is_for(
@@ -38,18 +25,18 @@ async def test_a_live_lease_named_for_another_head_is_refused_with_the_head_that
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
-        lease_id = (await acquire(wire, head="side"))["lease_id"]
+        await call(wire, "branch", entry_id="n1", head="side")
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=TTL_MS, head="side")
         for holder in (None, other):
             # Whether or not another client has leased the head that the call moves.
             if holder is not None:
-                await acquire(holder)
-            data = await refused(append(wire, "n2", lease_id=lease_id))
+                await call(holder, "session/acquire", ttl_ms=TTL_MS)
+            data = await refused(wire, "append", "", entry=entry("n2"), lease_id=lease_id)
             assert (data["kind"], data["path"]) == ("invalid_params", "lease_id")
             assert data["head"] == "side"
         await append(wire, "n2", head="side", lease_id=lease_id)
-        await release(wire, lease_id)
-        data = await refused(append(wire, "n3", head="side", lease_id=lease_id))
+        await call(wire, "session/release", lease_id=lease_id)
+        data = await refused(wire, "append", "", entry=entry("n3"), head="side", lease_id=lease_id)
         assert data["kind"] == "lease_lost"
 
 
@@ -87,10 +74,10 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="agent", client_info={"name": "n"})
         await create_with(wire, "n1", persist=persist)
-        lease = await acquire(wire)
+        lease = await call(wire, "session/acquire", ttl_ms=TTL_MS)
         for method, params in MOVES:
-            before = await other.call("session/heads", session_id=SESSION)
-            data = await refused(other.call(method, session_id=SESSION, **params))
+            before = await call(other, "session/heads")
+            data = await refused(other, method, "", **params)
             assert data["kind"] == "lease_held"
             assert data["retryable"]
             assert data["holder"] == {"client_id": "agent", "name": "n"}
@@ -98,16 +85,14 @@ async def test_what_moves_a_leased_head_needs_the_lease_and_all_else_passes(
             assert data["expires_at"] == lease["expires_at"] == "2026-01-15T10:30:10.000Z"
             assert lease["lease_id"] not in str(data)
             # Also on the connection that has it: one connection may serve several agents.
-            assert (await refused(wire.call(method, session_id=SESSION, **params)))["holder"]
-            assert await other.call("session/heads", session_id=SESSION) == before
+            assert await refused(wire, method, "holder", **params)
+            assert await call(other, "session/heads") == before
         for method, params in OTHERS:
-            await other.call(method, session_id=SESSION, **params)
+            await call(other, method, **params)
         for method, params in MOVES:
-            await other.call(
-                "session/branch", session_id=SESSION, entry_id="n1", lease_id=lease["lease_id"]
-            )
-            await other.call(method, session_id=SESSION, lease_id=lease["lease_id"], **params)
-        await release(wire, lease["lease_id"])
+            await call(other, "session/branch", entry_id="n1", lease_id=lease["lease_id"])
+            await call(other, method, lease_id=lease["lease_id"], **params)
+        await call(wire, "session/release", lease_id=lease["lease_id"])
         await append(other, "n2")
 
 
@@ -129,44 +114,44 @@ async def test_settings_stay_while_another_client_works_under_a_lease(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="agent")
         await create_with(wire, "n1")
-        lease_id = (await acquire(wire, head=head))["lease_id"]
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=TTL_MS, head=head)
         for params in SETTINGS:
-            data = await refused(other.call("session/update", session_id=SESSION, **params))
+            data = await refused(other, "session/update", "", **params)
             assert (data["kind"], data["head"]) == ("lease_held", head)
             assert data["holder"] == {"client_id": "agent", "name": None}
         assert (await session_info(other))["seq"] == 1
         for params in SETTINGS:
-            await wire.call("session/update", session_id=SESSION, **params)
-            await other.call("session/update", session_id=SESSION, lease_id=lease_id, **params)
+            await call(wire, "session/update", **params)
+            await call(other, "session/update", lease_id=lease_id, **params)
         seq = (await session_info(other))["seq"]
         assert seq == 1 + 2 * len(SETTINGS)
-        await other.call("session/update", session_id=SESSION, title="t", status="s", plan="p")
-        await release(wire, lease_id)
-        late = other.call("session/update", session_id=SESSION, lease_id=lease_id, model="late")
-        assert (await refused(late))["kind"] == "lease_lost"
-        await other.call("session/update", session_id=SESSION, model="free")
+        await call(other, "session/update", title="t", status="s", plan="p")
+        await call(wire, "session/release", lease_id=lease_id)
+        late = {"lease_id": lease_id, "model": "late"}
+        assert await refused(other, "session/update", **late) == "lease_lost"
+        await call(other, "session/update", model="free")
         assert (await session_info(other))["seq"] == seq + 2
 
 
 async def test_a_head_that_is_dropped_or_not_there_yet_can_be_leased(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        lease = await acquire(wire, head="side")
+        lease = await call(wire, "session/acquire", ttl_ms=TTL_MS, head="side")
         for more in ({"parent_id": "n1", "head": "side"}, {"head": "side"}):
-            assert (await refused(append(other, "n2", **more)))["kind"] == "lease_held"
+            assert await refused(other, "append", entry=entry("n2"), **more) == "lease_held"
         named = {"head": "side", "lease_id": lease["lease_id"]}
         await append(wire, "s1", parent_id="n1", **named)
         drop = {"session_id": SESSION, "drop": True}
-        await refused(other.call("session/branch", head="side", **drop))
+        await refused(other, "session/branch", head="side", **drop)
         await wire.call("session/branch", **drop, **named)
-        await refused(other.call("session/branch", session_id=SESSION, entry_id="n1", head="side"))
+        await refused(other, "session/branch", entry_id="n1", head="side")
 
 
 async def test_a_conflict_never_branches_onto_a_leased_name(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
         await append(wire, "n2")
-        await acquire(wire, head="main-2")
+        await call(wire, "session/acquire", ttl_ms=TTL_MS, head="main-2")
         at_n1: dict[str, Any] = {"expected": {"leaf_id": "n1"}, "on_conflict": "branch"}
         assert (await append(wire, "n3", **at_n1))["head"] == "main-3"
 
@@ -174,12 +159,12 @@ async def test_a_conflict_never_branches_onto_a_leased_name(house: House) -> Non
 async def test_stored_comes_before_lease_and_lease_before_expected(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        lease = await acquire(wire)
+        lease = await call(wire, "session/acquire", ttl_ms=TTL_MS)
         assert (await append(other, "n1"))["duplicate"]
         wrong: dict[str, Any] = {"expected": {"leaf_id": "nowhere"}}
-        assert (await refused(append(other, "n2", **wrong)))["kind"] == "lease_held"
+        assert await refused(other, "append", entry=entry("n2"), **wrong) == "lease_held"
         mine = {**wrong, "lease_id": lease["lease_id"]}
-        assert (await refused(append(other, "n2", **mine)))["kind"] == "precondition_failed"
+        assert await refused(other, "append", entry=entry("n2"), **mine) == "precondition_failed"
 
 
 # -- from when until when -------------------------------------------------------------
@@ -219,11 +204,11 @@ async def test_what_is_on_its_way_to_the_disk_is_stored_before_a_lease_begins(ho
             behind = await other.request("append", session_id=SESSION, message=HI)
             await other.call("server/ping")
         lease = await wire.answer(asked)
-        heads = await wire.call("session/heads", session_id=SESSION)
+        heads = await call(wire, "session/heads")
         assert (await other.answer(first))["seq"] == 2
         # Taken into the batch that the lease waited for, and stored before it.
         assert (await other.answer(behind))["seq"] == heads["heads"][0]["seq"] == 3
-        assert (await refused(append(other, "n9")))["epoch"] == lease["epoch"]
+        assert await refused(other, "append", "epoch", entry=entry("n9")) == lease["epoch"]
 
 
 async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: House) -> None:
@@ -232,7 +217,7 @@ async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: 
         house.disk.fail("write")
         one = await wire.request("append", session_id=SESSION, message=HI)
         two = await wire.request("session/acquire", session_id=SESSION, ttl_ms=1000)
-        assert (await refused(wire.answer(one)))["kind"] == "storage_error"
+        assert await refused_answer(wire, one) == "storage_error"
         lease = await wire.answer(two)
         house.disk.heal()
         assert (await append(wire, "n2", lease_id=lease["lease_id"]))["seq"] == 2
@@ -241,36 +226,32 @@ async def test_a_lease_is_given_although_the_batch_it_came_with_was_lost(house: 
 async def test_a_lease_ends_with_its_time_and_renewing_gives_it_another(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        lease_id = (await acquire(wire, 1000))["lease_id"]
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=1000)
         house.seconds += 0.999
-        await refused(append(other, "n2"))
-        renewed = await wire.call(
-            "session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=2000
-        )
+        await refused(other, "append", entry=entry("n2"))
+        renewed = await call(wire, "session/renew", lease_id=lease_id, ttl_ms=2000)
         assert renewed["lease_id"] == lease_id
         assert renewed["expires_at"] == "2026-01-15T10:30:02.000Z"
         house.seconds += 1.999
-        await refused(append(other, "n2"))
+        await refused(other, "append", entry=entry("n2"))
         house.seconds += 0.001
         # Nobody has it now, but its holder must not write as if nothing had been.
-        assert (await refused(append(wire, "n2", lease_id=lease_id)))["kind"] == "lease_lost"
-        again = await acquire(other)
-        data = await refused(append(wire, "n2", lease_id=lease_id))
+        assert await refused(wire, "append", entry=entry("n2"), lease_id=lease_id) == "lease_lost"
+        again = await call(other, "session/acquire", ttl_ms=TTL_MS)
+        data = await refused(wire, "append", "", entry=entry("n2"), lease_id=lease_id)
         assert (data["kind"], data["retryable"]) == ("lease_held", False)
         assert data["epoch"] == again["epoch"] > renewed["epoch"]
-        data = await refused(
-            wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=1000)
-        )
+        data = await refused(wire, "session/renew", "", lease_id=lease_id, ttl_ms=1000)
         assert data["kind"] == "lease_lost"
         # Ending what is over already is no error and ends nothing else.
-        await release(wire, lease_id)
-        await refused(append(wire, "n2"))
+        await call(wire, "session/release", lease_id=lease_id)
+        await refused(wire, "append", entry=entry("n2"))
 
 
 async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        lease_id = (await acquire(wire, 1000))["lease_id"]
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=1000)
         named = {"session_id": SESSION, "message": HI, "lease_id": lease_id}
         with house.disk.hold("fdatasync") as gate:
             first = await wire.request("append", **named)
@@ -279,7 +260,7 @@ async def test_a_lease_ends_between_the_asking_and_the_staging_of_an_append(hous
             await wire.call("server/ping")
             house.seconds += 1.0
         assert (await wire.answer(first))["seq"] == 2
-        assert (await refused(wire.answer(late)))["kind"] == "lease_lost"
+        assert await refused_answer(wire, late) == "lease_lost"
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
@@ -289,7 +270,7 @@ async def test_a_lease_and_a_place_in_line_end_with_their_connection(
     async with house.daemon() as daemon, daemon.connect() as third:
         async with daemon.connect() as wire:
             await create_with(wire, "n1", persist=persist)
-            await acquire(wire)
+            await call(wire, "session/acquire", ttl_ms=TTL_MS)
             async with daemon.connect() as second:
                 await second.request(
                     "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=9000
@@ -309,22 +290,22 @@ async def test_who_is_killed_while_it_waits_for_another_head_lets_go_of_its_own(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
         wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
-        await acquire(wire, head="a")
-        await acquire(other, head="b")
+        await call(wire, "session/acquire", ttl_ms=TTL_MS, head="a")
+        await call(other, "session/acquire", ttl_ms=TTL_MS, head="b")
         asked = await wire.request("session/acquire", head="b", **wait)
         await wire.call("server/ping")
         number = await other.request("session/acquire", head="a", **wait)
         await other.call("server/ping")
         # What the daemon sees of a killed process is the end of its input.
         wire._socket.shutdown(socket.SHUT_WR)
-        assert (await refused(wire.answer(asked)))["kind"] == "cancelled"
+        assert await refused_answer(wire, asked) == "cancelled"
         assert (await other.answer(number))["lease_id"]
 
 
 async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(other, "n1")
-        await acquire(other)
+        await call(other, "session/acquire", ttl_ms=TTL_MS)
         wait = {"session_id": SESSION, "ttl_ms": 60_000, "wait_ms": 60_000}
         with house.disk.hold("fdatasync") as gate:
             await other.request("session/label", session_id=SESSION, entry_id="n1", label="x")
@@ -335,7 +316,7 @@ async def test_an_input_that_ends_behind_an_acquire_waits_for_nothing(house: Hou
             with anyio.fail_after(PATIENCE_SECONDS):
                 while not any(client._asks_no_more for client in daemon.clients):
                     await anyio.lowlevel.checkpoint()
-        assert (await refused(wire.answer(asked)))["kind"] == "lease_held"
+        assert await refused_answer(wire, asked) == "lease_held"
         assert await wire.answer(free)
 
 
@@ -350,17 +331,21 @@ async def test_epochs_grow_over_restarts_whatever_becomes_of_the_clock_or_the_ca
                 if not epochs:
                     await create_with(wire, "n1")
                 for head in ("main", "side"):
-                    lease = await acquire(wire, head=head)
-                    await release(wire, lease["lease_id"])
+                    lease = await call(wire, "session/acquire", ttl_ms=TTL_MS, head=head)
+                    await call(wire, "session/release", lease_id=lease["lease_id"])
                     epochs.append(lease["epoch"])
-            assert (await _restarted_lost(house))["kind"] == "lease_lost"
+            async with house.daemon() as daemon, daemon.connect() as wire:
+                lost = {"entry": entry("n9"), "lease_id": "lease-1"}
+                assert await refused(wire, "append", **lost) == "lease_lost"
     assert epochs == sorted(set(epochs))
     for path in house.layout.catalog.parent.glob("catalog.sqlite*"):
         path.unlink()
     # And without it, the clock.
-    object.__setattr__(house, "environment", _later(house.environment))
+    house.environment = msgspec.structs.replace(
+        house.environment, now=lambda: "2026-01-15T10:31:00.000Z"
+    )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert (await acquire(wire))["epoch"] > epochs[-1]
+        assert await call(wire, "session/acquire", "epoch", ttl_ms=TTL_MS) > epochs[-1]
 
 
 @pytest.mark.parametrize("now", ["2026-01-15T10:30:00.000Z", "2026-01-15T09:30:00.000Z"])
@@ -373,21 +358,11 @@ async def test_a_daemon_gives_no_epoch_that_the_one_before_gave_though_the_clock
             if not epochs:
                 await create_with(wire, "n1")
             for _ in range(20):
-                lease = await acquire(wire)
-                await release(wire, lease["lease_id"])
+                lease = await call(wire, "session/acquire", ttl_ms=TTL_MS)
+                await call(wire, "session/release", lease_id=lease["lease_id"])
                 epochs.append(lease["epoch"])
-        object.__setattr__(house, "environment", _later(house.environment, now))
+        house.environment = msgspec.structs.replace(house.environment, now=lambda: now)
     assert epochs == sorted(set(epochs))
-
-
-async def _restarted_lost(house: House) -> dict[str, Any]:
-    """Return the refusal of a call with a lease of an earlier daemon."""
-    async with house.daemon() as daemon, daemon.connect() as wire:
-        return await refused(append(wire, "n9", lease_id="lease-1"))
-
-
-def _later(environment: Environment, now: str = "2026-01-15T10:31:00.000Z") -> Environment:
-    return msgspec.structs.replace(environment, now=lambda: now)
 
 
 # -- who is next -----------------------------------------------------------------------
@@ -399,30 +374,26 @@ async def test_who_waits_is_served_in_order_and_others_go_on_meanwhile(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as second:
         await create_with(wire, "n1", persist=persist)
-        lease_id = (await acquire(wire))["lease_id"]
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=TTL_MS)
         wait = {"session_id": SESSION, "ttl_ms": 9000, "wait_ms": 9000}
         numbers = [await second.request("session/acquire", **wait) for _ in range(3)]
         # What it asks later does not wait for them, and another head is free.
-        await second.call("session/get", session_id=SESSION)
-        assert (await acquire(second, head="side"))["lease_id"]
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(second, "session/get")
+        assert await call(second, "session/acquire", "lease_id", ttl_ms=TTL_MS, head="side")
+        await call(wire, "session/label", entry_id="n1", label="x")
         epochs = []
         for number in numbers:
-            await release(wire, lease_id)
+            await call(wire, "session/release", lease_id=lease_id)
             lease = await second.answer(number)
             epochs.append(lease["epoch"])
             lease_id = lease["lease_id"]
-            assert (await refused(acquire(wire)))["epoch"] == lease["epoch"]
+            assert await refused(wire, "session/acquire", "epoch", ttl_ms=TTL_MS) == lease["epoch"]
         assert epochs == sorted(epochs)
 
 
 async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
     real_house: House,
 ) -> None:
-    import time
-
-    import msgspec
-
     environment = msgspec.structs.replace(real_house.environment, monotonic=time.monotonic)
     real_house.environment = environment
     async with (
@@ -431,17 +402,17 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
         daemon.connect() as other,
     ):
         await create_with(wire, "n1")
-        await acquire(wire, 60_000)
+        await call(wire, "session/acquire", ttl_ms=60_000)
         wait = {"session_id": SESSION, "ttl_ms": 9000}
         number = await other.request("session/acquire", wait_ms=60_000, **wait)
-        await other.send({"method": "$/cancelRequest", "params": {"id": number}})
-        assert (await refused(other.answer(number)))["kind"] == "cancelled"
-        data = await refused(acquire(other, wait_ms=50))
+        await cancel(other, number)
+        assert await refused_answer(other, number) == "cancelled"
+        data = await refused(other, "session/acquire", "", ttl_ms=TTL_MS, wait_ms=50)
         assert (data["kind"], data["epoch"] > 0) == ("lease_held", True)
         number = await other.request("session/acquire", wait_ms=60_000, **wait)
         await other.call("server/ping")
         lease_id = "lease-1"
-        await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=100)
+        await call(wire, "session/renew", lease_id=lease_id, ttl_ms=100)
         with anyio.fail_after(PATIENCE_SECONDS):
             assert (await other.answer(number))["lease_id"] != lease_id
 
@@ -449,13 +420,13 @@ async def test_a_wait_ends_with_a_cancel_with_its_time_and_with_the_others_time(
 async def test_who_waits_when_the_daemon_ends_is_answered(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        await acquire(wire)
+        await call(wire, "session/acquire", ttl_ms=TTL_MS)
         number = await other.request(
             "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=60_000
         )
-        await other.call("session/get", session_id=SESSION)
+        await call(other, "session/get")
         await daemon.end()
-        data = await refused(other.answer(number))
+        data = await refused_answer(other, number, "")
         assert (data["kind"], data["retryable"]) == ("draining", True)
 
 
@@ -465,14 +436,14 @@ async def test_who_waits_when_the_daemon_ends_is_answered(house: House) -> None:
 async def test_a_leased_session_stays_open_until_the_lease_is_over(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        await acquire(wire, 3_600_000)
+        await call(wire, "session/acquire", ttl_ms=3_600_000)
         house.seconds += 3599
         daemon.service.unload_idle()
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         assert daemon.service.find(SESSION) is not None
-        await refused(append(wire, "n2"))
+        await refused(wire, "append", entry=entry("n2"))
         house.seconds += 1
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         assert daemon.service.find(SESSION) is None
         await append(wire, "n2")
 
@@ -480,36 +451,37 @@ async def test_a_leased_session_stays_open_until_the_lease_is_over(house: House)
 async def test_a_lease_is_of_a_head_and_not_of_the_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        lease_id = (await acquire(wire))["lease_id"]
-        await other.call("session/archive", session_id=SESSION)
-        data = await refused(append(wire, "n2", lease_id=lease_id))
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=TTL_MS)
+        await call(other, "session/archive")
+        data = await refused(wire, "append", "", entry=entry("n2"), lease_id=lease_id)
         assert data["kind"] == "session_archived"
-        await other.call("session/unarchive", session_id=SESSION)
+        await call(other, "session/unarchive")
         await append(wire, "n2", lease_id=lease_id)
         number = await other.request(
             "session/acquire", session_id=SESSION, ttl_ms=9000, wait_ms=60_000
         )
-        await other.call("session/get", session_id=SESSION)
-        await wire.call("session/delete", session_id=SESSION)
-        assert (await refused(other.answer(number)))["kind"] == "lease_held"
-        data = await refused(append(wire, "n3", lease_id=lease_id))
+        await call(other, "session/get")
+        await call(wire, "session/delete")
+        assert await refused_answer(other, number) == "lease_held"
+        data = await refused(wire, "append", "", entry=entry("n3"), lease_id=lease_id)
         assert data["kind"] == "session_not_found"
 
 
 async def test_access_read_and_status_may_not_acquire(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_with(wire, "n1")
-        lease_id = (await acquire(wire))["lease_id"]
+        lease_id = await call(wire, "session/acquire", "lease_id", ttl_ms=TTL_MS)
         for access in ("read", "status"):
             await other.call("initialize", access=access)
-            assert (await refused(acquire(other)))["kind"] == "permission_denied"
-            assert (await refused(release(other, lease_id)))["kind"] == "permission_denied"
+            assert await refused(other, "session/acquire", ttl_ms=TTL_MS) == "permission_denied"
+            assert await refused(other, "session/release", lease_id=lease_id) == "permission_denied"
 
 
 async def test_bad_times_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
         for ttl_ms in (0, 99, 3_600_001, -1):
-            data = await refused(acquire(wire, ttl_ms))
+            data = await refused(wire, "session/acquire", "", ttl_ms=ttl_ms)
             assert (data["kind"], data["path"]) == ("invalid_params", "ttl_ms")
-        assert (await refused(acquire(wire, wait_ms=-1)))["path"] == "wait_ms"
+        data = await refused(wire, "session/acquire", "", ttl_ms=TTL_MS, wait_ms=-1)
+        assert data["path"] == "wait_ms"
