@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
+from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 from tests.service.test_tree import pi_text
@@ -19,12 +19,7 @@ MINUTE = [
 ]
 # As keys make them.
 DIGESTS = ["3f2a77c01b9e4d5f8a6b7c8d9e0f1a2b", "3f2a77c0ffffffffffffffff00000001"]
-
-
-async def resolved(wire: Wire, *refs: str) -> list[Any]:
-    answer = await wire.call("session/resolve_entries", session_id=SESSION, refs=[*refs])
-    entries: list[Any] = answer["entries"]
-    return entries
+FOUND = "entries[].{entry_id,seq,short}"
 
 
 def chained(ids: list[str]) -> list[Any]:
@@ -42,10 +37,10 @@ async def test_an_entry_goes_by_id_by_label_by_its_beginning_and_by_its_end(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/label", session_id=SESSION, entry_id=MINUTE[1], label="the turn")
         refs = ("entry-1", "the turn", "entr", MINUTE[0][:13], "2e3f4a5b", "3f2a77c01", "00000001")
-        found = await resolved(wire, *refs)
+        found = await call(wire, "session/resolve_entries", FOUND, refs=refs)
     ids = ["entry-1", MINUTE[1], "entry-1", MINUTE[0], MINUTE[0], *DIGESTS]
-    assert [one["entry_id"] for one in found] == ids
-    assert [one["seq"] for one in found] == [1, 3, 1, 2, 2, 5, 6]
+    assert [entry_id for entry_id, _, _ in found] == ids
+    assert [seq for _, seq, _ in found] == [1, 3, 1, 2, 2, 5, 6]
 
 
 async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_allows(
@@ -55,8 +50,8 @@ async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_a
     ids = [*own, *MINUTE, *DIGESTS]
     house.put(chained(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        shorts = [one["short"] for one in await resolved(wire, *ids)]
-        again = [one["entry_id"] for one in await resolved(wire, *shorts)]
+        shorts = await call(wire, "session/resolve_entries", "entries[].short", refs=ids)
+        again = await call(wire, "session/resolve_entries", "entries[].entry_id", refs=shorts)
     assert again == ids
     # Names that somebody chose stay whole; of the rest the random end is shown.
     assert shorts[:4] == own
@@ -71,10 +66,10 @@ async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: Ho
     async with house.daemon() as daemon, daemon.connect() as wire:
         label = {"entry_id": ids[0], "label": "12345678"}
         await wire.call("session/label", session_id=SESSION, **label)
-        found = await resolved(wire, *ids)
-        assert [one["short"] for one in found] == [ids[0], "012345678", "d2e3f4a5b"]
-        again = await resolved(wire, *(one["short"] for one in found))
-    assert [one["entry_id"] for one in again] == ids
+        shorts = await call(wire, "session/resolve_entries", "entries[].short", refs=ids)
+        assert shorts == [ids[0], "012345678", "d2e3f4a5b"]
+        again = await call(wire, "session/resolve_entries", "entries[].entry_id", refs=shorts)
+    assert again == ids
 
 
 async def test_what_means_several_entries_names_them_and_what_means_none_is_not_found(
@@ -85,11 +80,10 @@ async def test_what_means_several_entries_names_them_and_what_means_none_is_not_
         for entry_id in ("entry-1", "ab"):
             await wire.call("session/label", session_id=SESSION, entry_id=entry_id, label="twin")
         for ref, ids in (("entry", ["entry-1", "entry-2"]), ("twin", ["entry-1", "ab"])):
-            with pytest.raises(Refusal) as refused:
-                await resolved(wire, "ab", ref)
-            assert refused.value.data["kind"] == "ambiguous_ref"
-            assert refused.value.data["path"] == "refs[1]"
-            matches = refused.value.data["matches"]
+            kind, path, matches = await refused(
+                wire, "session/resolve_entries", "{kind,path,matches}", refs=["ab", ref]
+            )
+            assert (kind, path) == ("ambiguous_ref", "refs[1]")
             assert [one["entry_id"] for one in matches] == ids
             assert matches[0] == {
                 "entry_id": "entry-1",
@@ -99,23 +93,21 @@ async def test_what_means_several_entries_names_them_and_what_means_none_is_not_
             }
         # Three characters begin too much, five end too much; a name has no random end.
         for ref in ("ent", "a", "f4a5b", "ntry-1", "ENTRY-1", "nobody"):
-            with pytest.raises(Refusal) as refused:
-                await resolved(wire, ref)
-            assert refused.value.data["kind"] == "entry_not_found"
-            assert refused.value.data["entry_id"] == ref
-            assert refused.value.data["path"] == "refs[0]"
-        with pytest.raises(Refusal) as refused:
-            await resolved(wire)
-        assert refused.value.data["path"] == "refs"
+            told = await refused(
+                wire, "session/resolve_entries", "{kind,entry_id,path}", refs=[ref]
+            )
+            assert told == ("entry_not_found", ref, "refs[0]")
+        assert await refused(wire, "session/resolve_entries", "path", refs=[]) == "refs"
 
 
 async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(house: House) -> None:
     ids = [f"{at:032x}" for at in range(1, 3001)]
     house.put(chained(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        found = await resolved(wire, ids[0], ids[-1], "00000000000000000000000000000bb8")
-    assert [one["entry_id"] for one in found] == [ids[0], ids[-1], ids[-1]]
-    assert [one["short"] for one in found] == ["00000001", "00000bb8", "00000bb8"]
+        refs = [ids[0], ids[-1], "00000000000000000000000000000bb8"]
+        found = await call(wire, "session/resolve_entries", FOUND, refs=refs)
+    assert [entry_id for entry_id, _, _ in found] == [ids[0], ids[-1], ids[-1]]
+    assert [short for _, _, short in found] == ["00000001", "00000bb8", "00000bb8"]
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
@@ -132,7 +124,8 @@ async def test_every_method_takes_an_id_of_any_length_that_a_foreign_line_has(
         assert (await wire.call("session/entry", **asked, entry_id=long))["entry"]["id"] == long
         for method in ("session/path", "build_context"):
             await wire.call(method, **asked, entry_id=long)
-        assert (await resolved(wire, long))[0]["entry_id"] == long
+        found = await call(wire, "session/resolve_entries", "entries[].entry_id", refs=[long])
+        assert found == [long]
         await wire.call("session/label", **asked, entry_id=long, label="here")
         labels = (await wire.call("session/labels", **asked))["labels"]
         assert [one["entry_id"] for one in labels] == [long]
@@ -142,9 +135,7 @@ async def test_every_method_takes_an_id_of_any_length_that_a_foreign_line_has(
         message = {"role": "user", "content": "on", "timestamp": 1768473000000}
         await wire.call("append", **asked, message=message, parent_id=long)
         await wire.call("session/rewind", **asked, to=long)
-        refused = await wire.refusal("session/entry", **asked, entry_id=f"{long}x")
-        assert refused.data["kind"] == "entry_not_found"
+        assert await refused(wire, "session/entry", entry_id=f"{long}x") == "entry_not_found"
         # An id that a client chooses keeps its bound.
         entry = {"type": "custom", "custom_type": "x", "id": long + "y"}
-        refused = await wire.refusal("append", **asked, entry=entry)
-        assert refused.data["kind"] == "invalid_params"
+        assert await refused(wire, "append", entry=entry) == "invalid_params"

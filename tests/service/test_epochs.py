@@ -13,8 +13,8 @@ from sessiond.journal.reader import LineReader
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.service.files.catalog_records import CatalogRecords
 from sessiond.service.files.rows import Rows
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import call, create
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import call, create, say
 from tests.kit.house import House, arrived
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
@@ -22,14 +22,7 @@ from tests.service.damage import GOOD
 
 pytestmark = pytest.mark.one_loop
 
-
-async def epoch(wire: Wire) -> str:
-    found: str = (await call(wire, "session/get"))["session"]["epoch"]
-    return found
-
-
-async def say(wire: Wire, role: str = "user") -> None:
-    await call(wire, "append", message={"role": role, "content": "hi"})
+EPOCH = "session.epoch"
 
 
 async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same_when_reopened(
@@ -45,8 +38,8 @@ async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire, persist="immediate")
         await say(wire)
-        seen = await epoch(wire)
-        await say(wire, "assistant")
+        seen = await call(wire, "session/get", EPOCH)
+        await say(wire, role="assistant")
         with house.disk.hold("pread") as gate:
             # It reads what the messages come to, then the line that the epoch is seen with.
             listing = await other.request("session/list")
@@ -58,7 +51,7 @@ async def test_a_session_that_is_closed_while_it_is_stored_for_lists_is_the_same
         known = await to_thread.run_sync(daemon.store.catalog.known, SESSION)
         assert known is not None
         assert (known.mark.epoch, known.mark.seen_seq) == (seen, 2)
-        assert await epoch(wire) == seen
+        assert await call(wire, "session/get", EPOCH) == seen
         again = await call(other, "subscribe", after={"seq": 1, "epoch": seen})
         assert "replaced" not in again
 
@@ -102,14 +95,14 @@ async def test_who_opens_a_session_decides_its_epoch_and_not_a_list_that_reads_i
 async def test_a_line_that_cannot_be_read_for_a_list_costs_no_epoch(house: House) -> None:
     house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        seen = await epoch(wire)
+        seen = await call(wire, "session/get", EPOCH)
         await wire.call("session/list")
         await call(wire, "session/label", entry_id="n1", label="here")
         fault = house.disk.fail("pread")
         await wire.call("session/list")
         assert fault.hit
         await call(wire, "session/close")
-        assert await epoch(wire) == seen
+        assert await call(wire, "session/get", EPOCH) == seen
 
 
 async def test_a_copy_that_took_the_place_of_an_open_file_is_it_after_a_reopening_too(
@@ -118,7 +111,7 @@ async def test_a_copy_that_took_the_place_of_an_open_file_is_it_after_a_reopenin
     path = house.put(GOOD)
     async with house.daemon(PollingWatcher(house.files, 0.01)) as daemon, daemon.connect() as wire:
         await call(wire, "subscribe")
-        seen = await epoch(wire)
+        seen = await call(wire, "session/get", EPOCH)
         await wire.call("session/list")
         journal = daemon.service.registry.actor(SESSION).opened.journal
         before = journal.inode
@@ -129,7 +122,7 @@ async def test_a_copy_that_took_the_place_of_an_open_file_is_it_after_a_reopenin
             await wire.call("server/ping")
         await call(wire, "unsubscribe")
         await call(wire, "session/close")
-        assert await epoch(wire) == seen
+        assert await call(wire, "session/get", EPOCH) == seen
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -143,7 +136,7 @@ async def test_a_repair_that_failed_costs_no_epoch_and_one_that_worked_does(
         house.files = type(house.disk)(house.home)
         path = house.put(content)
         async with house.daemon() as daemon, daemon.connect() as wire:
-            seen = await epoch(wire)
+            seen = await call(wire, "session/get", EPOCH)
             if not is_open:
                 await call(wire, "session/close")
             fault = house.disk.fail(None, nth=nth)
@@ -153,5 +146,5 @@ async def test_a_repair_that_failed_costs_no_epoch_and_one_that_worked_does(
             house.disk.heal()
             is_same = house.disk.content(path) == content
             kept += is_same
-            assert (await epoch(wire) == seen) == is_same, nth
+            assert (await call(wire, "session/get", EPOCH) == seen) == is_same, nth
     assert kept > 10

@@ -46,11 +46,6 @@ class NoThreads:
             raise RuntimeError(NO_THREAD)
 
 
-@pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
-    return NoThreads(monkeypatch)
-
-
 async def let_go(daemon: Daemon, wire: Wire) -> None:
     """Close the session until its file is free: a session being read stays open at first."""
     with anyio.fail_after(PATIENCE_SECONDS):
@@ -59,8 +54,9 @@ async def let_go(daemon: Daemon, wire: Wire) -> None:
 
 
 async def test_a_session_that_gets_no_thread_is_opened_later(
-    house: House, threads: NoThreads
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    threads = NoThreads(monkeypatch)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         await append(wire, "one", role="assistant")
@@ -73,8 +69,9 @@ async def test_a_session_that_gets_no_thread_is_opened_later(
 
 
 async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
-    house: House, threads: NoThreads
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    threads = NoThreads(monkeypatch)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire)
         await append(wire, "one", role="assistant")
@@ -90,7 +87,10 @@ async def test_an_append_that_gets_no_thread_is_refused_and_the_session_stays(
         assert daemon.service.registry.find(SESSION) is actor
 
 
-async def test_a_file_is_let_go_of_without_a_thread_too(house: House, threads: NoThreads) -> None:
+async def test_a_file_is_let_go_of_without_a_thread_too(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = NoThreads(monkeypatch)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         await append(wire, "one", role="assistant")
@@ -102,8 +102,9 @@ async def test_a_file_is_let_go_of_without_a_thread_too(house: House, threads: N
 
 
 async def test_a_job_without_a_thread_is_told_to_come_again(
-    house: House, threads: NoThreads
+    house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    threads = NoThreads(monkeypatch)
     async with house.daemon() as daemon, daemon.connect() as wire:
         threads.left = 1
         refused = await wire.refusal("session/import", content="{}")

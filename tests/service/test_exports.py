@@ -16,6 +16,7 @@ from sessiond.dialects import DIALECTS
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.formats import FORMATS
 from sessiond.testing.wire import Wire
+from tests.kit.calls import call, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 
@@ -24,6 +25,8 @@ pytestmark = [
     pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
 ]
 SAMPLES = Path(__file__).parent.parent / "samples"
+ENTRIES = "entries[].entry"
+PARENTS = "entries[].entry.{id,parent_id}"
 # Nothing can be shown below such a compaction in a file of sharur.
 LEFT_OUT = "entries were left out: a sharur file cannot hold replacement messages"
 EXTENSION = "messages of an extension for the assistant became messages for the user"
@@ -71,20 +74,9 @@ OWN = [
 ]
 
 
-async def imported(wire: Wire, content: str) -> str:
-    found = await wire.call("session/import", content=content)
-    session_id: str = found["session"]["id"]
-    return session_id
-
-
 async def exported(wire: Wire, session_id: str, form: str) -> tuple[str, list[str]]:
     found = await wire.call("session/export", session_id=session_id, format=form)
     return found["content"], found.get("notes", [])
-
-
-async def entries_of(wire: Wire, session_id: str) -> list[dict[str, Any]]:
-    page = await wire.call("session/entries", session_id=session_id)
-    return [row["entry"] for row in page["entries"]]
 
 
 def losses(notes: list[str]) -> set[str]:
@@ -127,12 +119,12 @@ def skeleton(
 async def test_a_session_comes_through_every_format(house: House, source: str, form: str) -> None:
     sample = (SAMPLES / SOURCES[source]).read_text()
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await imported(wire, sample)
+        first = await call(wire, "session/import", "session.id", content=sample)
         there, notes = await exported(wire, first, form)
-        second = await imported(wire, there)
-        assert (await wire.call("session/get", session_id=second))["session"]["dialect"] == form
+        second = await call(wire, "session/import", "session.id", content=there)
+        assert (await session_info(wire, second))["dialect"] == form
         back, more = await exported(wire, second, source)
-        third = await imported(wire, back)
+        third = await call(wire, "session/import", "session.id", content=back)
         assert losses(notes) | losses(more) <= ALLOWED | VISIBILITY
         if VISIBILITY.isdisjoint(losses(notes)):
             assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
@@ -140,11 +132,12 @@ async def test_a_session_comes_through_every_format(house: House, source: str, f
         is_told = (source, form) == ("piglet", "sharur")
         if losses(notes).isdisjoint({SPEAKER, EXTENSION}) and not is_told:
             assert await seen_by_a_model(wire, third) == await seen_by_a_model(wire, first)
-        after = skeleton(await entries_of(wire, third))
-        before = skeleton(await entries_of(wire, first))
+        after = skeleton(await call(wire, "session/entries", ENTRIES, session_id=third))
+        entries = await call(wire, "session/entries", ENTRIES, session_id=first)
+        before = skeleton(entries)
         gone = before.keys() - after.keys()
         assert not gone or LEFT_OUT in losses(notes) | losses(more)
-        before = skeleton(await entries_of(wire, first), gone)
+        before = skeleton(entries, gone)
         assert {one: after.get(one) for one in before} == before
 
 
@@ -152,7 +145,7 @@ async def test_a_session_comes_through_every_format(house: House, source: str, f
 async def test_the_own_format_gives_the_lines_of_the_file(house: House, name: str) -> None:
     sample = (SAMPLES / name).read_text()
     async with house.daemon() as daemon, daemon.connect() as wire:
-        session_id = await imported(wire, sample)
+        session_id = await call(wire, "session/import", "session.id", content=sample)
         content, notes = await exported(wire, session_id, Path(name).parent.name)
         assert notes == []
         # Each `meta` line of piglet is a whole header, and so has the id of the copy.
@@ -163,39 +156,37 @@ async def test_the_own_format_gives_the_lines_of_the_file(house: House, name: st
         ]
 
 
-def conversation() -> list[dict[str, Any]]:
-    """Two branches; main stands in the middle of the first one."""
-    return [
-        stored_message("m1", None),
-        stored_message("m2", "m1", "assistant"),
-        stored_message("m3", "m2"),
-        stored_message("x1", "m2"),
-        {"type": "leaf", "id": "l1", "parent_id": "x1", "target_id": "m2", "reason": "branch"},
-    ]
+CONVERSATION = [
+    stored_message("m1", None),
+    stored_message("m2", "m1", "assistant"),
+    stored_message("m3", "m2"),
+    stored_message("x1", "m2"),
+    {"type": "leaf", "id": "l1", "parent_id": "x1", "target_id": "m2", "reason": "branch"},
+]
+"""Two branches; main stands in the middle of the first one."""
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "native"])
 async def test_main_stands_where_it_stood(house: House, form: str) -> None:
-    house.put(conversation())
+    house.put(CONVERSATION)
     async with house.daemon() as daemon, daemon.connect() as wire:
         there, _ = await exported(wire, SESSION, form)
-        second = await imported(wire, there)
+        second = await call(wire, "session/import", "session.id", content=there)
         assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
         await wire.call("session/reset", session_id=SESSION)
         there, _ = await exported(wire, SESSION, form)
-        assert await seen_by_a_model(wire, await imported(wire, there)) == []
+        empty = await call(wire, "session/import", "session.id", content=there)
+        assert await seen_by_a_model(wire, empty) == []
 
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_title_survives(house: House, form: str) -> None:
-    house.put(conversation())
+    house.put(CONVERSATION)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/update", session_id=SESSION, title="Fix the clock")
         there, _ = await exported(wire, SESSION, form)
-        second = await imported(wire, there)
-        assert (await wire.call("session/get", session_id=second))["session"][
-            "title"
-        ] == "Fix the clock"
+        second = await call(wire, "session/import", "session.id", content=there)
+        assert (await session_info(wire, second))["title"] == "Fix the clock"
         assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
 
 
@@ -219,8 +210,8 @@ async def test_a_message_with_two_results_becomes_two(house: House) -> None:
         assert losses(notes) == {
             "messages with several tool results became one message for each result"
         }
-        second = await imported(wire, there)
-        found = [(one["id"], one["parent_id"]) for one in await entries_of(wire, second)]
+        second = await call(wire, "session/import", "session.id", content=there)
+        found = await call(wire, "session/entries", PARENTS, session_id=second)
         assert found == [("m1", None), ("m2", "m1"), ("m3", "m2"), ("m3.2", "m3"), ("m4", "m3.2")]
         assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
 
@@ -236,8 +227,8 @@ async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
             "messages that no model sees, of a role that the format lacks, became data of an extension",
             "entries without the form of custom were left out",
         }
-        found = await entries_of(wire, await imported(wire, there))
-        assert [(one["id"], one["parent_id"]) for one in found] == [
+        second = await call(wire, "session/import", "session.id", content=there)
+        assert await call(wire, "session/entries", PARENTS, session_id=second) == [
             ("m1", None),
             ("m2", "m1"),
             ("m3", "m2"),
@@ -246,15 +237,14 @@ async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
 
 
 async def test_an_import_skips_a_session_that_is_here(house: House) -> None:
-    house.put(conversation())
+    house.put(CONVERSATION)
     async with house.daemon() as daemon, daemon.connect() as wire:
         content, _ = await exported(wire, SESSION, "pi")
         for wanted in ({"if_exists": "skip"}, {"dry_run": True}):
             found = await wire.call("session/import", content=content, **wanted)
             assert (found["imported"], found["twins"]) == (False, [SESSION])
             assert found["session"]["path"] is None
-        listed = (await wire.call("session/list"))["sessions"]
-        assert [one["id"] for one in listed] == [SESSION]
+        assert await call(wire, "session/list", "sessions[].id") == [SESSION]
         found = await wire.call("session/import", content=content)
         assert (found["imported"], found["twins"]) == (True, [SESSION])
         other = content.replace("text of m1", "text of another session")
@@ -268,17 +258,21 @@ async def test_every_dialect_is_a_format() -> None:
 
 async def test_a_second_header_becomes_data_in_a_native_file(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await imported(wire, (SAMPLES / "sharur" / "sharur-branch.jsonl").read_text())
+        sample = (SAMPLES / "sharur" / "sharur-branch.jsonl").read_text()
+        first = await call(wire, "session/import", "session.id", content=sample)
         there, notes = await exported(wire, first, "native")
         assert "entries of an unknown type became data of an extension" in losses(notes)
-        second = await imported(wire, there)
-        assert skeleton(await entries_of(wire, second)) == skeleton(await entries_of(wire, first))
+        second = await call(wire, "session/import", "session.id", content=there)
+        before = await call(wire, "session/entries", ENTRIES, session_id=first)
+        after = await call(wire, "session/entries", ENTRIES, session_id=second)
+        assert skeleton(after) == skeleton(before)
         assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
 
 
 async def test_messages_that_end_as_the_path_did_become_kept_entries(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first = await imported(wire, (SAMPLES / "piglet" / "piglet.jsonl").read_text())
+        sample = (SAMPLES / "piglet" / "piglet.jsonl").read_text()
+        first = await call(wire, "session/import", "session.id", content=sample)
         there, _ = await exported(wire, first, "pi")
     (compaction,) = (
         entry

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from sessiond.testing.daemon import Refusal, Wire
 from sessiond.testing.disk import FaultDisk
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
 PI_HEADER = (
     b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 ) % SESSION.encode()
-
-
-@asynccontextmanager
-async def client(house: House) -> AsyncGenerator[Wire]:
-    async with house.daemon() as daemon, daemon.connect() as wire:
-        yield wire
 
 
 async def refused(disk: FaultDisk, wire: Wire, entry_id: str) -> None:
@@ -37,15 +28,15 @@ async def refused(disk: FaultDisk, wire: Wire, entry_id: str) -> None:
 async def retry_and_cut_the_power(house: House) -> list[str]:
     """Return the ids of the entries found after a retry, another append and a power cut."""
     house.disk.heal()
-    async with client(house) as wire:
+    async with house.daemon() as daemon, daemon.connect() as wire:
         answer = await append(wire, "lost")
         assert (answer["duplicate"], answer["durability"]) == (True, "disk")
         assert (await append(wire, "next"))["durability"] == "disk"
         rebooted = house.disk.crash()
     house.files = rebooted
-    async with client(house) as wire:
-        page = await wire.call("session/entries", session_id=SESSION, after_seq=0)
-        return [row["entry"]["id"] for row in page["entries"]]
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        found: list[str] = await call(wire, "session/entries", "entries[].entry.id", after_seq=0)
+        return found
 
 
 @pytest.mark.parametrize("content", [b"", PI_HEADER], ids=["native", "foreign"])
@@ -54,7 +45,7 @@ async def test_a_retry_after_a_kill_is_durable_although_its_sync_failed_before_t
 ) -> None:
     if content:
         house.put(content)
-    async with client(house) as wire:
+    async with house.daemon() as daemon, daemon.connect() as wire:
         if not content:
             await create(wire, persist="immediate")
         await append(wire, "first")
@@ -69,7 +60,7 @@ async def test_a_retry_after_a_close_is_durable_although_its_sync_failed_before_
     house: House,
 ) -> None:
     house.put(PI_HEADER)
-    async with client(house) as wire:
+    async with house.daemon() as daemon, daemon.connect() as wire:
         await append(wire, "first")
         await refused(house.disk, wire, "lost")
         await wire.call("session/close", session_id=SESSION)
@@ -78,7 +69,7 @@ async def test_a_retry_after_a_close_is_durable_although_its_sync_failed_before_
 
 async def test_a_retry_after_a_delete_that_was_taken_back_is_durable(house: House) -> None:
     path = house.put(PI_HEADER)
-    async with client(house) as wire:
+    async with house.daemon() as daemon, daemon.connect() as wire:
         await append(wire, "first")
         await refused(house.disk, wire, "lost")
         await wire.call("session/delete", session_id=SESSION)

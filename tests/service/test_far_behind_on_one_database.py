@@ -15,14 +15,12 @@ from sessiond.journal.store import Found
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.log import DatabaseLog
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site
-from tests.service.subscribing import subscribe
 from tests.service.test_presence_on_one_database import is_shown, until
 from tests.service.test_signals_on_one_database import signal, told
 
@@ -33,6 +31,7 @@ MANY = 60
 TEXT = "x" * 500
 LATE = {"role": "user", "content": "late"}
 NAMES = [f"e-{number}" for number in range(MANY)]
+IDS = "entries[].{seq,entry.id}"
 
 
 class Line(bytes):
@@ -138,14 +137,9 @@ async def rig(site: Site, monkeypatch: pytest.MonkeyPatch, **limits: float) -> A
         monkeypatch.setattr(DatabaseLog, "append", tried)
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await subscribe(three)
+            await watch(three)
             await site.watches(three=three)
             yield made
-
-
-async def ids(wire: Wire) -> list[tuple[int, str]]:
-    """Return the seq and the id of each entry."""
-    return [(row["seq"], row["entry"]["id"]) for row in await entries(wire)]
 
 
 async def test_a_daemon_far_behind_takes_lines_in_by_pieces(
@@ -155,7 +149,8 @@ async def test_a_daemon_far_behind_takes_lines_in_by_pieces(
         await made.store()
         assert (await call(made.three, "session/get"))["session"]["seq"] == MANY
         assert await told(made.three, MANY) == NAMES
-        assert await ids(made.three) == await ids(made.one) == [*enumerate(NAMES, 1)]
+        for wire in (made.three, made.one):
+            assert await call(wire, "session/entries", IDS) == [*enumerate(NAMES, 1)]
         assert 0 < made.largest <= PIECE
         # The piece that was found first, the piece that is written, and the piece that has come behind it.
         assert PIECE < Line.peak <= 3 * PIECE < MANY * len(TEXT)
@@ -192,7 +187,8 @@ async def test_an_append_far_behind_is_stored_behind_all_lines(
         answer = await append(made.three, "own")
         assert answer["entries"][0]["seq"] == MANY + 1
         assert await told(made.three, MANY + 1) == [*NAMES, "own"]
-        assert await ids(made.one) == [*enumerate([*NAMES, "own"], 1)]
+        stored = await call(made.one, "session/entries", IDS)
+        assert stored == [*enumerate([*NAMES, "own"], 1)]
         assert made.largest <= PIECE
 
 
@@ -241,4 +237,5 @@ async def test_a_lost_connection_leaves_nothing_half_taken(
         made.connection.pieces_left = 1_000_000
         await append(made.three, "own")
         assert await told(made.three, MANY + 1) == [*NAMES, "own"]
-        assert await ids(made.one) == [*enumerate([*NAMES, "own"], 1)]
+        stored = await call(made.one, "session/entries", IDS)
+        assert stored == [*enumerate([*NAMES, "own"], 1)]

@@ -17,7 +17,8 @@ from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create
+from tests.kit.calls import call, create_with
+from tests.kit.sessions import entry
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site
 
@@ -127,12 +128,13 @@ async def kind(wire: Wire, method: str, **params: Any) -> str:
     return ""
 
 
-def behind(*methods: str, **params: Any) -> Callable[[Wire, str], Awaitable[dict[str, Any]]]:
-    """Return what stores a session and calls these methods; the request has `params`."""
+def behind(
+    *methods: str, stored: str = "immediate", **params: Any
+) -> Callable[[Wire, str], Awaitable[dict[str, Any]]]:
+    """Return what stores a session so and calls these methods; the request has `params`."""
 
     async def prepare(wire: Wire, session_id: str) -> dict[str, Any]:
-        await create(wire, session_id, persist="immediate")
-        await append(wire, "e-1", session_id=session_id)
+        await create_with(wire, "e-1", session_id=session_id, persist=stored)
         for method in methods:
             await wire.call(method, session_id=session_id)
         return {"session_id": session_id, **params}
@@ -140,93 +142,126 @@ def behind(*methods: str, **params: Any) -> Callable[[Wire, str], Awaitable[dict
     return prepare
 
 
-async def nothing(_wire: Wire, session_id: str) -> dict[str, Any]:
-    return {"session_id": session_id, "cwd": "/p", "persist": "immediate"}
+def new(**params: Any) -> Callable[[Wire, str], Awaitable[dict[str, Any]]]:
+    """Return what stores nothing; the request is for a session that is not there."""
+
+    async def prepare(_wire: Wire, session_id: str) -> dict[str, Any]:
+        return {"session_id": session_id, "cwd": "/p", **params}
+
+    return prepare
 
 
-async def draft(_wire: Wire, session_id: str) -> dict[str, Any]:
-    return {"session_id": session_id, "cwd": "/p"}
+def leased(**params: Any) -> Callable[[Wire, str], Awaitable[dict[str, Any]]]:
+    """Return what stores a session and takes its lease; the request is about the lease."""
+    make = behind()
+
+    async def prepare(wire: Wire, session_id: str) -> dict[str, Any]:
+        lease = await wire.call("session/acquire", **await make(wire, session_id), ttl_ms=HOUR_MS)
+        return {"session_id": session_id, "lease_id": lease["lease_id"], **params}
+
+    return prepare
 
 
-async def in_memory(wire: Wire, session_id: str) -> dict[str, Any]:
-    await create(wire, session_id, persist="never")
-    await append(wire, "e-1", session_id=session_id)
-    return {"session_id": session_id, "persist": "immediate"}
-
-
-async def leased(wire: Wire, session_id: str) -> dict[str, Any]:
-    lease = await wire.call("session/acquire", **await behind()(wire, session_id), ttl_ms=HOUR_MS)
-    return {"session_id": session_id, "lease_id": lease["lease_id"]}
-
-
-async def leased_for_longer(wire: Wire, session_id: str) -> dict[str, Any]:
-    return {**await leased(wire, session_id), "ttl_ms": HOUR_MS}
-
-
-def shows(**facts: Any) -> Callable[[Wire, str], Awaitable[bool]]:
-    """Return what tells whether a session is there, and shows these facts."""
+def shows(method: str, part: str, expected: Any) -> Callable[[Wire, str], Awaitable[bool]]:
+    """Return what tells whether a session is there, and a method answers with this part."""
 
     async def is_done(wire: Wire, session_id: str) -> bool:
-        info = (await wire.call("session/get", session_id=session_id))["session"]
-        return {name: info[name] for name in facts} == facts
+        return bool(await call(wire, method, part, session_id=session_id) == expected)
+
+    return is_done
+
+
+def refuses(expected: str, method: str, **params: Any) -> Callable[[Wire, str], Awaitable[bool]]:
+    """Return what tells whether a session refuses a request so; if `expected` is empty, it must not."""
+
+    async def is_done(wire: Wire, session_id: str) -> bool:
+        return await kind(wire, method, session_id=session_id, **params) == expected
+
+    return is_done
+
+
+def is_gone(*, in_trash: bool) -> Callable[[Wire, str], Awaitable[bool]]:
+    """Return what tells whether a session is deleted, and whether the trash has it as it should."""
+
+    async def is_done(wire: Wire, session_id: str) -> bool:
+        gone = await kind(wire, "session/get", session_id=session_id) == "session_not_found"
+        trash = await call(wire, "session/trash", "sessions[].session_id")
+        return gone and (session_id in trash) is in_trash
 
     return is_done
 
 
 async def is_forked_once(wire: Wire, session_id: str) -> bool:
-    sessions = (await wire.call("session/list", limit=1000))["sessions"]
-    forks = [one["id"] for one in sessions if session_id in str(one["lineage"])]
-    return len(forks) == 1
+    """Tell whether a session has one fork."""
+    lineages = await call(wire, "session/list", "sessions[].lineage", limit=1000)
+    return sum(session_id in str(lineage) for lineage in lineages) == 1
 
 
-async def is_in_trash(wire: Wire, session_id: str) -> bool:
-    gone = await kind(wire, "session/get", session_id=session_id) == "session_not_found"
-    trash = (await wire.call("session/trash"))["sessions"]
-    return gone and any(one["session_id"] == session_id for one in trash)
-
-
-async def is_purged(wire: Wire, session_id: str) -> bool:
-    gone = await kind(wire, "session/get", session_id=session_id) == "session_not_found"
-    trash = (await wire.call("session/trash"))["sessions"]
-    return gone and all(one["session_id"] != session_id for one in trash)
-
-
-async def is_leased(wire: Wire, session_id: str) -> bool:
-    message = {"role": "user", "content": "late"}
-    return await kind(wire, "append", session_id=session_id, message=message) == "lease_held"
-
-
-async def is_free(wire: Wire, session_id: str) -> bool:
-    return not await kind(wire, "session/acquire", session_id=session_id, ttl_ms=HOUR_MS)
-
-
-async def has_two(wire: Wire, session_id: str) -> bool:
-    page = await wire.call("session/entries", session_id=session_id)
-    return [row["entry"]["id"] for row in page["entries"]] == ["e-1", "e-2"]
-
-
-SAID = {"type": "message", "id": "e-2", "message": {"role": "user", "content": "hi"}}
+IS_LEASED: Final = refuses("lease_held", "append", message={"role": "user", "content": "late"})
+IDS: Final = "entries[].entry.id"
 REQUESTS: Final = (
-    Request("create", "session/create", nothing, shows(seq=0)),
-    Request("create-draft", "session/create", draft, shows(seq=0, persisted=False)),
-    Request("append", "append", behind(entry=SAID), has_two),
+    Request(
+        "create",
+        "session/create",
+        new(persist="immediate"),
+        shows("session/get", "session.seq", 0),
+    ),
+    Request(
+        "create-draft",
+        "session/create",
+        new(),
+        shows("session/get", "session.{seq,persisted}", (0, False)),
+    ),
+    Request(
+        "append",
+        "append",
+        behind(entry=entry("e-2")),
+        shows("session/entries", IDS, ["e-1", "e-2"]),
+    ),
     Request("fork", "session/fork", behind(), is_forked_once),
-    Request("promote", "session/update", in_memory, shows(persisted=True, seq=1)),
-    Request("archive", "session/archive", behind(), shows(archived=True)),
-    Request("unarchive", "session/unarchive", behind("session/archive"), shows(archived=False)),
+    Request(
+        "promote",
+        "session/update",
+        behind(stored="never", persist="immediate"),
+        shows("session/get", "session.{persisted,seq}", (True, 1)),
+    ),
+    Request(
+        "archive",
+        "session/archive",
+        behind(),
+        shows("session/get", "session.archived", True),
+    ),
+    Request(
+        "unarchive",
+        "session/unarchive",
+        behind("session/archive"),
+        shows("session/get", "session.archived", False),
+    ),
     Request(
         "acquire",
         "session/acquire",
         behind(ttl_ms=HOUR_MS),
-        is_leased,
+        IS_LEASED,
         # The session is being closed: the refusal names no holder.
         asks_again="lease_held",
     ),
-    Request("renew", "session/renew", leased_for_longer, is_leased),
-    Request("release", "session/release", leased, is_free),
-    Request("delete", "session/delete", behind(), is_in_trash),
-    Request("restore", "session/restore", behind("session/delete"), shows(seq=1), "session_exists"),
-    Request("purge", "session/purge", behind("session/delete"), is_purged, "session_not_found"),
+    Request("renew", "session/renew", leased(ttl_ms=HOUR_MS), IS_LEASED),
+    Request("release", "session/release", leased(), refuses("", "session/acquire", ttl_ms=HOUR_MS)),
+    Request("delete", "session/delete", behind(), is_gone(in_trash=True)),
+    Request(
+        "restore",
+        "session/restore",
+        behind("session/delete"),
+        shows("session/get", "session.seq", 1),
+        "session_exists",
+    ),
+    Request(
+        "purge",
+        "session/purge",
+        behind("session/delete"),
+        is_gone(in_trash=False),
+        "session_not_found",
+    ),
 )
 
 
