@@ -11,9 +11,9 @@ import pytest
 
 from sessiond.limits import IDLE_SESSION_SECONDS, PRESENCE_BYTES_MAX, SIGNAL_BYTES_MAX
 from sessiond.rpc.framing import Framing
-from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.daemon import Wire
 from sessiond.transports.connection import Connection
-from tests.kit.calls import create
+from tests.kit.calls import append, call, create, refused, watch
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
@@ -28,18 +28,11 @@ FOLLOWING = {
     "error": {"idle"},
 }
 
+PRESENT = "clients[].state"
+"""The states of the clients that an answer of session/presence has."""
+
 # Contexts get large here, and a session/compaction about one comes when the clock says so.
 QUIET = {"enabled": False}
-
-
-async def signal(wire: Wire, kind: str, **more: Any) -> Any:
-    return await wire.call("session/signal", session_id=SESSION, kind=kind, **more)
-
-
-async def present(wire: Wire, **params: Any) -> list[Any]:
-    """Return the states of the present clients."""
-    answer = await wire.call("session/presence", session_id=SESSION, **params)
-    return [one["state"] for one in answer["clients"]]
 
 
 async def next_told(wire: Wire) -> Any:
@@ -59,26 +52,22 @@ async def next_told(wire: Wire) -> Any:
             return method
 
 
-def body(number: int, method: str, **params: Any) -> dict[str, Any]:
-    return {"id": number, "method": method, "params": {"session_id": SESSION, **params}}
-
-
 # -- order -------------------------------------------------------------------------------
 
 
 async def test_an_abort_reaches_the_agent_at_once_with_who_sent_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as agent, daemon.connect() as editor:
         await create(agent, compaction=QUIET)
-        await agent.call("subscribe", session_id=SESSION)
-        lease = await agent.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
+        await watch(agent)
+        lease = await call(agent, "session/acquire", ttl_ms=60_000)
         await editor.call("initialize", client_id="editor-1")
         # The head is leased, and an abort needs no lease.
-        await signal(editor, "abort", data={"reason": "wrong file"})
+        await call(editor, "session/signal", kind="abort", data={"reason": "wrong file"})
         told = await agent.next_notification()
         assert (told["method"], told["params"]["kind"]) == ("session/signal", "abort")
         assert told["params"]["data"] == {"reason": "wrong file"}
         assert told["params"]["origin"]["client_id"] == "editor-1"
-        await agent.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
+        await call(agent, "session/release", lease_id=lease["lease_id"])
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
@@ -87,15 +76,18 @@ async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire, persist=persist)
-        await other.call("subscribe", session_id=SESSION)
+        await watch(other)
         sent, bodies = [], []
         for n in range(40):
             if n % 3:
                 sent.append(f"delta-{n}")
-                bodies.append(body(n, "session/signal", kind=sent[-1], data=n))
+                method = "session/signal"
+                params: dict[str, Any] = {"kind": sent[-1], "data": n}
             else:
                 sent.append(f"n{n}")
-                bodies.append(body(n, "append", entry=entry(sent[-1])))
+                method, params = "append", {"entry": entry(sent[-1])}
+            params["session_id"] = SESSION
+            bodies.append({"id": n, "method": method, "params": params})
         await wire.send(*bodies)
         assert [await next_told(other) for _ in sent] == sent
 
@@ -103,8 +95,8 @@ async def test_signals_and_entries_of_one_connection_arrive_as_they_were_sent(
 async def test_whoever_sends_and_watches_gets_it_before_the_answer(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
-        await wire.call("subscribe", session_id=SESSION)
-        await signal(wire, "delta")
+        await watch(wire)
+        await call(wire, "session/signal", kind="delta")
         assert [one["method"] for one in wire.notifications] == ["session/signal"]
 
 
@@ -117,7 +109,7 @@ async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: 
     ):
         await create(wire, compaction=QUIET)
         for to in (lines, framed):
-            await to.call("subscribe", session_id=SESSION)
+            await watch(to)
         data = b'{"z":1.50,\n"a":"\\u00e9\xc3\xa9","n":123456789012345678901}'
         await wire.send(
             b'{"id":"x","method":"session/signal","params":{"session_id":"session-a","kind":"k","data":%s}}'
@@ -131,17 +123,13 @@ async def test_data_travels_as_the_bytes_it_was_sent_as_in_every_framing(house: 
 async def test_it_leaves_no_trace_in_the_file_and_no_seq(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
-        await signal(wire, "delta", data="x")
-        await present(wire, state="thinking")
-        await wire.call("append", session_id=SESSION, entry=entry("n1"))
+        await call(wire, "session/signal", kind="delta", data="x")
+        await call(wire, "session/presence", state="thinking")
+        await append(wire, "n1")
     assert [line["type"] for line in house.stored()] == ["session_header", "message"]
 
 
 # -- under pressure ----------------------------------------------------------------------
-
-
-def small_outboxes(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    set_limits(monkeypatch, OUTBOX_BYTES_MAX=limit)
 
 
 def accounted(told: list[Any]) -> int:
@@ -156,19 +144,19 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
     house: House, monkeypatch: pytest.MonkeyPatch, entries: bool
 ) -> None:
     limit = 64 * 1024
-    small_outboxes(monkeypatch, limit)
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=limit)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire, compaction=QUIET)
-        await stuck.call("subscribe", session_id=SESSION)
+        await watch(stuck)
         (client,) = [one for one in daemon.clients if one.subscriptions]
         connection = client.listener
         assert isinstance(connection, Connection)
         sent = []
         for n in range(120):
             sent.append(f"delta-{n}")
-            await signal(wire, sent[-1], data="x" * 8_000)
+            await call(wire, "session/signal", kind=sent[-1], data="x" * 8_000)
             if entries:
-                await wire.call("append", session_id=SESSION, entry=entry(f"n{n}", "y" * 8_000))
+                await append(wire, f"n{n}", "y" * 8_000)
             assert connection.statistics().outbox.pending_bytes <= limit
         assert daemon.service.actor(SESSION).statistics().hub.replaying == 1
         told: list[Any] = []
@@ -176,7 +164,7 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
         while accounted(told) < len(sent) or stored[-1] not in told or told[-1] != "session/synced":
             told.append(await next_told(stuck))
         assert accounted(told) == len(sent)
-        await signal(wire, "live again")
+        await call(wire, "session/signal", kind="live again")
         assert await next_told(stuck) == "live again"
         words = [one for one in told if isinstance(one, str)]
         got = [word for word in words if word.startswith("delta-")]
@@ -192,29 +180,29 @@ async def test_a_stuck_subscriber_misses_signals_knows_how_many_and_has_every_en
 async def test_signals_that_pass_during_a_replay_are_counted_behind_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as late:
         await create(wire, compaction=QUIET)
-        await wire.call("append", session_id=SESSION, entry=entry("n1", "x" * 100_000))
+        await append(wire, "n1", "x" * 100_000)
         with house.disk.hold("pread"):
-            await late.call("subscribe", session_id=SESSION, after={"seq": 0})
-            await signal(wire, "missed")
-            await signal(wire, "missed too")
-            await present(wire, state="thinking")
+            await watch(late, after={"seq": 0})
+            await call(wire, "session/signal", kind="missed")
+            await call(wire, "session/signal", kind="missed too")
+            await call(wire, "session/presence", state="thinking")
         told = [await next_told(late) for _ in range(5)]
         assert told == ["n1", "session/synced", ("lagged", 2), "session/synced", ["thinking"]]
-        await signal(wire, "heard")
+        await call(wire, "session/signal", kind="heard")
         assert await next_told(late) == "heard"
 
 
 async def test_who_was_stuck_learns_who_is_present_in_the_end(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_outboxes(monkeypatch, 8 * 1024)
+    set_limits(monkeypatch, OUTBOX_BYTES_MAX=8 * 1024)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as stuck:
         await create(wire, compaction=QUIET)
-        await stuck.call("subscribe", session_id=SESSION)
+        await watch(stuck)
         while not daemon.service.actor(SESSION).statistics().hub.replaying:
-            await signal(wire, "delta", data="x" * 4_000)
+            await call(wire, "session/signal", kind="delta", data="x" * 4_000)
         for n in range(100):
-            await present(wire, state=f"step {n}", data="x" * 1_000)
+            await call(wire, "session/presence", state=f"step {n}", data="x" * 1_000)
         told: list[Any] = []
         while not told or told[-1] != ["step 99"]:
             told.append(await next_told(stuck))
@@ -228,19 +216,19 @@ async def test_who_was_stuck_learns_who_is_present_in_the_end(
 async def test_presence_ends_with_its_connection_and_with_close(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         async with daemon.connect() as agent:
             await agent.call("initialize", client_id="a-1", client_info={"name": "n" * 1_000})
-            await present(agent, state="thinking", head="main")
+            await call(agent, "session/presence", state="thinking", head="main")
             message = await wire.next_notification()
             (one,) = message["params"]["clients"]
             assert (one["client_id"], one["access"], one["head"]) == ("a-1", "write", "main")
             assert one["name"] == "n" * 128
         assert await next_told(wire) == []
-        assert await present(wire, state="watching") == ["watching"]
+        assert await call(wire, "session/presence", PRESENT, state="watching") == ["watching"]
         assert await next_told(wire) == ["watching"]
-        await wire.call("session/close", session_id=SESSION)
-        assert await present(wire) == []
+        await call(wire, "session/close")
+        assert await call(wire, "session/presence", PRESENT) == []
 
 
 async def test_the_time_is_that_of_the_state_and_only_news_is_told(
@@ -248,14 +236,14 @@ async def test_the_time_is_that_of_the_state_and_only_news_is_told(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         minutes = iter(range(10, 60))
         clock = msgspec.structs.replace(
             daemon.service.environment, now=lambda: f"2026-01-15T10:{next(minutes)}:00.000Z"
         )
         monkeypatch.setattr(daemon.service, "environment", clock)
         for state, data in (("a", 1), ("a", 2), ("a", 2), ("b", 2)):
-            await present(wire, state=state, data=data)
+            await call(wire, "session/presence", state=state, data=data)
         told = [one["params"]["clients"][0] for one in wire.notifications]
         assert [(one["state"], one["data"], one["since"][11:16]) for one in told] == [
             ("a", 1, "10:10"),
@@ -268,20 +256,20 @@ async def test_a_checked_state_follows_the_table(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
         for before, after in product([None, *FOLLOWING], FOLLOWING):
-            await present(wire, state=before)
+            await call(wire, "session/presence", state=before)
             start = before or "idle"
             if after == start or after in FOLLOWING[start]:
-                assert await present(wire, state=after, check=True) == [after]
+                checked = {"state": after, "check": True}
+                assert await call(wire, "session/presence", PRESENT, **checked) == [after]
                 continue
-            asked = {"session_id": SESSION, "state": after, "check": True}
-            data = (await wire.refusal("session/presence", **asked)).data
+            data = await refused(wire, "session/presence", "", state=after, check=True)
             assert (data["kind"], data["path"], data["state"]) == (
                 "invalid_params",
                 "state",
                 start,
             )
             assert set(data["allowed"]) == FOLLOWING[start]
-            assert await present(wire) == [before][: before is not None]
+            assert await call(wire, "session/presence", PRESENT) == [before][: before is not None]
 
 
 @pytest.mark.parametrize(("before", "after"), [("typing", "idle"), ("idle", "typing")])
@@ -290,19 +278,17 @@ async def test_a_state_without_a_place_in_the_table_cannot_be_checked(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
-        await present(wire, state=before)
-        refused = await wire.refusal(
-            "session/presence", session_id=SESSION, state=after, check=True
-        )
-        assert (refused.data["kind"], refused.data["path"]) == ("invalid_params", "state")
-        assert set(refused.data["allowed"]) == set(FOLLOWING)
-        assert await present(wire) == [before]
+        await call(wire, "session/presence", state=before)
+        data = await refused(wire, "session/presence", "", state=after, check=True)
+        assert (data["kind"], data["path"]) == ("invalid_params", "state")
+        assert set(data["allowed"]) == set(FOLLOWING)
+        assert await call(wire, "session/presence", PRESENT) == [before]
 
 
 async def test_subscribers_learn_why_a_client_came_and_why_the_client_leaves(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
         await create(wire, compaction=QUIET)
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         await agent.call("initialize", client_id="a-1", client_info={"name": "coder"})
         for params in (
             {"state": "idle", "reason": "resume"},
@@ -312,7 +298,7 @@ async def test_subscribers_learn_why_a_client_came_and_why_the_client_leaves(hou
             {"state": None},
             {"state": None, "reason": "quit"},
         ):
-            await present(agent, **params)
+            await call(agent, "session/presence", **params)
         told = [(await wire.next_notification())["params"] for _ in range(5)]
         assert [[one.get("reason") for one in each["clients"]] for each in told] == [
             ["resume"],
@@ -335,9 +321,9 @@ async def test_a_session_stays_open_while_somebody_is_present(house: House) -> N
             return daemon.service.find(SESSION) is not None
 
         await create(wire, compaction=QUIET)
-        await present(wire, state="thinking")
+        await call(wire, "session/presence", state="thinking")
         assert still_open()
-        await present(wire, state=None)
+        await call(wire, "session/presence", state=None)
         assert not still_open()
 
 
@@ -355,7 +341,7 @@ async def test_nobody_is_present_who_left_while_the_session_was_being_opened(
                 gone.close()
                 while len(daemon.service.clients) > 1:
                     await anyio.lowlevel.checkpoint()
-        assert await present(wire) == []
+        assert await call(wire, "session/presence", PRESENT) == []
 
 
 # -- bounds ------------------------------------------------------------------------------
@@ -374,11 +360,9 @@ async def test_data_is_bounded(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, compaction=QUIET)
         fits = "x" * (limit - 2)
-        await wire.call(method, session_id=SESSION, data=fits, **params)
-        with pytest.raises(Refusal) as refused:
-            await wire.call(method, session_id=SESSION, data=fits + "x", **params)
-        assert refused.value.data["kind"] == "too_large"
-        assert refused.value.data["limit"] == limit
+        await call(wire, method, data=fits, **params)
+        told = await refused(wire, method, "{kind,limit}", data=fits + "x", **params)
+        assert told == ("too_large", limit)
 
 
 async def test_a_session_has_so_many_present_and_no_more(
@@ -387,11 +371,10 @@ async def test_a_session_has_so_many_present_and_no_more(
     set_limits(monkeypatch, PRESENT_CLIENTS_MAX=1)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire, compaction=QUIET)
-        await present(wire, state="first")
-        with pytest.raises(Refusal) as refused:
-            await present(other, state="second")
-        assert (refused.value.data["kind"], refused.value.data["limit"]) == ("overloaded", 1)
+        await call(wire, "session/presence", state="first")
+        told = await refused(other, "session/presence", "{kind,limit}", state="second")
+        assert told == ("overloaded", 1)
         # Who is present may change, and makes room by leaving.
-        assert await present(wire, state="still first") == ["still first"]
-        await present(wire, state=None)
-        assert await present(other, state="second") == ["second"]
+        assert await call(wire, "session/presence", PRESENT, state="still first") == ["still first"]
+        await call(wire, "session/presence", state=None)
+        assert await call(other, "session/presence", PRESENT, state="second") == ["second"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, append_all, call, create, say
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import append, append_all, call, create, refused, say, watch
 from tests.kit.house import House
 from tests.kit.sessions import stored_entry, stored_message
 from tests.kit.turns import LiveTurns
@@ -29,22 +29,13 @@ def answers(text: str, *calls: str, **more: Any) -> dict[str, Any]:
     return a_message("assistant", [{"type": "text", "text": text}, *made], **more)
 
 
-def results(call_id: str, *, failed: bool = False) -> dict[str, Any]:
-    content = [{"type": "text", "text": f"of {call_id}"}]
-    return a_message("toolResult", content, toolCallId=call_id, toolName="ls", isError=failed)
-
-
-async def turns(wire: Wire, **params: Any) -> Any:
-    return (await call(wire, "session/turns", **params))["turns"]
-
-
 async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) -> None:
     """After every step of a long story, on two heads, also where the path changes."""
     story = Story(8)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as agent:
         await create(wire, persist="immediate")
         live, side = LiveTurns(), LiveTurns("side")
-        await call(wire, "subscribe", signals=True)
+        await watch(wire, signals=True)
         for step in range(60):
             await story.go_on(wire, agent, step)
             await call(wire, "session/flush")
@@ -92,11 +83,14 @@ class Story:
         why = {"stopReason": "error", "errorMessage": "no credit"}
         stored = [{"type": "plan", "n": 1.50, "meta": {"a": 1}}, {"type": "text"}]
         state = self.dice.choice(["done", "pending", "error", "waiting"])
+        content = [{"type": "text", "text": f"of c{step}"}]
+        about = {"toolCallId": f"c{step}", "toolName": "ls", "isError": True}
+        failed = a_message("toolResult", content, **about)
         choices: list[list[dict[str, Any]]] = [
             [asks(f"ask {step}")],
             [asks(f"more {step}")],
             [answers(f"answer {step}")],
-            [answers("", f"c{step}", f"d{step}"), results(f"c{step}", failed=True)],
+            [answers("", f"c{step}", f"d{step}"), failed],
             [answers("", **self.dice.choice([why, {"stopReason": "aborted"}]))],
             [asks("with blocks", blocks=stored, turn_status=state)],
             [
@@ -120,7 +114,7 @@ async def shown(wire: Wire, **params: Any) -> list[dict[str, Any]]:
     """Return the turns without their seqs."""
     return [
         {name: value for name, value in turn.items() if name not in {"seq", "last_seq"}}
-        for turn in await turns(wire, **params)
+        for turn in await call(wire, "session/turns", "turns", **params)
     ]
 
 
@@ -129,7 +123,7 @@ async def test_pages_of_any_size_join_to_the_whole_from_both_ends(house: House) 
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         last = (await append_all(wire, answers("hello"), *said))["leaf_id"]
-        whole = await turns(wire)
+        whole = await call(wire, "session/turns", "turns")
         assert [turn["seq"] for turn in whole] == [1, *range(2, 16, 2)]
         for limit in (1, 2, 3, 7, 8, 9):
             for from_end in (False, True):
@@ -172,7 +166,7 @@ async def test_streaming_begins_and_ends_with_presence_on_the_head(house: House)
         await append(wire, "u1")
 
         async def status() -> Any:
-            return [turn["status"] for turn in await turns(wire)]
+            return await call(wire, "session/turns", "turns[].status")
 
         assert await status() == ["pending"]
         async with daemon.connect() as agent:
@@ -202,7 +196,7 @@ async def test_results_in_a_message_of_the_user_begin_no_turn(house: House) -> N
         await create(wire)
         await append_all(wire, asks("q"), a_message("assistant", called))
         await append_all(wire, a_message("user", [told, {"type": "text", "text": "Go on."}]))
-        (turn,) = await turns(wire)
+        (turn,) = await call(wire, "session/turns", "turns")
     assert [block["content"] for block in turn["request"]] == ["q", "Go on."]
     shown = [(block["content"], block["meta"]["state"]) for block in turn["response"]]
     assert shown == [("", "running"), ("of c2", "done")]
@@ -231,7 +225,7 @@ async def test_the_view_of_an_agent_has_times_usage_and_status(house: House) -> 
         ]
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first, second = await turns(wire, view="agent")
+        first, second = await call(wire, "session/turns", "turns", view="agent")
     assert first["usage"]["input_tokens"] == 12
     assert first["usage"]["output_tokens"] == 3
     assert (first["started_at"], first["ended_at"]) == (
@@ -249,25 +243,21 @@ async def test_a_cursor_of_elsewhere_is_named(house: House, cursor: str) -> None
         await create(wire)
         await append(wire, "u1")
         await append(wire, "u2")
-        with pytest.raises(Refusal) as refused:
-            await turns(wire, cursor=cursor)
-        assert refused.value.data["path"] == "cursor"
+        assert await refused(wire, "session/turns", "path", cursor=cursor) == "cursor"
 
 
 async def test_a_head_that_is_not_there_is_named(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        assert await turns(wire) == []
-        with pytest.raises(Refusal) as refused:
-            await turns(wire, head="x")
-        assert refused.value.data["kind"] == "head_not_found"
+        assert await call(wire, "session/turns", "turns") == []
+        assert await refused(wire, "session/turns", head="x") == "head_not_found"
 
 
 async def test_blocks_without_a_type_come_in_a_block(house: House) -> None:
     odd = [1, {"content": "x"}, {"type": "new", "x": 1}, {"type": 3}]
     house.put([stored_message("u1", None, blocks=odd), stored_message("u2", "u1", blocks={"a": 1})])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        first, second = await turns(wire)
+        first, second = await call(wire, "session/turns", "turns")
     wrapped = [{"type": "custom", "content": "", "meta": {"block": one}} for one in odd]
     assert first["request"] == [*wrapped[:2], odd[2], wrapped[3]]
     assert second["request"] == [{"type": "text", "content": "text of u2"}]

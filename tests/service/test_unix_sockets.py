@@ -53,10 +53,6 @@ async def connect(path: Path) -> RawWire:
     return RawWire(sock)
 
 
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.lstat().st_mode)
-
-
 async def test_clients_connect_and_are_served_over_a_unix_socket(socket_path: Path) -> None:
     daemon = Daemon()
     async with listening(daemon, socket_path):
@@ -83,15 +79,16 @@ async def test_the_socket_is_private_whatever_the_umask(
     class Spy(socket.socket):
         def bind(self, address: Any) -> None:
             bind(self, address)
-            modes.append(mode(Path(address)))
+            modes.append(stat.S_IMODE(Path(address).lstat().st_mode))
 
     monkeypatch.setattr(socket, "socket", Spy)
     before = os.umask(0)
     try:
         async with listening(Daemon(), path):
             assert modes == [0o600]
-            assert mode(path) == 0o600
-            assert mode(path.parent) == mode(path.parent.parent) == 0o700
+            places = (path, path.parent, path.parent.parent)
+            now = [stat.S_IMODE(each.lstat().st_mode) for each in places]
+            assert now == [0o600, 0o700, 0o700]
             assert os.umask(0) == 0
     finally:
         os.umask(before)

@@ -8,51 +8,36 @@ from typing import Any
 import msgspec
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, call, create, say
+from tests.kit.calls import append, call, create, part_of, refused, say, watch
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_entry
 
 pytestmark = pytest.mark.one_loop
 
-
-async def state_in(wire: Wire) -> Any:
-    return (await call(wire, "session/get"))["state"]
-
-
-async def decide(wire: Wire, decision: str, **more: Any) -> Any:
-    return await call(wire, "session/decide", decision=decision, **more)
-
-
-def texts(state: Any) -> list[str]:
-    return [one["decision"] for one in state["decisions"]]
-
-
-async def logged(wire: Wire) -> list[str]:
-    """Return the custom types in the log."""
-    rows = (await call(wire, "session/entries"))["entries"]
-    return [row["entry"].get("custom_type", row["entry"]["type"]) for row in rows]
+DECISIONS = "decisions[].decision"
+DECIDED = f"state.{DECISIONS}"
 
 
 async def test_the_view_has_ten_decisions_and_the_log_all(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         for number in range(11):
-            await decide(wire, f"d{number}", rationale=f"r{number}")
-        made = await decide(wire, "d11", rationale="r11")
-        assert made["state"] == await state_in(wire)
-        assert texts(made["state"]) == [f"d{number}" for number in range(2, 12)]
+            await call(wire, "session/decide", decision=f"d{number}", rationale=f"r{number}")
+        made = await call(wire, "session/decide", decision="d11", rationale="r11")
+        assert made["state"] == await call(wire, "session/get", "state")
+        assert part_of(made, DECIDED) == [f"d{number}" for number in range(2, 12)]
         assert (made["seq"], made["state"]["decisions"][-1]["rationale"]) == (12, "r11")
         assert made["state"]["metrics"]["decision_count"] == 12
-        assert await logged(wire) == ["sessiond.decision"] * 12
+        logged = await call(wire, "session/entries", "entries[].entry.custom_type")
+        assert logged == ["sessiond.decision"] * 12
 
 
 async def test_facts_are_part_of_the_state(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, agent="implementer", model="m-1", tags=["feature"])
         await call(wire, "session/update", plan="First the table.")
-        state = await state_in(wire)
+        state = await call(wire, "session/get", "state")
         assert (state["agent"], state["model"], state["tags"]) == (
             "implementer",
             "m-1",
@@ -117,14 +102,14 @@ async def test_turns_and_tokens_are_added_by_hand_and_negatives_ignored(house: H
 async def test_a_turn_and_its_decision_survive_a_kill(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, session_id=SESSION)
-        await decide(wire, "Use SQLite")
+        await call(wire, "session/decide", decision="Use SQLite")
         await call(wire, "session/task", decision={"decision": "No ORM"}, tokens_added=7)
-        before = await state_in(wire)
+        before = await call(wire, "session/get", "state")
         left = house.disk.crash()
     house.files = left
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await state_in(wire) == before
-        assert texts(before) == ["Use SQLite", "No ORM"]
+        assert await call(wire, "session/get", "state") == before
+        assert part_of(before, DECISIONS) == ["Use SQLite", "No ORM"]
         assert (before["turn_count"], before["tokens_used"]) == (1, 7)
 
 
@@ -133,25 +118,26 @@ async def test_a_prune_can_happen_twice(house: House) -> None:
         await create(wire)
         for round_ in range(2):
             for number in range(3):
-                await decide(wire, f"d{round_}{number}")
+                await call(wire, "session/decide", decision=f"d{round_}{number}")
             asked = await call(wire, "session/prune", max_decisions=2, dry_run=True)
             assert (asked["would_prune"], asked["pruned"]) == (True, False)
             assert asked["reasons"] == ["decisions"]
             pruned = await call(wire, "session/prune", max_decisions=2)
             assert (pruned["pruned"], pruned["would_prune"]) == (True, False)
-            assert texts(pruned["state"]) == [f"d{round_}1", f"d{round_}2"]
+            assert part_of(pruned, DECIDED) == [f"d{round_}1", f"d{round_}2"]
             assert pruned["state"]["metrics"]["decision_count"] == 0
             assert pruned["state"]["pruned"]
-        assert (await logged(wire)).count("sessiond.prune") == 2
-        state = await state_in(wire)
+        logged = await call(wire, "session/entries", "entries[].entry.custom_type")
+        assert logged.count("sessiond.prune") == 2
+        state = await call(wire, "session/get", "state")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await state_in(wire) == state
+        assert await call(wire, "session/get", "state") == state
 
 
 async def test_a_prune_without_a_reason_stores_nothing(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await decide(wire, "a")
+        await call(wire, "session/decide", decision="a")
         answer = await call(wire, "session/prune")
         assert (answer["pruned"], answer["reasons"], answer["seq"]) == (False, [], 1)
         assert not answer["state"]["pruned"]
@@ -166,10 +152,13 @@ async def test_a_task_that_passes_a_limit_prunes_in_its_own_atom(house: House) -
         await create(wire)
         await call(wire, "session/artifact", name="a", path="1")
         for number in range(10):
-            await decide(wire, f"d{number}")
+            await call(wire, "session/decide", decision=f"d{number}")
         done = await call(wire, "session/task", decision={"decision": "last"})
         assert done["pruned"]
-        assert texts(done["state"]) == [*(f"d{number}" for number in range(1, 10)), "last"]
+        assert part_of(done, DECIDED) == [
+            *(f"d{number}" for number in range(1, 10)),
+            "last",
+        ]
         assert done["state"]["artifacts"] == {"a": "1"}
         spent = await call(wire, "session/task", tokens_added=150_001)
         assert (spent["pruned"], spent["state"]["artifacts"]) == (True, {})
@@ -202,12 +191,8 @@ async def test_a_retry_under_a_key_stores_nothing_again(house: House, method: st
         again = await call(wire, method, **params)
         assert (first["duplicate"], again["duplicate"]) == (False, True)
         assert first | {"duplicate": True, "reasons": None} == again | {"reasons": None}
-        for other in (
-            await wire.refusal(
-                "session/decide", session_id=SESSION, decision="y", idempotency_key="once"
-            ),
-        ):
-            assert other.data["kind"] == "idempotency_conflict"
+        other = {"decision": "y", "idempotency_key": "once"}
+        assert await refused(wire, "session/decide", **other) == "idempotency_conflict"
     async with house.daemon() as daemon, daemon.connect() as wire:
         again = await call(wire, method, **params)
         assert (again["duplicate"], again["seq"]) == (True, first["seq"])
@@ -216,7 +201,7 @@ async def test_a_retry_under_a_key_stores_nothing_again(house: House, method: st
 async def test_each_change_is_an_event(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire)
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         for method, params in CALLS.items():
             await call(wire, method, **params)
         events = [(await watcher.next_notification())["params"] for _ in range(6)]
@@ -230,20 +215,21 @@ async def test_each_change_is_an_event(house: House) -> None:
 async def test_a_head_an_expectation_and_a_lease_hold_here_too(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create(wire)
-        leaf = (await decide(wire, "a"))["leaf_id"]
+        leaf = await call(wire, "session/decide", "leaf_id", decision="a")
         await call(wire, "branch", entry_id=leaf, head="side")
-        beside = await decide(wire, "b", head="side", expected={"leaf_id": leaf})
-        refused = await wire.refusal(
-            "session/decide", session_id=SESSION, decision="c", expected={"leaf_id": None}
+        beside = await call(
+            wire, "session/decide", decision="b", head="side", expected={"leaf_id": leaf}
         )
-        assert refused.data["kind"] == "precondition_failed"
+        assert (
+            await refused(wire, "session/decide", decision="c", expected={"leaf_id": None})
+            == "precondition_failed"
+        )
         # Entries count in the order of the file, on every head.
-        assert texts(beside["state"]) == ["a", "b"]
+        assert part_of(beside, DECIDED) == ["a", "b"]
         lease = await call(wire, "session/acquire", ttl_ms=60_000)
-        refused = await other.refusal("session/decide", session_id=SESSION, decision="c")
-        assert refused.data["kind"] == "lease_held"
-        made = await decide(wire, "c", lease_id=lease["lease_id"])
-        assert texts(made["state"]) == ["a", "b", "c"]
+        assert await refused(other, "session/decide", decision="c") == "lease_held"
+        made = await call(wire, "session/decide", decision="c", lease_id=lease["lease_id"])
+        assert part_of(made, DECIDED) == ["a", "b", "c"]
 
 
 async def test_state_entries_can_be_appended_and_a_wrong_one_is_refused(house: House) -> None:
@@ -252,13 +238,11 @@ async def test_state_entries_can_be_appended_and_a_wrong_one_is_refused(house: H
         good = {"type": "custom", "custom_type": "sessiond.task", "data": {"turns": 2}}
         bad = {"type": "custom", "custom_type": "sessiond.decision", "data": {"decision": 5}}
         await call(wire, "append", entry=good)
-        with pytest.raises(Refusal) as refused:
-            await call(wire, "append", entries=[good, bad])
-        assert refused.value.data["kind"] == "entry_invalid"
-        assert refused.value.data["path"] == "entries[1].data.decision"
-        state = await state_in(wire)
+        told = await refused(wire, "append", "{kind,path}", entries=[good, bad])
+        assert told == ("entry_invalid", "entries[1].data.decision")
+        state = await call(wire, "session/get", "state")
         assert (state["turn_count"], state["decisions"]) == (2, [])
-        assert (await decide(wire, "after"))["seq"] == 2
+        assert await call(wire, "session/decide", "seq", decision="after") == 2
 
 
 async def test_one_artifact_too_many_is_refused(
@@ -271,12 +255,10 @@ async def test_one_artifact_too_many_is_refused(
             {"type": "custom", "custom_type": "sessiond.artifact", "data": {"name": n, "path": "p"}}
             for n in "abc"
         ]
-        refused = await wire.refusal("append", session_id=SESSION, entries=named)
-        assert (refused.data["kind"], refused.data["limit"]) == ("too_large", 2)
+        assert await refused(wire, "append", "{kind,limit}", entries=named) == ("too_large", 2)
         for name in "ab":
             await call(wire, "session/artifact", name=name, path="p")
-        refused = await wire.refusal("session/artifact", session_id=SESSION, name="c", path="p")
-        assert refused.data["kind"] == "too_large"
+        assert await refused(wire, "session/artifact", name="c", path="p") == "too_large"
         await call(wire, "session/artifact", name="a", path=None)
         made = await call(wire, "session/artifact", name="c", path="p")
         assert made["state"]["artifacts"] == {"b": "p", "c": "p"}
@@ -293,14 +275,20 @@ async def test_a_wrong_entry_in_a_file_is_reported_and_changes_no_state(house: H
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
         answer = await call(wire, "session/get")
-        assert (texts(answer["state"]), answer["state"]["turn_count"]) == (["good"], 0)
+        assert (part_of(answer, DECIDED), answer["state"]["turn_count"]) == (
+            ["good"],
+            0,
+        )
         assert (answer["session"]["problems"], answer["session"]["read_only"]) == (2, False)
         checked = await call(wire, "session/verify")
         assert [(one["line"], one["kind"]) for one in checked["problems"]] == [
             (3, "bad_state"),
             (4, "bad_state"),
         ]
-        assert texts((await decide(wire, "goes on"))["state"]) == ["good", "goes on"]
+        assert await call(wire, "session/decide", DECIDED, decision="goes on") == [
+            "good",
+            "goes on",
+        ]
 
 
 @pytest.mark.parametrize("method", ["session/decide", "session/artifact", "session/task"])
@@ -312,7 +300,7 @@ async def test_the_first_entry_of_the_state_makes_a_session_of_a_draft(
         assert [path.parent.name for path in house.session_files()] == ["pending"]
         await call(wire, method, **CALLS[method])
         assert [path.parent.name for path in house.session_files()] == ["sessions"]
-        assert (await call(wire, "session/get"))["session"]["persisted"]
+        assert await call(wire, "session/get", "session.persisted")
         listed = (await wire.call("session/list"))["sessions"]
         assert [one["id"] for one in listed] == [SESSION]
 
@@ -323,19 +311,19 @@ async def test_a_draft_that_a_crash_kept_from_its_place_comes_there_at_the_next_
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         house.disk.fail("rename")
-        await decide(wire, "kept")
+        await call(wire, "session/decide", decision="kept")
         left = house.disk.crash()
     house.files = left
     assert [path.parent.name for path in house.session_files()] == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert texts(await state_in(wire)) == ["kept"]
+        assert await call(wire, "session/get", DECIDED) == ["kept"]
         assert [path.parent.name for path in house.session_files()] == ["sessions"]
 
 
 async def test_state_in_memory_comes_to_its_place_with_its_session(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="never")
-        await decide(wire, "a")
+        await call(wire, "session/decide", decision="a")
         assert house.session_files() == []
         await call(wire, "session/update", persist="on_assistant")
         assert [path.parent.name for path in house.session_files()] == ["sessions"]
@@ -346,27 +334,39 @@ async def test_a_kept_index_has_the_state(house: House, monkeypatch: pytest.Monk
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         for number in range(12):
-            await decide(wire, f"d{number}", timestamp=f"2026-01-01T00:00:{number:02}Z")
+            await call(
+                wire,
+                "session/decide",
+                decision=f"d{number}",
+                timestamp=f"2026-01-01T00:00:{number:02}Z",
+            )
         await call(wire, "session/artifact", name="a", path="p")
         await call(wire, "session/task", tokens_added=9)
-        before = await state_in(wire)
+        before = await call(wire, "session/get", "state")
     assert house.disk.exists(house.layout.index_path(SESSION))
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        assert await state_in(wire) == before
-        more = await decide(wire, "next")
-        assert texts(more["state"]) == [*(f"d{number}" for number in range(3, 12)), "next"]
+        assert await call(wire, "session/get", "state") == before
+        more = await call(wire, "session/decide", decision="next")
+        assert part_of(more, DECIDED) == [
+            *(f"d{number}" for number in range(3, 12)),
+            "next",
+        ]
 
 
 async def test_what_another_program_appends_counts(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
-        leaf = (await decide(wire, "ours"))["leaf_id"]
+        leaf = await call(wire, "session/decide", "leaf_id", decision="ours")
         (path,) = house.session_files()
         theirs = stored_entry(
             "custom", "t1", leaf, custom_type="sessiond.decision", data={"decision": "theirs"}
         )
         house.disk.land(path, msgspec.json.encode(theirs) + b"\n")
-        assert texts((await decide(wire, "after"))["state"]) == ["ours", "theirs", "after"]
+        assert await call(wire, "session/decide", DECIDED, decision="after") == [
+            "ours",
+            "theirs",
+            "after",
+        ]
 
 
 async def test_no_model_sees_the_state(house: House) -> None:
@@ -385,15 +385,15 @@ async def test_a_fork_inherits_what_was_decided_and_the_tokens_and_counts_anew(
         await create(wire, agent="implementer", model="m-1", tags=["feature"])
         await call(wire, "session/update", plan="The plan")
         for number in range(4):
-            await decide(wire, f"d{number}")
+            await call(wire, "session/decide", decision=f"d{number}")
         await call(wire, "session/artifact", name="a", path="p")
         await call(wire, "session/task", tokens_added=500)
         await call(wire, "session/prune", max_decisions=2)
-        before = await state_in(wire)
+        before = await call(wire, "session/get", "state")
         for params in ({"entries": "none"}, {"entries": "path"}, {"entries": "context"}):
             made = await call(wire, "session/fork", state=True, **params)
-            child = (await wire.call("session/get", session_id=made["session"]["id"]))["state"]
-            assert texts(child) == ["d2", "d3"]
+            child = await call(wire, "session/get", "state", session_id=made["session"]["id"])
+            assert part_of(child, DECISIONS) == ["d2", "d3"]
             assert child["tokens_used"] == 500
             assert child == before | {
                 "turn_count": 0,
@@ -401,12 +401,12 @@ async def test_a_fork_inherits_what_was_decided_and_the_tokens_and_counts_anew(
                 "pruned": False,
                 "last_pruned_at": None,
             }
-        assert await state_in(wire) == before
+        assert await call(wire, "session/get", "state") == before
         assert (await call(wire, "session/brief"))["fork_count"] == 3
-        whole = (await call(wire, "session/fork", entries="all"))["session"]["id"]
-        assert (await wire.call("session/get", session_id=whole))["state"] == before
-        bare = (await call(wire, "session/fork", entries="none"))["session"]["id"]
-        state = (await wire.call("session/get", session_id=bare))["state"]
+        whole = await call(wire, "session/fork", "session.id", entries="all")
+        assert await call(wire, "session/get", "state", session_id=whole) == before
+        bare = await call(wire, "session/fork", "session.id", entries="none")
+        state = await call(wire, "session/get", "state", session_id=bare)
         assert (state["decisions"], state["tokens_used"], state["plan"]) == ([], 0, None)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await call(wire, "session/brief"))["fork_count"] == 5
@@ -416,33 +416,36 @@ async def test_a_fork_of_a_fork_has_the_state_of_both(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         await call(wire, "session/task", tokens_added=5, decision={"decision": "first"})
-        child = (await call(wire, "session/fork", entries="none", state=True))["session"]["id"]
+        child = await call(wire, "session/fork", "session.id", entries="none", state=True)
         await wire.call("session/decide", session_id=child, decision="second")
         await wire.call("session/task", session_id=child, tokens_added=7)
         made = await wire.call("session/fork", session_id=child, entries="none", state=True)
-        last = (await wire.call("session/get", session_id=made["session"]["id"]))["state"]
-        assert (texts(last), last["tokens_used"]) == (["first", "second"], 12)
+        last = await call(wire, "session/get", "state", session_id=made["session"]["id"])
+        assert (part_of(last, DECISIONS), last["tokens_used"]) == (["first", "second"], 12)
         assert last["turn_count"] == 0
 
 
 async def test_beside_a_path_with_decisions_the_counts_alone_need_an_entry(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        leaf = (await decide(wire, "a"))["leaf_id"]
-        made = (await call(wire, "session/fork", state=True))["session"]
+        leaf = await call(wire, "session/decide", "leaf_id", decision="a")
+        made = await call(wire, "session/fork", "session", state=True)
         assert (made["leaf_id"], made["entry_count"]) == (leaf, 1)
         await call(wire, "session/task")
-        made = (await call(wire, "session/fork", state=True))["session"]
+        made = await call(wire, "session/fork", "session", state=True)
         assert made["leaf_id"] not in {leaf, None}
-        state = (await wire.call("session/get", session_id=made["id"]))["state"]
-        assert (texts(state), state["turn_count"]) == (["a"], 0)
+        state = await call(wire, "session/get", "state", session_id=made["id"])
+        assert (part_of(state, DECISIONS), state["turn_count"]) == (["a"], 0)
 
 
 async def test_a_session_without_a_model_has_the_configured_one(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.environment.policies.model = "m-usual"
         made = (await create(wire))["session"]
-        assert (made["model"], (await state_in(wire))["model"]) == ("m-usual", "m-usual")
+        assert (made["model"], await call(wire, "session/get", "state.model")) == (
+            "m-usual",
+            "m-usual",
+        )
         other = (await create(wire, session_id="other-session", model="m-2"))["session"]
         assert other["model"] == "m-2"
         new = await wire.call("session/continue_recent", cwd="/nowhere")
@@ -450,7 +453,7 @@ async def test_a_session_without_a_model_has_the_configured_one(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.environment.policies.model = None
         # The header says it, so that another configuration changes no session.
-        assert (await state_in(wire))["model"] == "m-usual"
+        assert await call(wire, "session/get", "state.model") == "m-usual"
         assert (await create(wire, session_id="third-session"))["session"]["model"] is None
 
 

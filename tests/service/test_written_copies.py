@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, append_all, create, create_with
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import (
+    append,
+    append_all,
+    call,
+    cancel,
+    create,
+    create_with,
+    refused_answer,
+)
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry, stored_message
@@ -49,16 +57,6 @@ async def begin(wire: Wire, case: str, **more: Any) -> int:
     return await wire.request(method, session_id=SESSION, **params, **more)
 
 
-async def refusal(wire: Wire, number: int) -> Any:
-    with pytest.raises(Refusal) as refused:
-        await wire.answer(number)
-    return refused.value.data
-
-
-async def context_of(wire: Wire, session_id: str) -> Any:
-    return await wire.call("build_context", session_id=session_id)
-
-
 def on_disk(house: House) -> dict[str, bytes]:
     paths = [path for path in house.disk.paths if path.parent != house.layout.locks]
     return {str(path): house.disk.content(path) for path in paths}
@@ -84,7 +82,7 @@ async def test_a_merge_is_written_by_the_caller_and_appended_as_a_turn(
         }
         await wire.reply(asked, {"summary": SAID})
         done = await wire.answer(number)
-        context = await context_of(wire, SESSION)
+        context = await call(wire, "build_context")
         assert context["sources"][-1] == done["entry"]["id"] == done["leaf_id"]
         assert context["messages"][-1]["content"] == [{"type": "text", "text": SAID}]
         assert len(context["messages"]) == 4
@@ -105,7 +103,7 @@ async def test_a_merge_that_is_written_twice_under_one_key_is_stored_once(
         assert first == second
         # A merge that is stored asks no writer.
         assert await wire.answer(await begin(wire, "a merge here", idempotency_key="k")) == first
-        assert len((await context_of(wire, SESSION))["messages"]) == 4
+        assert len(await call(wire, "build_context", "messages")) == 4
 
 
 async def test_a_written_merge_begins_a_new_session(house: House) -> None:
@@ -118,7 +116,7 @@ async def test_a_written_merge_begins_a_new_session(house: House) -> None:
         made = (await wire.answer(number))["session"]
         # The session is what both were when the call was made.
         assert (made["lineage"]["at_entry"], made["lineage"]["merge_source"]) == ("u2", OTHER)
-        context = await context_of(wire, made["id"])
+        context = await call(wire, "build_context", session_id=made["id"])
         assert context["messages"][1]["content"][0]["text"] == SAID
 
 
@@ -126,10 +124,10 @@ async def test_a_written_squash_stands_for_the_chosen_entries_in_their_order(hou
     async with serving(house) as daemon, daemon.connect() as wire:
         await offer(wire, "squash")
         await create_with(wire, "u1", persist="immediate")
-        call = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
+        writes = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
         await append_all(
             wire,
-            entry("a1", [call], "assistant"),
+            entry("a1", [writes], "assistant"),
             {"type": "custom", "id": "note", "custom_type": "note", "data": 1},
             entry("u2"),
         )
@@ -148,7 +146,7 @@ async def test_a_written_squash_stands_for_the_chosen_entries_in_their_order(hou
         assert "[User]: u1" not in prompt
         await wire.reply(asked, {"summary": SAID})
         made = (await wire.answer(number))["session"]
-        (message,) = (await context_of(wire, made["id"]))["messages"]
+        (message,) = await call(wire, "build_context", "messages", session_id=made["id"])
         assert message["summary"].startswith(SAID)
         assert message["details"] == {"read_files": [], "modified_files": ["clock.py"]}
         assert (made["message_count"], made["problems"]) == (2, 0)
@@ -216,7 +214,7 @@ async def test_if_no_writer_is_there_the_caller_gets_the_prompt(house: House, ca
         number = await begin(wire, case)
         asked = await wire.next_request()
         await wire.send({"id": asked["id"], "error": {"code": 1, "message": "no"}})
-        data = await refusal(wire, number)
+        data = await refused_answer(wire, number, "")
         assert (data["kind"], data["purpose"]) == ("summarizer_unavailable", purpose)
         assert data["plan"]["prompt"] == asked["params"]["prompt"]
         assert data["tried"] == [
@@ -238,7 +236,7 @@ async def test_without_a_client_the_command_writes_the_text(house: House, case: 
         await two_sessions(wire)
         done = await wire.answer(await begin(wire, case))
         session_id = done["session"]["id"] if "session" in done else SESSION
-        context = await context_of(wire, session_id)
+        context = await call(wire, "build_context", session_id=session_id)
         assert SAID in json.dumps(context["messages"][-1], ensure_ascii=False)
         assert command.purposes == [CALLS[case][2]]
         assert wire.requests == []
@@ -254,8 +252,8 @@ async def test_a_cancelled_call_stores_nothing_and_its_writer_hears_of_it(
         before = on_disk(house)
         number = await begin(wire, case)
         asked = await writer.next_request()
-        await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
-        assert (await refusal(wire, number))["kind"] == "cancelled"
+        await cancel(wire, number)
+        assert await refused_answer(wire, number) == "cancelled"
         told = await writer.next_notification()
         assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
         await writer.reply(asked, {"summary": SAID})
@@ -278,7 +276,7 @@ async def test_the_text_and_its_cancellation_in_one_step_store_nothing(
             {"id": asked["id"], "result": {"summary": SAID}},
             {"method": "$/cancelRequest", "params": {"id": number}},
         )
-        assert (await refusal(wire, number))["kind"] == "cancelled"
+        assert await refused_answer(wire, number) == "cancelled"
         assert on_disk(house) == before
 
 
@@ -292,7 +290,7 @@ async def test_a_head_that_grew_gets_the_turn_below_what_it_gained(house: House)
         await append(other, "o3", session_id=OTHER)
         await wire.reply(asked, {"summary": SAID})
         done = await wire.answer(number)
-        sources = (await context_of(wire, SESSION))["sources"]
+        sources = await call(wire, "build_context", "sources")
         assert sources[:3] == ["u1", "u2", "u3"]
         assert sources[-1] == done["entry"]["id"]
         page = await wire.call("session/entries", session_id=SESSION, types=["custom"])
@@ -322,7 +320,7 @@ async def test_a_head_that_left_what_the_text_is_about_gets_no_turn(
         await other.call(method, session_id=SESSION, **params)
         before = on_disk(house)
         await wire.reply(asked, {"summary": SAID})
-        assert (await refusal(wire, number))["kind"] == kind
+        assert await refused_answer(wire, number) == kind
         assert on_disk(house) == before
 
 
@@ -341,7 +339,7 @@ async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
         await append(other, "u3")
         before = on_disk(house)
         await wire.reply(asked, {"summary": SAID})
-        assert (await refusal(wire, number))["kind"] == "plan_stale"
+        assert await refused_answer(wire, number) == "plan_stale"
         assert on_disk(house) == before
 
 
@@ -387,7 +385,7 @@ async def test_a_veto_comes_before_the_text_is_written(house: House) -> None:
         await two_sessions(wire)
         number = await begin(wire, "a squash")
         await wire.reply(await wire.next_request(), {"veto": "not now"})
-        assert (await refusal(wire, number))["kind"] == "vetoed"
+        assert await refused_answer(wire, number) == "vetoed"
         number = await begin(wire, "a squash")
         await wire.reply(await wire.next_request(), {})
         await writer.reply(await writer.next_request(), {"summary": SAID})
@@ -403,8 +401,8 @@ async def test_a_disk_that_fails_the_turn_leaves_nothing(house: House) -> None:
         asked = await wire.next_request()
         house.disk.fail("fdatasync")
         await wire.reply(asked, {"summary": SAID})
-        assert (await refusal(wire, number))["kind"] == "storage_error"
-        assert (await context_of(wire, SESSION))["sources"] == ["u1", "u2"]
+        assert await refused_answer(wire, number) == "storage_error"
+        assert await call(wire, "build_context", "sources") == ["u1", "u2"]
 
 
 async def test_a_turn_past_its_write_is_stored_and_answered(house: House) -> None:
@@ -416,10 +414,10 @@ async def test_a_turn_past_its_write_is_stored_and_answered(house: House) -> Non
         with house.disk.hold("fdatasync") as gate:
             await wire.reply(asked, {"summary": SAID})
             await arrived(gate)
-            await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
+            await cancel(wire, number)
             await wire.call("server/ping")
         done = await wire.answer(number)
-        assert (await context_of(wire, SESSION))["sources"][-1] == done["entry"]["id"]
+        assert (await call(wire, "build_context", "sources"))[-1] == done["entry"]["id"]
 
 
 async def test_all_that_waits_for_a_text_counts_to_one_limit(
@@ -431,8 +429,8 @@ async def test_all_that_waits_for_a_text_counts_to_one_limit(
         await two_sessions(wire)
         number = await begin(wire, "a squash")
         asked = await wire.next_request()
-        refused = await refusal(wire, await begin(wire, "a merge here"))
-        assert (refused["kind"], refused["limit"]) == ("overloaded", 1)
+        refused = await begin(wire, "a merge here")
+        assert await refused_answer(wire, refused, "{kind,limit}") == ("overloaded", 1)
         await wire.reply(asked, {"summary": SAID})
         await wire.answer(number)
 
@@ -491,5 +489,5 @@ async def test_a_squash_in_a_file_of_pis_ends_with_the_files_as_pi_writes_them(
         squash = {"session_id": own["id"], "entry_ids": chosen, "squash": {}}
         made = (await wire.call("session/rebase", **squash))["session"]
         assert (made["dialect"], made["problems"]) == ("pi", 0)
-        (message,) = (await context_of(wire, made["id"]))["messages"]
+        (message,) = await call(wire, "build_context", "messages", session_id=made["id"])
         assert message["summary"] == f"{SAID}\n\n<read-files>\na.py\n</read-files>"
