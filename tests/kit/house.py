@@ -89,6 +89,10 @@ class House:
         folders = {self.layout.sessions, self.layout.pending}
         return [path for path in self.disk.paths if path.parent in folders]
 
+    def trashed(self) -> list[str]:
+        """Return the names of the files in the trash of the disk in memory."""
+        return [path.name for path in self.disk.paths if path.parent == self.layout.trash]
+
     def stored(self) -> list[dict[str, Any]]:
         """Return the lines of the only session, header first."""
         (path,) = self.session_files()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Wire
+from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.readers.operator import OperatorReader
 
@@ -274,13 +275,6 @@ async def test_after_any_changes_operator_reads_what_sessiond_reads(
 # -- copies ------------------------------------------------------------------
 
 
-async def texts(wire: Wire, session: Json) -> list[tuple[str, Json]]:
-    """Return source and contents of each message of a context."""
-    built = await wire.call("build_context", session_id=session["id"])
-    found = zip(built["sources"], built["messages"], strict=True)
-    return [(source, one["contents"]) for source, one in found]
-
-
 @pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
 async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> None:
     """D1: every message, id, parent and branch; the header only has another id."""
@@ -296,7 +290,11 @@ async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> N
         header, old = (json.loads(one.split("\n")[0]) for one in (there["content"], content))
         assert header == old | {"id": made["id"]}
         file = await opened(house, wire, path)
-        assert await texts(wire, made) == await texts(wire, file.session)
+        shown = "{sources,messages[].contents}"
+        sources, contents = await call(wire, "build_context", shown, session_id=made["id"])
+        assert len(sources) == len(contents)
+        own = await call(wire, "build_context", shown, session_id=file.session["id"])
+        assert own == (sources, contents)
         copy = Path(made["path"])
         assert OperatorReader(house.disk.content(copy)).leaf_id == made["leaf_id"]
     assert house.disk.content(path) == SAMPLE[name]
@@ -331,8 +329,10 @@ async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
         assert (made["dialect"], made["cwd"], made["problems"]) == ("operator", "/other", 0)
         copy = await opened(house, wire, Path(made["path"]))
         await copy.check()
-        contents = [one for _, one in await texts(wire, file.session)]
-        assert [one for _, one in await texts(wire, made)] == contents
+        own = file.session["id"]
+        contents = await call(wire, "build_context", "messages[].contents", session_id=own)
+        copied = await call(wire, "build_context", "messages[].contents", session_id=made["id"])
+        assert copied == contents
         await copy.call("append", message=said())
         await copy.check()
     assert house.disk.content(path) == SAMPLE["operator"]

@@ -11,10 +11,9 @@ from anyio import fail_after
 
 from sessiond.journal.splitter import whole_lines
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import call, create_with, refused
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site
 
@@ -61,8 +60,7 @@ async def closed_session(site: Site) -> AsyncGenerator[tuple[Purged, Wire]]:
     connection = Purged(site)
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         with fail_after(PATIENCE_SECONDS):
-            await create(wire, persist="immediate")
-            await append(wire, "e-1")
+            await create_with(wire, "e-1", persist="immediate")
             yield connection, wire
 
 
@@ -76,19 +74,19 @@ async def test_a_fork_that_is_purged_before_its_answer_can_be_made_again(site: S
             == f"another program has deleted {FORK} while it was made: make it again"
         )
         # The one that was purged has left nothing, and no try has stored an empty session.
-        assert (await wire.call("session/trash"))["sessions"] == []
-        await wire.call("session/fork", session_id=SESSION, new_session_id=FORK)
-        page = await wire.call("session/entries", session_id=FORK)
-        assert [row["entry"]["id"] for row in page["entries"]] == ["e-1"]
+        assert await call(wire, "session/trash", "sessions") == []
+        await call(wire, "session/fork", new_session_id=FORK)
+        ids = await call(wire, "session/entries", "entries[].entry.id", session_id=FORK)
+        assert ids == ["e-1"]
 
 
 async def test_a_new_session_that_is_purged_before_its_answer_is_not_found(site: Site) -> None:
     async with closed_session(site) as (connection, wire):
         connection.behind_creation = True
-        refusal = await wire.refusal("session/create", session_id=FORK, cwd="/p")
-        assert refusal.data["kind"] == "session_not_found"
-        assert (await wire.call("session/create", session_id=FORK, cwd="/p"))["created"]
-        assert (await wire.call("session/get", session_id=FORK))["session"]["seq"] == 0
+        asked = {"session_id": FORK, "cwd": "/p"}
+        assert await refused(wire, "session/create", **asked) == "session_not_found"
+        assert await call(wire, "session/create", "created", **asked)
+        assert await call(wire, "session/get", "session.seq", session_id=FORK) == 0
 
 
 CHECKS: dict[str, dict[str, Any]] = {
@@ -101,11 +99,10 @@ CHECKS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("check", CHECKS)
 async def test_a_check_that_meets_a_purge_finds_no_session(site: Site, check: str) -> None:
     async with closed_session(site) as (connection, wire):
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         connection.before_reading = True
         method = check.partition(" ")[0]
-        refusal = await wire.refusal(method, session_id=SESSION, **CHECKS[check])
-        assert refusal.data["kind"] == "session_not_found"
+        assert await refused(wire, method, **CHECKS[check]) == "session_not_found"
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -113,9 +110,9 @@ async def test_a_check_that_meets_a_purge_checks_the_session_that_came_instead(
     site: Site, check: str
 ) -> None:
     async with closed_session(site) as (connection, wire):
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         connection.before_reading = connection.is_made_anew = True
         method = check.partition(" ")[0]
         found = await call(wire, method, **CHECKS[check])
         assert (found.get("ok", True), found.get("repaired", False)) == (True, False)
-        assert await entries(wire) == []
+        assert await call(wire, "session/entries", "entries") == []

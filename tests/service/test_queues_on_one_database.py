@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,10 +13,9 @@ from sessiond.service.database.database import NO_TOKEN
 from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
 from sessiond.testing.wire import Refusal
-from tests.kit.calls import call, create
+from tests.kit.calls import call, create, refused
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import refused
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_queues import LATER, STEER, queue, waiting
@@ -26,18 +26,10 @@ SECRET = "Only once."
 
 
 async def is_stored(site: Site, text: str) -> bool:
-    """Return whether the database has a text in prompts."""
-    return text.encode() in await to_thread.run_sync(stored_prompts, site)
-
-
-def stored_prompts(site: Site) -> bytes:
-    """Return what the database has of the prompts of all sessions."""
-    connection = site.connect()
-    try:
-        found = connection.document(STATE, QUEUES, NO_TOKEN)
-        return found.data if found is not None else b""
-    finally:
-        connection.close()
+    """Return whether the database has a text in prompts of any session."""
+    with closing(site.connect()) as connection:
+        found = await to_thread.run_sync(connection.document, STATE, QUEUES, NO_TOKEN)
+    return found is not None and text.encode() in found.data
 
 
 class Failing(Wrapped):
@@ -239,7 +231,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
                 made = (await create(three, persist="immediate"))["session"]
                 if is_known:
                     # The daemon of the sender has taken the other session in by then.
-                    found = (await call(beside_one, "session/get"))["session"]
+                    found = await call(beside_one, "session/get", "session")
                     assert found["epoch"] == made["epoch"]
                 held.may_go.set()
             assert kinds == ["session_not_found"]

@@ -12,11 +12,11 @@ from msgspec.json import encode
 
 from sessiond.service.database.database import Head, SessionDatabase, chained
 from sessiond.testing.wire import Refusal
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, refused
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, happened
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import SAID, TTL_MS, acquire, entries, refused
+from tests.kit.sessions import HI, SESSION
+from tests.service.one_database.calls import SAID, TTL_MS, acquire
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import Site, clients_of
 
@@ -81,7 +81,7 @@ async def test_an_append_that_has_lost_a_race_waits_in_turn_for_the_row(
             await append(one, f"one-{number}")
         # Of five appends in a row the first one loses a race; the other ones come in turn.
         assert connection.wins == 1
-        assert [row["entry"]["id"] for row in await entries(one)] == [
+        assert await call(one, "session/entries", "entries[].entry.id") == [
             "rival-1",
             *[f"one-{number}" for number in range(5)],
         ]
@@ -117,7 +117,7 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
         async with create_task_group() as tasks:
 
             async def late() -> None:
-                assert await refused(one, "append") == kinds[change]
+                assert await refused(one, "append", message=HI) == kinds[change]
 
             tasks.start_soon(late)
             await happened(connection.has_begun)
@@ -140,7 +140,7 @@ async def test_a_draft_that_comes_to_its_place_stays_archived(site: Site) -> Non
         connection.may_go.set()
         assert (await one.answer(promotion))["session"]["archived"]
         assert (await call(three, "session/get"))["session"]["archived"]
-        assert await refused(one, "append") == "session_archived"
+        assert await refused(one, "append", message=HI) == "session_archived"
 
 
 class UnreadCreation(Wrapped):
@@ -186,7 +186,7 @@ async def test_a_creation_deletes_nothing_that_another_daemon_has_answered(
             # What another daemon has stored behind the header cannot be read.
             with pytest.raises(Refusal, match="storage_error"):
                 await one.answer(creation)
-        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1"] * is_used
+        assert await call(three, "session/entries", "entries[].entry.id") == ["e-1"] * is_used
 
 
 async def test_a_scope_whose_creation_another_daemon_takes_back_is_created(site: Site) -> None:

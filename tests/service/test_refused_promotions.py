@@ -17,17 +17,8 @@ from tests.kit.sessions import SESSION, stored_message
 UPDATE = {"persist": "immediate", "title": "t"}
 
 
-def theirs(number: int) -> bytes:
-    """Return a line that a foreign writer appends."""
-    return encode(stored_message(f"theirs-{number}", None, content="theirs")) + b"\n"
-
-
-async def draft(house: House, wire: Wire) -> Path:
-    """Make a draft with an entry; its file is given."""
-    await create_with(wire, "own")
-    (path,) = house.session_files()
-    assert path.parent == house.layout.pending
-    return path
+# A line of a foreign writer, with a number in its id.
+THEIRS = encode(stored_message("theirs-%d", None, content="theirs")) + b"\n"
 
 
 async def check_a_draft(house: House, wire: Wire, path: Path) -> None:
@@ -43,8 +34,10 @@ async def test_a_refused_update_leaves_a_draft_where_it_was_though_a_foreign_lin
     house: House, nth: int
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await draft(house, wire)
-        house.disk.write_as_another(path, theirs(1))
+        await create_with(wire, "own")
+        (path,) = house.session_files()
+        assert path.parent == house.layout.pending
+        house.disk.write_as_another(path, THEIRS % 1)
         house.disk.fail("fdatasync", nth=nth)
         refusal = await refusal_of(call(wire, "session/update", **UPDATE))
         house.disk.heal()
@@ -61,8 +54,10 @@ async def test_an_update_that_a_foreign_line_makes_stale_leaves_a_draft_where_it
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await draft(house, wire)
-        house.disk.write_as_another(path, theirs(1))
+        await create_with(wire, "own")
+        (path,) = house.session_files()
+        assert path.parent == house.layout.pending
+        house.disk.write_as_another(path, THEIRS % 1)
         stale = {**UPDATE, "expected": {"seq": 1}}
         assert await refused(wire, "session/update", **stale) == "precondition_failed"
         await check_a_draft(house, wire, path)
@@ -72,7 +67,9 @@ async def test_a_promotion_is_not_put_off_by_a_program_that_writes_all_the_time(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        path = await draft(house, wire)
+        await create_with(wire, "own")
+        (path,) = house.session_files()
+        assert path.parent == house.layout.pending
         real, written = house.disk.stat, 0
 
         def stat(asked: Path) -> FileStat:
@@ -80,7 +77,7 @@ async def test_a_promotion_is_not_put_off_by_a_program_that_writes_all_the_time(
             if asked.name == path.name or SESSION in asked.name:
                 written += 1
                 if written <= 100:
-                    house.disk.write_as_another(asked, theirs(written))
+                    house.disk.write_as_another(asked, THEIRS % written)
             return real(asked)
 
         monkeypatch.setattr(house.disk, "stat", stat)

@@ -18,10 +18,6 @@ USER = {"role": "user", "content": "hi"}
 ANSWER = {"role": "assistant", "content": "there"}
 
 
-def in_trash(house: House) -> list[str]:
-    return [path.name for path in house.disk.paths if path.parent == house.layout.trash]
-
-
 @pytest.mark.parametrize("restart", [False, True], ids=["", "after a restart"])
 @pytest.mark.parametrize("state", ["immediate", "on_assistant", "archived"])
 async def test_a_deleted_session_comes_back_as_it_was(
@@ -45,7 +41,7 @@ async def test_a_deleted_session_comes_back_as_it_was(
             assert await call(wire, "session/restore", "session") == before
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await call(wire, "session/trash", "sessions") == []
-        assert in_trash(house) == []
+        assert house.trashed() == []
         # Cursors of before go on, and lists show it.
         cursor = {"seq": sent["seq"], "epoch": before["epoch"]}
         assert "replaced" not in await watch(wire, after=cursor)
@@ -59,23 +55,23 @@ async def test_a_restore_survives_a_power_cut(house: House) -> None:
         await call(wire, "session/restore", "session")
         house.files = house.disk.crash()
     assert house.disk.content(path) == GOOD
-    assert in_trash(house) == []
+    assert house.trashed() == []
 
 
 async def test_torn_ends_come_back_and_copies_from_before_a_repair_stay(house: House) -> None:
     path = house.put(GOOD + b"no line\n" + line(b"n3", b'"n2"') + b'{"type":"mess\0')
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/repair", dry_run=False)
-        (backup,) = in_trash(house)
+        (backup,) = house.trashed()
         await call(wire, "session/close")
         house.disk.write_as_another(path, b'{"type":"mess\0')
         await call(wire, "append", message=USER)
         (torn,) = [one for one in house.disk.paths if ".torn-" in one.name]
         content = house.disk.content(torn)
         assert await call(wire, "session/delete") == {}
-        assert len(in_trash(house)) == 3
+        assert len(house.trashed()) == 3
         await call(wire, "session/restore", "session")
-        assert in_trash(house) == [backup]
+        assert house.trashed() == [backup]
         assert house.disk.content(torn) == content
 
 
@@ -85,7 +81,7 @@ async def test_a_file_that_cannot_be_opened_comes_back_and_the_refusal_says_so(
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await call(wire, "session/delete") == {}
-        (name,) = in_trash(house)
+        (name,) = house.trashed()
         house.disk.put(house.layout.trash / name, b"no session at all\n")
         refusal = await wire.refusal("session/restore", session_id=SESSION)
         assert refusal.data["kind"] == "session_corrupt"
@@ -108,7 +104,7 @@ async def test_nothing_is_replaced_and_nothing_is_lost(house: House) -> None:
         assert await call(wire, "session/delete") == {}
         # The one that was begun last comes back; the other one stays.
         assert await call(wire, "session/restore", "session.path") == str(new)
-        assert (house.disk.content(new), in_trash(house)) == (new_content, [path.name])
+        assert (house.disk.content(new), house.trashed()) == (new_content, [path.name])
         kind = await refused(wire, "session/restore", session_id="session-none")
         assert kind == "session_not_found"
 
@@ -153,14 +149,14 @@ async def test_a_restore_that_the_disk_refuses_changes_nothing(
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await call(wire, "session/delete") == {}
-        held = in_trash(house)
+        held = house.trashed()
         house.disk.fail(op, nth=nth)
         assert await refused(wire, "session/restore") == "storage_error"
         house.disk.heal()
-        assert (in_trash(house), house.disk.exists(path)) == (held, False)
+        assert (house.trashed(), house.disk.exists(path)) == (held, False)
         assert await refused(wire, "session/get") == "session_not_found"
         await call(wire, "session/restore", "session")
-        assert (house.disk.content(path), in_trash(house)) == (GOOD, [])
+        assert (house.disk.content(path), house.trashed()) == (GOOD, [])
 
 
 async def test_a_forgotten_draft_that_is_restored_is_touched(house: House) -> None:
@@ -198,7 +194,7 @@ async def test_an_old_trash_without_a_note_says_how_to_get_a_file_back(house: Ho
         refusal = await wire.refusal("session/restore", session_id=SESSION)
         assert refusal.data["kind"] == "storage_error"
         assert "session/import" in str(refusal)
-        assert in_trash(house) == [name]
+        assert house.trashed() == [name]
 
 
 # -- forget ----------------------------------------------------------------------------------

@@ -42,10 +42,6 @@ async def run(wire: Wire, hours: float = 48, **more: Any) -> list[str]:
     return [one["id"] for one in answer["sessions"]]
 
 
-def trashed(house: House) -> list[str]:
-    return [p.name for p in house.disk.paths if p.parent == house.layout.trash]
-
-
 async def test_what_is_older_goes_and_only_when_it_is_meant(house: House) -> None:
     put(house, "session-new", "2026-01-14")
     for name, day in (("session-old", "2026-01-13"), ("session-older", "2025-01-01")):
@@ -53,9 +49,9 @@ async def test_what_is_older_goes_and_only_when_it_is_meant(house: House) -> Non
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await run(wire) == ["session-older"]
         assert await run(wire, 47.9) == ["session-older", "session-old"]
-        assert trashed(house) == []
+        assert house.trashed() == []
         assert await run(wire, 47.9, dry_run=False) == ["session-older", "session-old"]
-        assert len(trashed(house)) == 2
+        assert len(house.trashed()) == 2
         listed = await call(wire, "session/list", "sessions[].id")
         assert listed == ["session-new"]
         assert await run(wire, 47.9, dry_run=False) == []
@@ -119,7 +115,7 @@ async def test_a_session_that_is_archived_since_it_was_listed_stays(
 
         monkeypatch.setattr(SessionRegistry, "retire", retire)
         assert await run(wire, dry_run=False) == []
-    assert trashed(house) == []
+    assert house.trashed() == []
 
 
 async def test_an_old_session_that_comes_back_from_the_archive_stays(house: House) -> None:
@@ -179,13 +175,7 @@ async def test_a_read_client_may_look_and_not_do_it(house: House) -> None:
         assert await run(wire) == ["session-old"]
         with pytest.raises(Refusal, match="permission_denied"):
             await run(wire, dry_run=False)
-    assert trashed(house) == []
-
-
-async def tuned(preset: str) -> Tuning:
-    """Return the configuration of a daemon with this preset of retention."""
-    sources = Sources({**os.environ, "SESSIOND_RETENTION_PRESET": preset})
-    return await to_thread.run_sync(Tuning, sources, 4096)
+    assert house.trashed() == []
 
 
 @pytest.mark.parametrize("preset", ["none", "nova"])
@@ -196,7 +186,8 @@ async def test_the_preset_of_nova_removes_what_is_a_day_old_by_itself_and_never_
     for name in ("session-old", "session-watched"):
         put(house, name, "2026-01-13")
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.0)
-    tuning = await tuned(preset)
+    sources = Sources({**os.environ, "SESSIOND_RETENTION_PRESET": preset})
+    tuning = await to_thread.run_sync(Tuning, sources, 4096)
     async with (
         house.daemon() as daemon,
         daemon.connect() as wire,
@@ -214,20 +205,21 @@ async def test_the_preset_of_nova_removes_what_is_a_day_old_by_itself_and_never_
             await wire.call("server/ping")
             kept.add("session-old")
         assert await ids(wire) == sorted(kept)
-        assert len(trashed(house)) == 3 - len(kept)
+        assert len(house.trashed()) == 3 - len(kept)
         tasks.cancel_scope.cancel()
 
 
 async def test_the_preset_of_nova_holds_a_hundred_sessions_and_deletes_none_for_it(
     house: House,
 ) -> None:
-    tuning = await tuned("nova")
+    sources = Sources({**os.environ, "SESSIOND_RETENTION_PRESET": "nova"})
+    tuning = await to_thread.run_sync(Tuning, sources, 4096)
     names = {f"session-{number:03}" for number in range(102)}
     async with house.daemon() as daemon, daemon.connect() as wire:
         tuning.govern(daemon.service)
         for name in sorted(names):
             await create(wire, name, persist="immediate")
         assert len((await wire.call("server/stats"))["sessions"]) == 100
-        assert trashed(house) == []
+        assert house.trashed() == []
         assert await ids(wire, limit=200) == sorted(names)
         assert await call(wire, "session/get", "session.seq", session_id="session-000") == 0
