@@ -5,13 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from anyio import to_thread
 
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import session_info
+from tests.kit.calls import call, let_go, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line, part
 
 pytestmark = pytest.mark.one_loop
@@ -38,7 +36,7 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
     half = BEGINNINGS[begins]
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("append", session_id=SESSION, message=USER)
+        await call(wire, "append", message=USER)
         before = await session_info(wire)
     house.disk.write_as_another(path, half)
     house.disk.seconds += 60.0
@@ -49,11 +47,11 @@ async def test_a_foreign_half_line_that_an_opening_finds_is_closed_and_its_rest_
         assert (found["seq"], found["epoch"]) == (before["seq"], before["epoch"])
         # Whoever only reads leaves it; the first change closes it.
         assert house.disk.content(path) == stored
-        answer = await wire.call("append", session_id=SESSION, message=USER)
+        answer = await call(wire, "append", message=USER)
         assert answer["seq"] == before["seq"] + 2
         # The other program goes on.
         house.disk.write_as_another(path, THEIRS[40:])
-        answer = await wire.call("append", session_id=SESSION, message=USER)
+        answer = await call(wire, "append", message=USER)
         assert answer["seq"] == before["seq"] + 4
         live = await session_info(wire)
         assert (live["read_only"], live["problems"]) == (False, 2)
@@ -73,13 +71,11 @@ async def test_a_half_line_is_treated_alike_by_an_open_session_and_by_an_opening
         house.files = type(house.disk)(house.home)
         path = house.put(GOOD)
         async with house.daemon() as daemon, daemon.connect() as wire:
-            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            await call(wire, "append", message={"role": "user"})
             if not is_open:
-                await wire.call("session/close", session_id=SESSION)
-                while not daemon.service.registry.is_free(SESSION):
-                    await to_thread.run_sync(lambda: None)
+                await let_go(daemon, wire)
             house.disk.write_as_another(path, HALF)
-            await wire.call("append", session_id=SESSION, message={"role": "user"})
+            await call(wire, "append", message={"role": "user"})
             found = await session_info(wire)
             assert (found["seq"], found["problems"], found["read_only"]) == (5, 1, False)
         contents.append(house.disk.content(path).split(b"\n")[4])
@@ -92,14 +88,14 @@ async def test_half_a_line_that_a_power_cut_left_is_copied_aside_and_cut(
 ) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("append", session_id=SESSION, message=USER)
+        await call(wire, "append", message=USER)
         stored = house.disk.content(path)
         # A write that is under way when the power goes.
         house.disk.write_as_another(path, stored.splitlines()[-1])
         house.files = house.disk.crash(keep=30, zeros=zeros)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["problems"] == 1
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert house.disk.content(path).startswith(stored + b'{"type":"label"')
     assert torn_copies(house) == [stored.splitlines()[-1][:30] + bytes(zeros)]
 
@@ -107,7 +103,7 @@ async def test_half_a_line_that_a_power_cut_left_is_copied_aside_and_cut(
 async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(house: House) -> None:
     path = house.put(GOOD)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("append", session_id=SESSION, message=USER)
+        await call(wire, "append", message=USER)
         stored = house.disk.content(path)
         half = stored.splitlines()[-1][:30]
         house.disk.write_as_another(path, half)
@@ -118,7 +114,7 @@ async def test_half_a_line_that_a_killed_daemon_left_is_copied_aside_and_cut(hou
     # Nobody has changed it, and the next opening knows what this one knew.
     assert (house.disk.content(path), torn_copies(house)) == (stored + half, [])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert torn_copies(house) == [half]
     assert house.disk.content(path).startswith(stored + b'{"type":"label"')
 
@@ -127,7 +123,7 @@ async def test_half_a_line_behind_half_an_append_of_ours_is_cut_with_it(house: H
     path = house.put(GOOD + part(1) + part(2)[:30])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["seq"] == 2
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + b'{"type":"label"')
     assert torn_copies(house) == [part(1) + part(2)[:30]]
 
@@ -140,7 +136,7 @@ async def test_a_half_line_that_begins_as_no_line_of_ours_is_closed_also_after_a
     path = house.put(GOOD + half, killed=True)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["read_only"] is False
-        await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
+        await call(wire, "session/label", entry_id="n1", label="x")
     assert house.disk.content(path).startswith(GOOD + half + b' \n{"type":"label"')
 
 
@@ -168,7 +164,7 @@ async def test_a_half_line_that_its_program_goes_on_with_before_any_change_is_on
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["problems"] == 1
         house.disk.write_as_another(path, THEIRS[40:])
-        answer = await wire.call("append", session_id=SESSION, message=USER)
+        answer = await call(wire, "append", message=USER)
         found = await session_info(wire)
         assert (answer["seq"], found["problems"], found["read_only"]) == (4, 0, False)
     assert house.disk.content(path).startswith(GOOD + THEIRS)

@@ -17,12 +17,14 @@ from anyio.lowlevel import checkpoint
 from sessiond.catalog.catalog import Catalog
 from sessiond.errors import StorageError
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import create, say, session_info
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import create, part_of, refused, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.patience import happened
 from tests.kit.sessions import native_header
 
+HINT = "params.{session_id,change}"
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}
 
 
@@ -47,11 +49,6 @@ def drop_in(house: House, session_id: str, data: bytes, stamp: str = "2026-01-01
 async def shown(wire: Wire, **more: Any) -> dict[str, Any]:
     page = await wire.call("session/list", **more)
     return {session["id"]: session for session in page["sessions"]}
-
-
-async def hints(wire: Wire, count: int) -> list[tuple[str | None, str]]:
-    found = [(await wire.next_notification())["params"] for _ in range(count)]
-    return [(hint["session_id"], hint["change"]) for hint in found]
 
 
 def remove_catalog(house: House) -> None:
@@ -99,7 +96,7 @@ async def test_a_draft_is_listed_when_it_becomes_a_conversation(real_house: Hous
         assert list(await shown(wire, drafts=True)) == ["session-a"]
         await say(wire, role="assistant", session_id="session-a")
         assert list(await shown(wire)) == ["session-a"]
-        assert await hints(wire, 1) == [("session-a", "created")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "created")
 
 
 async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: House) -> None:
@@ -124,7 +121,8 @@ async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_hou
         assert listed["session-b"]["message_count"] == 2
         path.unlink()
         assert await shown(wire) == {}
-        assert await hints(wire, 2) == [("session-b", "created"), ("session-b", "deleted")]
+        for change in ("created", "deleted"):
+            assert part_of(await wire.next_notification(), HINT) == ("session-b", change)
 
 
 async def test_a_file_of_another_name_is_listed_by_the_id_in_its_header(real_house: House) -> None:
@@ -279,16 +277,16 @@ async def test_watchers_hear_of_changes_without_asking(
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("catalog/subscribe")
         await create(other, "session-a", persist="immediate")
-        assert await hints(wire, 1) == [("session-a", "created")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "created")
         await other.call("session/archive", session_id="session-a")
         await shown(other)
-        assert await hints(wire, 1) == [("session-a", "archived")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "archived")
         await other.call("session/unarchive", session_id="session-a")
         await shown(other)
-        assert await hints(wire, 1) == [("session-a", "unarchived")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "unarchived")
         await other.call("session/delete", session_id="session-a")
         await shown(other)
-        assert await hints(wire, 1) == [("session-a", "deleted")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "deleted")
         await wire.call("catalog/unsubscribe")
         await create(other, "session-b", persist="immediate")
         await shown(other)
@@ -312,7 +310,7 @@ async def test_watchers_hear_of_a_change_whose_first_storing_failed(
         await wire.call("catalog/subscribe")
         monkeypatch.setattr(Catalog, "put", fail_at_first)
         await create(other, "session-a", persist="immediate")
-        assert await hints(wire, 1) == [("session-a", "created")]
+        assert part_of(await wire.next_notification(), HINT) == ("session-a", "created")
 
 
 async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:
@@ -322,7 +320,7 @@ async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:
             name = f"session-{number:03d}"
             drop_in(real_house, name, text(name, "one"))
         assert len(await shown(wire, limit=1000)) == 150
-        assert await hints(wire, 1) == [(None, "many")]
+        assert part_of(await wire.next_notification(), HINT) == (None, "many")
 
 
 # -- what cannot be asked ------------------------------------------------------------------------
@@ -343,9 +341,8 @@ async def test_a_cursor_holds_while_others_write(real_house: House) -> None:
             await say(other, session_id=f"session-{len(seen):03d}")
         assert sorted(seen) == [f"session-{number:03d}" for number in range(30)]
         first = await wire.call("session/list", limit=7)
-        with pytest.raises(Refusal) as refused:
-            await wire.call("session/list", limit=7, cursor=first["next_cursor"], cwd="/q")
-        assert refused.value.data["path"] == "cursor"
+        asked = {"limit": 7, "cursor": first["next_cursor"], "cwd": "/q"}
+        assert await refused(wire, "session/list", "path", **asked) == "cursor"
 
 
 async def test_a_folder_that_is_gone_is_an_empty_one(real_house: House) -> None:
@@ -390,7 +387,7 @@ async def test_a_session_that_is_made_again_while_it_is_looked_for_stays_listed(
         monkeypatch.setattr(FolderScanner, "_put", put_later)
         await to_thread.run_sync(path.unlink)
         listing = await other.request("session/list")
-        assert await to_thread.run_sync(looked.wait, 20)
+        await happened(looked)
         made = (await create(wire, "session-a", persist="immediate"))["session"]["path"]
         # Its host has told of it, and has nothing more to tell.
         catalog = daemon.store.catalog

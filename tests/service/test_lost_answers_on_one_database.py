@@ -15,18 +15,16 @@ from anyio import to_thread
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, say
+from tests.kit.calls import append, call, create, refused, say, session_info, watch
+from tests.kit.patience import eventually
+from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.subscribing import subscribe
-from tests.service.test_lists_on_one_database import until
 
 pytestmark = pytest.mark.one_loop
 
 HOUR_MS = 3_600_000
+TTL_MS = 60_000
 
 
 class LosesAnswers(Wrapped):
@@ -68,7 +66,7 @@ async def test_a_lease_whose_grant_was_lost_ends_without_another_request(site: S
         await create(one, persist="immediate")
         connection.loses = {"lease"}
         assert await refused(one, "session/acquire", ttl_ms=HOUR_MS) == "storage_error"
-        await acquire(three, wait_ms=TTL_MS)
+        await call(three, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 async def test_a_grant_that_was_refused_takes_no_effect_later(site: Site) -> None:
@@ -77,28 +75,21 @@ async def test_a_grant_that_was_refused_takes_no_effect_later(site: Site) -> Non
         await create(one, persist="immediate")
         connection.loses, connection.is_late = {"lease"}, True
         assert await refused(one, "session/acquire", ttl_ms=HOUR_MS) == "storage_error"
-        await until(lambda: connection.calls["lease"] == 1)
+        await eventually(lambda: connection.calls["lease"] == 1)
         (grant,) = connection.late
         assert await to_thread.run_sync(grant) is None
-        await acquire(three)
+        await call(three, "session/acquire", ttl_ms=TTL_MS)
 
 
 async def test_leases_end_with_the_epoch_of_a_session_that_was_brought_back(site: Site) -> None:
     async with clients_of(site, "one", "three") as (one, three):
         await create(one, persist="immediate")
-        lease = (await acquire(one, ttl_ms=HOUR_MS))["lease_id"]
+        lease = await call(one, "session/acquire", "lease_id", ttl_ms=HOUR_MS)
         site.remember()
         await say(one, "lost", lease_id=lease)
         site.bring_back()
-        assert await refused(one, "append", lease_id=lease) == "lease_lost"
-        await acquire(three, wait_ms=TTL_MS)
-
-
-async def append_fails(wire: Wire, connection: Severed) -> None:
-    """Let an append meet a database that is away: whether it was stored is not known."""
-    connection.is_there = False
-    assert await refused(wire, "append") == "storage_error"
-    connection.is_there = True
+        assert await refused(one, "append", message=HI, lease_id=lease) == "lease_lost"
+        await call(three, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +105,13 @@ async def test_no_append_passes_what_another_daemon_changed_during_an_outage(
     connection = Severed(site.connect())
     async with beside(site, connection) as (one, three):
         await create(one, persist="immediate")
-        await append_fails(one, connection)
+        # Whether an append was stored that met a database which is away is not known.
+        connection.is_there = False
+        assert await refused(one, "append", message=HI) == "storage_error"
+        connection.is_there = True
         await call(three, method, **more)
-        assert await refused(one, "append") == kind
-        assert await entries(three) == []
+        assert await refused(one, "append", message=HI) == kind
+        assert await call(three, "session/entries", "entries") == []
 
 
 async def test_a_draft_that_came_to_its_place_during_an_outage_takes_its_first_answer(
@@ -126,7 +120,10 @@ async def test_a_draft_that_came_to_its_place_during_an_outage_takes_its_first_a
     connection = Severed(site.connect())
     async with beside(site, connection) as (one, three):
         await create(one)
-        await append_fails(one, connection)
+        # Whether an append was stored that met a database which is away is not known.
+        connection.is_there = False
+        assert await refused(one, "append", message=HI) == "storage_error"
+        connection.is_there = True
         await call(three, "session/update", persist="immediate")
         assert (await append(one, "e-1", role="assistant"))["seq"] == 1
 
@@ -149,8 +146,8 @@ async def test_an_archive_behind_an_append_whose_answer_was_lost_is_seen(
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist=persist)
         assert (await append(one, "e-1", role="assistant"))["seq"] == 1
-        assert await refused(one, "append") == "session_archived"
-        assert (await call(one, "session/get"))["session"]["archived"]
+        assert await refused(one, "append", message=HI) == "session_archived"
+        assert await call(one, "session/get", "session.archived")
 
 
 def repaired(database: SessionDatabase, head: Head) -> Any:
@@ -202,13 +199,13 @@ async def test_an_archive_that_meets_another_epoch_archives_the_session_under_it
     connection = Meets(site, "move", change)
     async with beside(site, connection) as (one, three):
         epoch = (await create(one, persist="immediate"))["session"]["epoch"]
-        await subscribe(one)
+        await watch(one)
         await call(one, "session/archive")
         assert connection.is_met
         notice = await one.next_notification()
         assert notice["method"] == "session/replaced"
         for wire in (one, three):
-            info = (await call(wire, "session/get"))["session"]
+            info = await session_info(wire)
             assert info["archived"]
             assert info["epoch"] == notice["params"]["epoch"] != epoch
 
@@ -231,7 +228,7 @@ async def test_a_lease_has_ended_for_a_request_that_meets_another_epoch(
     connection = Meets(site, "heads", renewed, is_met=True)
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         await create(one, persist="immediate")
-        lease = (await acquire(one))["lease_id"]
+        lease = await call(one, "session/acquire", "lease_id", ttl_ms=TTL_MS)
         await site.watches(one=one)
         connection.is_met = False
         if answer:
@@ -291,7 +288,7 @@ async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) 
         await call(three, "session/unarchive")
         (late,) = connection.late
         await to_thread.run_sync(late)
-        assert not (await call(three, "session/get"))["session"]["archived"]
+        assert not await call(three, "session/get", "session.archived")
 
 
 async def test_a_delete_that_is_carried_out_late_undoes_no_restore(site: Site) -> None:
@@ -305,7 +302,7 @@ async def test_a_delete_that_is_carried_out_late_undoes_no_restore(site: Site) -
         (late,) = connection.late
         await to_thread.run_sync(late)
         for wire in (one, three):
-            assert (await call(wire, "session/get"))["session"]["id"] == SESSION
+            assert await call(wire, "session/get", "session.id") == SESSION
 
 
 async def test_a_restore_that_is_carried_out_late_undoes_no_delete(site: Site) -> None:
@@ -350,4 +347,4 @@ async def test_a_merge_of_unknown_outcome_is_repeated_under_its_key(site: Site) 
         connection.is_there = True
         first = await call(three, "session/merge", **merge)
         assert await call(one, "session/merge", **merge) == first
-        assert len(await entries(three)) == 4
+        assert len(await call(three, "session/entries", "entries")) == 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, get_type_hints
@@ -279,24 +279,23 @@ def look(disk: FaultDisk, locks: Path) -> dict[Path, bytes]:
 # -- the matrix --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def trouble(house: House, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Trouble]:
-    return lambda: Trouble(house, monkeypatch)
-
-
 @one_backend
 @pytest.mark.parametrize("method", EXAMPLES)
 @pytest.mark.parametrize("case", CASES)
 async def test_each_gets_its_own_error_and_changes_nothing(
-    house: House, trouble: Callable[[], Trouble], case: str, method: str
+    house: House, monkeypatch: pytest.MonkeyPatch, case: str, method: str
 ) -> None:
     put(house, case)
-    comes = trouble()
+    trouble = Trouble(house, monkeypatch)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        with comes.held(case):
-            await comes.come(case, wire)
+        with trouble.held(case):
+            await trouble.come(case, wire)
             before = look(house.disk, house.layout.locks)
-            refused = await asked(wire, method)
+            refused: Refusal | None = None
+            try:
+                await wire.call(method, session_id=SESSION, **EXAMPLES[method][1])
+            except Refusal as refusal:
+                refused = refusal
             after = look(house.disk, house.layout.locks)
         kind = refused.data["kind"] if refused is not None else None
         assert kind == CASES[case].expected(method), refused
@@ -305,15 +304,6 @@ async def test_each_gets_its_own_error_and_changes_nothing(
             check(case, refused)
         house.disk.heal()
     assert house.disk.open_descriptors == 0
-
-
-async def asked(wire: Wire, method: str) -> Refusal | None:
-    """Return the refusal of a call; None if the call was answered."""
-    try:
-        await wire.call(method, session_id=SESSION, **EXAMPLES[method][1])
-    except Refusal as refused:
-        return refused
-    return None
 
 
 def check(case: str, refused: Refusal) -> None:
@@ -346,9 +336,9 @@ async def test_a_malformed_id_is_the_callers_error_whatever_is_asked(
     async with house.daemon() as daemon, daemon.connect() as wire:
         before = look(house.disk, house.layout.locks)
         for session_id in MALFORMED:
-            with pytest.raises(Refusal) as refused:
-                await wire.call(method, session_id=session_id, **EXAMPLES[method][1])
-            assert refused.value.data["kind"] == "invalid_params"
-            assert refused.value.data["path"] == "session_id"
+            params = {"session_id": session_id, **EXAMPLES[method][1]}
+            refusal = await wire.refusal(method, **params)
+            assert refusal.data["kind"] == "invalid_params"
+            assert refusal.data["path"] == "session_id"
         assert look(house.disk, house.layout.locks) == before
     assert house.session_files() == [path]

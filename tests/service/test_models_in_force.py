@@ -8,28 +8,17 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import create, session_info
+from tests.kit.calls import append, append_message, call, create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME
 
+LOW = {"type": "thinking_level_change", "id": "t1", "thinking_level": "low"}
 Force = tuple[str | None, str | None, str | None]
-
-
-async def append_entry(wire: Wire, entry_id: str, **fields: Any) -> None:
-    entry = {"type": "message"} | fields
-    if entry["type"] == "message":
-        entry.setdefault("message", {"role": "user", "content": "x"})
-    head = {"head": entry.pop("head"), "parent_id": None} if "head" in entry else {}
-    await wire.call("append", session_id=SESSION, entry=entry | {"id": entry_id}, **head)
 
 
 def answer(model: str, provider: str | None = None) -> dict[str, Any]:
     named = {"provider": provider} if provider else {}
-    return {"message": {"role": "assistant", "content": "y", "model": model} | named}
-
-
-async def update(wire: Wire, **facts: Any) -> None:
-    await wire.call("session/update", session_id=SESSION, **facts)
+    return {"role": "assistant", "content": "y", "model": model} | named
 
 
 async def in_force(wire: Wire, session_id: str = SESSION, **at: Any) -> Force:
@@ -51,23 +40,24 @@ async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, model="header", persist="immediate")
         assert await in_force(wire) == ("header", None, "off")
-        await append_entry(wire, "u1")
+        await append(wire, "u1")
         assert await in_force(wire) == ("header", None, "off")
-        await append_entry(wire, "m1", type="model_change", model_id="changed", provider="p")
+        change = {"type": "model_change", "id": "m1", "model_id": "changed", "provider": "p"}
+        await call(wire, "append", entry=change)
         assert await in_force(wire) == ("changed", "p", "off")
-        await append_entry(wire, "a1", **answer("answered"))
+        await append_message(wire, "a1", answer("answered"))
         assert await in_force(wire) == ("answered", None, "off")
-        await update(wire, model="updated", provider="q", thinking_level="high")
+        await call(wire, "session/update", model="updated", provider="q", thinking_level="high")
         assert await in_force(wire) == ("updated", "q", "high")
-        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await call(wire, "append", entry=LOW)
         assert await in_force(wire) == ("updated", "q", "low")
-        await append_entry(wire, "a2", **answer("again", "r"))
+        await append_message(wire, "a2", answer("again", "r"))
         assert await in_force(wire) == ("again", "r", "low")
-        await wire.call("session/close", session_id=SESSION)
+        await call(wire, "session/close")
         assert await in_force(wire) == ("again", "r", "low")
         # At an entry: what the session says later counts there, what other branches say does not.
         assert await in_force(wire, entry_id="u1") == ("updated", "q", "high")
-        await wire.call("session/branch", session_id=SESSION, entry_id="m1")
+        await call(wire, "session/branch", entry_id="m1")
         assert await in_force(wire) == ("updated", "q", "high")
     async with house.daemon() as daemon, daemon.connect() as wire:
         (row,) = (await wire.call("session/list"))["sessions"]
@@ -78,15 +68,15 @@ async def test_the_later_line_wins_wherever_it_is_asked(house: House) -> None:
 async def test_each_of_the_three_is_by_itself_and_null_clears(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, model="header", persist="immediate")
-        await append_entry(wire, "a1", **answer("answered", "p"))
-        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
-        await update(wire, provider="q")
+        await append_message(wire, "a1", answer("answered", "p"))
+        await call(wire, "append", entry=LOW)
+        await call(wire, "session/update", provider="q")
         assert await in_force(wire) == ("answered", "q", "low")
-        await update(wire, model=None, thinking_level=None)
+        await call(wire, "session/update", model=None, thinking_level=None)
         assert await in_force(wire) == (None, None, "off")
         got = await session_info(wire)
         assert (got["model"], got["provider"], got["thinking_level"]) == (None, "q", None)
-        await append_entry(wire, "a2", **answer("again"))
+        await append_message(wire, "a2", answer("again"))
         assert await in_force(wire) == ("again", None, "off")
 
 
@@ -95,12 +85,12 @@ async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_a
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, model="header", persist="immediate")
-        await append_entry(wire, "u1")
-        await append_entry(wire, "s1", head="side", **answer("aside"))
+        await append(wire, "u1")
+        await append_message(wire, "s1", answer("aside"), head="side", parent_id=None)
         assert await in_force(wire) == ("header", None, "off")
         assert await in_force(wire, head="side") == ("aside", None, "off")
         entry = {"type": "session_info", "model": "told aside"}
-        await wire.call("append", session_id=SESSION, entry=entry, head="side")
+        await call(wire, "append", entry=entry, head="side")
         assert await in_force(wire) == ("told aside", None, "off")
         assert await in_force(wire, head="side") == ("told aside", None, "off")
 
@@ -108,12 +98,12 @@ async def test_what_is_said_on_another_head_is_for_that_head_and_facts_are_for_a
 async def test_an_etag_is_another_when_the_model_is(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, model="header", persist="immediate")
-        await append_entry(wire, "a1", **answer("answered"))
+        await append_message(wire, "a1", answer("answered"))
         ask = {"session_id": SESSION, "shape": "openai"}
         etag = (await wire.call("build_context", **ask))["etag"]
-        await update(wire, title="no setting")
+        await call(wire, "session/update", title="no setting")
         assert (await wire.call("build_context", **ask, if_none_match=etag))["not_modified"]
-        await update(wire, model="updated")
+        await call(wire, "session/update", model="updated")
         built = await wire.call("build_context", **ask, if_none_match=etag)
         assert built["model"] == {"model_id": "updated"}
         again = await wire.call("build_context", **ask, if_none_match=built["etag"])
@@ -124,16 +114,16 @@ async def test_an_etag_is_another_when_the_model_is(house: House) -> None:
 async def test_a_fork_goes_on_with_what_is_in_force(house: House, taken: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, model="header", persist="immediate")
-        await append_entry(wire, "a1", **answer("answered", "p"))
-        await append_entry(wire, "t1", type="thinking_level_change", thinking_level="low")
+        await append_message(wire, "a1", answer("answered", "p"))
+        await call(wire, "append", entry=LOW)
         expected = ("answered", "p", "low")
         for number, facts in enumerate(({}, {"model": "updated"}, {"thinking_level": "high"})):
             if facts:
-                await update(wire, **facts)
+                await call(wire, "session/update", **facts)
                 expected = ("updated", "p", "high" if number > 1 else "low")
             assert await in_force(wire) == expected
-            forked = await wire.call("session/fork", session_id=SESSION, entries=taken)
-            assert await in_force(wire, forked["session"]["id"]) == expected
+            fork_id = await call(wire, "session/fork", "session.id", entries=taken)
+            assert await in_force(wire, fork_id) == expected
 
 
 async def test_a_file_of_pi_counts_what_pi_counts(house: House) -> None:
@@ -144,7 +134,7 @@ async def test_a_file_of_pi_counts_what_pi_counts(house: House) -> None:
         {"type": "model_change", "provider": "p", "modelId": "changed"},
         {"type": "thinking_level_change", "thinkingLevel": "high"},
         {"type": "session_info", "name": "title", "model": "no member of pi's"},
-        {"type": "message", "message": answer("answered", "q")["message"] | {"timestamp": 2}},
+        {"type": "message", "message": answer("answered", "q") | {"timestamp": 2}},
     ]
     parent = None
     lines = [header]
