@@ -13,16 +13,15 @@ from sessiond.journal.spool import Spool
 from sessiond.service.database.company.outgoing import Outgoing
 from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.database import MemorySent
-from sessiond.testing.wire import Wire
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create, refused
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
-from tests.service.test_signals_on_one_database import signal
 
 pytestmark = pytest.mark.one_loop
 
+IDS = "entries[].entry.id"
+BROKEN = OSError(errno.EIO, "the disk fails")
 SAID = {"type": "message", "id": "said", "message": {"role": "user", "content": "hi"}}
 
 
@@ -59,23 +58,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted
 
 
-def failing(number: int) -> Any:
-    """Return what stands for `Spool.put` on a disk that fails."""
+def failing(error: Exception) -> Any:
+    """Return what stands for `Spool.put` where it fails."""
 
     def fail(*_: Any) -> Any:
-        raise OSError(number, "the disk fails")
+        raise error
 
     return fail
-
-
-def short_of_memory(*_: Any) -> Any:
-    """Stand for work for which there is no memory."""
-    raise MemoryError
-
-
-async def ids(wire: Wire) -> list[str]:
-    """Return the ids of the entries."""
-    return [row["entry"]["id"] for row in await entries(wire)]
 
 
 async def test_an_append_is_sent_before_its_copy_is_written(site: Site, steps: list[str]) -> None:
@@ -106,7 +95,7 @@ async def test_lines_for_which_the_copy_has_no_room_are_copied_first(
         await append(wire, "e-2", "x" * 70_000)
         await append(wire, "e-3")
         assert steps == ["copied", "stored", "sent", "copied", "stored"]
-        assert await ids(wire) == ["e-1", "e-2", "e-3"]
+        assert await call(wire, "session/entries", IDS) == ["e-1", "e-2", "e-3"]
 
 
 async def test_an_append_does_not_overtake_the_signals_before_it(
@@ -126,7 +115,7 @@ async def test_an_append_does_not_overtake_the_signals_before_it(
         steps.clear()
         log: Any = daemon.service.actor(SESSION).opened.journal
         with log.company._outgoing._writing:
-            await signal(wire, "s-1")
+            await call(wire, "session/signal", kind="s-1")
             request = await wire.request("append", session_id=SESSION, entry=SAID)
             await wire.call("server/ping")
             assert steps == []
@@ -143,12 +132,11 @@ async def test_a_disk_that_fails_before_an_append_is_sent_leaves_nothing_stored(
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(number))
-            refused = await one.refusal("append", session_id=SESSION, entry=SAID)
-            assert refused.data["kind"] == "storage_error"
-            assert await ids(two) == []
+            disk.setattr(Spool, "put", failing(OSError(number, "the disk fails")))
+            assert await refused(one, "append", entry=SAID) == "storage_error"
+            assert await call(two, "session/entries", IDS) == []
         assert await append(one, "e-1")
-        assert await ids(two) == ["e-1"]
+        assert await call(two, "session/entries", IDS) == ["e-1"]
 
 
 @pytest.mark.parametrize("names_entry", [True, False], ids=["with an id", "with a key"])
@@ -161,14 +149,12 @@ async def test_an_append_whose_copy_failed_is_stored_once(
         await create(one, persist="immediate")
         await append(one, "e-1")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(errno.EIO))
-            refused = await one.refusal("append", session_id=SESSION, **said)
-            assert refused.data["kind"] == "storage_error"
-        again = await one.call("append", session_id=SESSION, **said)
-        assert again["duplicate"]
+            disk.setattr(Spool, "put", failing(BROKEN))
+            assert await refused(one, "append", **said) == "storage_error"
+        assert await call(one, "append", "duplicate", **said)
         assert (await append(two, "e-2"))["entries"][0]["seq"] == 3
-        assert await ids(one) == await ids(two)
-        assert len(await ids(one)) == 3
+        assert await call(one, "session/entries", IDS) == await call(two, "session/entries", IDS)
+        assert len(await call(one, "session/entries", IDS)) == 3
 
 
 async def test_the_outcome_of_what_was_sent_is_taken_whatever_fails(
@@ -180,12 +166,12 @@ async def test_the_outcome_of_what_was_sent_is_taken_whatever_fails(
         await append(wire, "e-1")
         steps.clear()
         with monkeypatch.context() as memory:
-            memory.setattr(Spool, "put", short_of_memory)
-            await wire.refusal("append", session_id=SESSION, entry=SAID)
+            memory.setattr(Spool, "put", failing(MemoryError()))
+            await refused(wire, "append", entry=SAID)
         assert steps == ["sent", "stored"]
         assert [type(bug) for bug in daemon.bugs] == [MemoryError]
         daemon.bugs.clear()
-        assert (await wire.call("append", session_id=SESSION, entry=SAID))["duplicate"]
+        assert await call(wire, "append", "duplicate", entry=SAID)
 
 
 async def test_a_turn_whose_copy_failed_lets_other_daemons_go_on(
@@ -198,10 +184,9 @@ async def test_a_turn_whose_copy_failed_lets_other_daemons_go_on(
             for wire in (one, two):
                 await append(wire, f"e-{number}-{wire is one}")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(errno.EIO))
-            refused = await one.refusal("append", session_id=SESSION, entry=SAID)
-            assert refused.data["kind"] == "storage_error"
+            disk.setattr(Spool, "put", failing(BROKEN))
+            assert await refused(one, "append", entry=SAID) == "storage_error"
         await append(two, "last")
-        assert (await ids(two)).count("said") == 1
-        assert (await one.call("append", session_id=SESSION, entry=SAID))["duplicate"]
-        assert await ids(one) == await ids(two)
+        assert (await call(two, "session/entries", IDS)).count("said") == 1
+        assert await call(one, "append", "duplicate", entry=SAID)
+        assert await call(one, "session/entries", IDS) == await call(two, "session/entries", IDS)

@@ -10,12 +10,11 @@ import pytest
 
 from sessiond.service.database.database import Head, HeldRow, SentAppend, SessionDatabase
 from sessiond.testing.daemon import Daemon
-from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create
+from sessiond.testing.wire import Wire
+from tests.kit.calls import append, append_soon, call, cancel, create, refused, refused_answer
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, happened
-from tests.kit.sessions import SESSION, entry
-from tests.service.one_database.calls import entries, refused
+from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
@@ -82,10 +81,8 @@ class Rig:
 
     async def ids(self) -> list[str]:
         """Return the ids of the entries behind those of the start, as both daemons have them."""
-        found, other = [
-            [row["entry"]["id"] for row in await entries(wire)] for wire in (self.one, self.three)
-        ]
-        assert found == other
+        found: list[str] = await call(self.one, "session/entries", "entries[].entry.id")
+        assert found == await call(self.three, "session/entries", "entries[].entry.id")
         return found[2:]
 
 
@@ -112,17 +109,14 @@ async def in_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator
 async def waiting(rig: Rig, entry_id: str) -> int:
     """Send an append whose turn does not come before the test lets the turn come."""
     rig.connection.may_go.clear()
-    number = await rig.one.request("append", session_id=SESSION, entry=entry(entry_id))
+    number = await append_soon(rig.one, entry_id)
     await happened(rig.connection.has_begun)
     return number
 
 
 async def test_what_comes_while_an_append_waits_is_stored_in_the_same_turn(in_turn: Rig) -> None:
     first = await waiting(in_turn, "e-1")
-    more = [
-        await in_turn.one.request("append", session_id=SESSION, entry=entry(f"e-{number}"))
-        for number in (2, 3)
-    ]
+    more = [await append_soon(in_turn.one, f"e-{number}") for number in (2, 3)]
     await in_turn.one.call("server/ping")
     await append(in_turn.three, "other")
     in_turn.connection.may_go.set()
@@ -142,7 +136,9 @@ async def test_an_append_in_turn_takes_one_turn(in_turn: Rig) -> None:
 async def test_a_turn_in_which_nothing_is_stored_ends(in_turn: Rig) -> None:
     await append(in_turn.three, "other")
     expected = {"leaf_id": "lost"}
-    assert await refused(in_turn.one, "append", expected=expected) == "precondition_failed"
+    assert (
+        await refused(in_turn.one, "append", message=HI, expected=expected) == "precondition_failed"
+    )
     await append(in_turn.three, "another")
     assert in_turn.connection.steps == ["waits", "ends"]
     assert await in_turn.ids() == ["other", "another"]
@@ -152,7 +148,8 @@ async def test_a_list_shows_what_a_turn_without_lines_has_found(in_turn: Rig) ->
     await in_turn.one.call("session/list")
     await append(in_turn.three, "other")
     assert (
-        await refused(in_turn.one, "append", expected={"leaf_id": "lost"}) == "precondition_failed"
+        await refused(in_turn.one, "append", message=HI, expected={"leaf_id": "lost"})
+        == "precondition_failed"
     )
     (listed,) = (await in_turn.one.call("session/list"))["sessions"]
     assert listed["message_count"] == 3
@@ -168,12 +165,8 @@ async def test_a_retry_in_turn_is_compared_with_what_is_stored(in_turn: Rig) -> 
 
 async def test_an_append_that_is_cancelled_in_time_is_not_stored(in_turn: Rig) -> None:
     number = await waiting(in_turn, "e-1")
-    await in_turn.one.send(
-        {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
-    )
-    with pytest.raises(Refusal) as cancelled:
-        await in_turn.one.answer(number)
-    assert cancelled.value.data["kind"] == "cancelled"
+    await cancel(in_turn.one, number)
+    assert await refused_answer(in_turn.one, number) == "cancelled"
     in_turn.connection.may_go.set()
     await append(in_turn.three, "other")
     assert await in_turn.ids() == ["other"]
@@ -183,7 +176,7 @@ async def test_an_append_that_is_cancelled_in_time_is_not_stored(in_turn: Rig) -
 async def test_what_changes_the_row_waits_for_no_turn(in_turn: Rig) -> None:
     await call(in_turn.one, "session/archive")
     assert in_turn.connection.steps == []
-    assert await refused(in_turn.three, "append") == "session_archived"
+    assert await refused(in_turn.three, "append", message=HI) == "session_archived"
 
 
 async def test_a_change_of_the_row_behind_an_append_in_turn_follows_its_turn(in_turn: Rig) -> None:
@@ -213,7 +206,7 @@ async def test_an_append_whose_turn_fails_tells_of_its_own_outcome(in_turn: Rig)
 
 async def test_a_bug_in_a_turn_closes_the_session_alone(in_turn: Rig) -> None:
     in_turn.connection.failure = ZeroDivisionError()
-    assert await refused(in_turn.one, "append") == "internal"
+    assert await refused(in_turn.one, "append", message=HI) == "internal"
     assert [type(bug) for bug in in_turn.daemon.bugs] == [ZeroDivisionError]
     in_turn.daemon.bugs.clear()
     in_turn.connection.failure = None

@@ -9,22 +9,20 @@ from typing import Any
 import pytest
 from anyio import create_task_group, fail_after, to_thread
 
-from sessiond.service.actor.actor import SessionActor
 from sessiond.service.database import doorbell
 from sessiond.service.database.company import courier
 from sessiond.service.database.company.courier import Courier
 from sessiond.service.database.company.outgoing import Outgoing, WaitingBytes
 from sessiond.service.database.doorbell import Doorbell
-from sessiond.testing.daemon import Daemon, Refusal
+from sessiond.testing.daemon import Refusal
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, cancel, create, refused_answer, watch
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import acquire, told
+from tests.service.one_database.calls import told
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import until
 
 SOON_SECONDS = 10.0
@@ -63,20 +61,13 @@ class Slow(Wrapped):
         self.has_noted = bool(open_numbers)
 
 
-def actor_of(daemon: Daemon) -> SessionActor:
-    """Return the actor of the session, which is open."""
-    actor = daemon.service.find(SESSION)
-    assert actor is not None
-    return actor
-
-
 async def test_a_session_is_deleted_while_the_end_of_a_lease_is_written(site: Site) -> None:
     connection = Slow(site)
     async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
         async with daemon.connect() as holder:
             await create(one, persist="immediate")
-            await acquire(holder, ttl_ms=LONG_MS)
-            actor = actor_of(daemon)
+            await call(holder, "session/acquire", ttl_ms=LONG_MS)
+            actor = daemon.service.actor(SESSION)
             connection.holds = True
         try:
             with fail_after(SOON_SECONDS):
@@ -103,8 +94,8 @@ async def test_a_lease_ends_whose_connection_ends_while_another_end_is_written(
         await create(one, persist="immediate")
         async with daemon.connect() as second:
             async with daemon.connect() as first:
-                await acquire(first, ttl_ms=LONG_MS)
-                await acquire(second, ttl_ms=LONG_MS, head="side")
+                await call(first, "session/acquire", ttl_ms=LONG_MS)
+                await call(second, "session/acquire", ttl_ms=LONG_MS, head="side")
                 connection.holds = True
             await connection.begun()
         await until(lambda: len(daemon.clients) == 1)
@@ -119,9 +110,8 @@ async def test_a_lease_ends_that_is_granted_to_a_cancelled_request(site: Site) -
         connection.holds = True
         asked = await one.request("session/acquire", session_id=SESSION, ttl_ms=LONG_MS)
         await connection.begun()
-        await one.send({"method": "$/cancelRequest", "params": {"id": asked}})
-        with pytest.raises(Refusal, match="cancelled"):
-            await one.answer(asked)
+        await cancel(one, asked)
+        assert await refused_answer(one, asked) == "cancelled"
         connection.may_go.set()
         await until_free(three, "main")
 
@@ -129,19 +119,14 @@ async def test_a_lease_ends_that_is_granted_to_a_cancelled_request(site: Site) -
 async def until_free(wire: Wire, head: str) -> None:
     """Ask for the lease of a head until it is granted."""
     with fail_after(SOON_SECONDS):
-        while not await is_granted(wire, head):
-            pass
-
-
-async def is_granted(wire: Wire, head: str) -> bool:
-    """Return whether a lease is granted, which another client may have."""
-    try:
-        await acquire(wire, head=head)
-    except Refusal as refusal:
-        if refusal.data["kind"] != "lease_held":
-            raise
-        return False
-    return True
+        while True:
+            try:
+                await call(wire, "session/acquire", ttl_ms=60_000, head=head)
+            except Refusal as refusal:
+                if refusal.data["kind"] != "lease_held":
+                    raise
+            else:
+                return
 
 
 async def test_a_session_is_watched_that_is_opened_while_the_last_one_is_taken_from_the_note(
@@ -160,7 +145,7 @@ async def test_a_session_is_watched_that_is_opened_while_the_last_one_is_taken_f
         connection.holds = True
         await call(three, "session/close")
         await connection.begun()
-        await subscribe(three)
+        await watch(three)
         connection.may_go.set()
         with fail_after(SOON_SECONDS):
             await append(one, "e-1")

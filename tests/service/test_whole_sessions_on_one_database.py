@@ -11,23 +11,22 @@ import pytest
 from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, refused, watch
 from tests.kit.patience import PATIENCE_SECONDS, happened
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import acquire, entries, refused
+from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Mute, Wrapped
 from tests.service.one_database.site import NEVER, POLL_SECONDS, Site, clients_of
-from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 
 BY_RING: Final = NEVER / 2
-
-
-async def notice(wire: Wire) -> tuple[str, Any]:
-    """Return the next notification: its name, and its parameters."""
-    found = await wire.next_notification()
-    return found["method"], found["params"]
+IDS: Final = "entries[].entry.id"
+DELETED: Final = {
+    "jsonrpc": "2.0",
+    "method": "session/closed",
+    "params": {"session_id": SESSION, "reason": "deleted"},
+}
+"""What a subscriber is told of the end of a session that was deleted."""
 
 
 @asynccontextmanager
@@ -55,33 +54,33 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
     async with two_clients(site, how, connection) as (one, three):
         await create(one, persist="immediate")
         await append(one, "e-1")
-        await subscribe(three)
+        await watch(three)
         await append(three, "e-2")
-        lease = await acquire(three, head="side")
+        lease = await call(three, "session/acquire", ttl_ms=60_000, head="side")
         if how == "rings":
             await site.is_heard_by(2)
         connection.holds = "append"
         async with create_task_group() as tasks:
 
             async def late() -> None:
-                assert await refused(three, "append") == "session_not_found"
+                assert await refused(three, "append", message=HI) == "session_not_found"
 
             tasks.start_soon(late)
             await happened(connection.has_begun)
             await call(one, "session/delete")
             connection.may_go.set()
-        while (found := await notice(three))[0] == "session/event":
+        while (found := await three.next_notification())["method"] == "session/event":
             pass
-        assert found == ("session/closed", {"session_id": SESSION, "reason": "deleted"})
+        assert found == DELETED
         assert await refused(three, "session/renew", lease_id=lease["lease_id"], ttl_ms=1000) == (
             "session_not_found"
         )
         await call(one, "session/restore")
         # A lease ends with its session.
-        await acquire(one, head="side")
+        await call(one, "session/acquire", ttl_ms=60_000, head="side")
         await append(one, "e-3")
         for wire in (one, three):
-            assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1", "e-2", "e-3"]
+            assert await call(wire, "session/entries", IDS) == ["e-1", "e-2", "e-3"]
 
 
 SOURCE: Final = "session-of-origin"
@@ -106,7 +105,7 @@ async def test_an_id_that_another_daemon_has_freed_is_free_at_once(site: Site, n
         assert made.get("created", True)
         assert made["session"]["id"] == SESSION
         if "dry_run" not in MAKERS[name]:
-            assert "e-1" not in [row["entry"]["id"] for row in await entries(three)]
+            assert "e-1" not in await call(three, "session/entries", IDS)
 
 
 async def test_an_id_that_is_in_use_at_another_daemon_is_not_free(site: Site) -> None:
@@ -114,7 +113,9 @@ async def test_an_id_that_is_in_use_at_another_daemon_is_not_free(site: Site) ->
         await create(one, persist="immediate")
         await append(three, "e-1")
         await append(one, "e-2")
-        assert await refused(three, "session/create", cwd="/p") == "session_exists"
+        assert (
+            await refused(three, "session/create", cwd="/p", session_id=SESSION) == "session_exists"
+        )
         opened = await create(three, if_exists="open")
         assert (opened["created"], opened["session"]["seq"]) == (False, 2)
 
@@ -123,14 +124,11 @@ async def test_an_id_that_is_in_use_at_another_daemon_is_not_free(site: Site) ->
 async def test_a_delete_is_told_without_a_request(site: Site, how: str) -> None:
     async with two_clients(site, how) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         if how == "rings":
             await site.is_heard_by(2)
         await call(one, "session/delete")
-        assert await notice(three) == (
-            "session/closed",
-            {"session_id": SESSION, "reason": "deleted"},
-        )
+        assert await three.next_notification() == DELETED
 
 
 @pytest.mark.parametrize("daemon", ["the deleting one", "the other one"])
@@ -138,32 +136,29 @@ async def test_a_deleted_session_that_is_still_open_is_purged(site: Site, daemon
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         await append(one, "e-1")
-        await subscribe(three)
+        await watch(three)
         await call(one, "session/delete")
         # No ring and no poll has told the other daemon.
         await call(one if daemon == "the deleting one" else three, "session/purge")
         if daemon == "the deleting one":
             assert await refused(three, "session/get") == "session_not_found"
-        assert await notice(three) == (
-            "session/closed",
-            {"session_id": SESSION, "reason": "deleted"},
-        )
+        assert await three.next_notification() == DELETED
         for wire in (one, three):
             assert (await wire.call("session/trash"))["sessions"] == []
             assert await refused(wire, "session/restore") == "session_not_found"
-            assert await refused(wire, "append") == "session_not_found"
+            assert await refused(wire, "append", message=HI) == "session_not_found"
 
 
 async def test_a_session_is_restored_where_it_is_still_open(site: Site) -> None:
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         await append(one, "e-1")
-        await subscribe(three)
+        await watch(three)
         assert await refused(three, "session/restore") == "session_exists"
         await call(one, "session/delete")
         await call(three, "session/restore")
         await append(one, "e-2")
-        assert [row["entry"]["id"] for row in await entries(three)] == ["e-1", "e-2"]
+        assert await call(three, "session/entries", IDS) == ["e-1", "e-2"]
 
 
 @WAYS
@@ -171,23 +166,23 @@ async def test_a_repair_replaces_the_session_at_every_daemon(site: Site, how: st
     async with two_clients(site, how) as (one, three):
         await create(one, persist="immediate")
         await append(one, "e-1")
-        before = await subscribe(three)
+        before = await watch(three)
         if how == "rings":
             await site.is_heard_by(2)
         await append(one, "e-2")
-        assert (await notice(three))[0] == "session/event"
+        assert (await three.next_notification())["method"] == "session/event"
         await to_thread.run_sync(site.spoil_line, 1)
         assert (await call(one, "session/repair"))["dropped"] == 1
         repaired = await call(one, "session/repair", dry_run=False)
         assert (repaired["repaired"], repaired["dropped_lines"]) == (True, [3])
-        method, params = await notice(three)
-        assert method == "session/replaced"
-        infos = [(await call(wire, "session/get"))["session"] for wire in (one, three)]
-        assert {info["epoch"] for info in infos} == {params["epoch"]}
-        assert params["epoch"] != before["epoch"]
+        replaced = await three.next_notification()
+        assert replaced["method"] == "session/replaced"
+        for wire in (one, three):
+            epoch = await call(wire, "session/get", "session.epoch")
+            assert epoch == replaced["params"]["epoch"] != before["epoch"]
         await append(three, "e-3")
         for wire in (one, three):
-            assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1", "e-3"]
+            assert await call(wire, "session/entries", IDS) == ["e-1", "e-3"]
 
 
 class Together(Wrapped):
@@ -255,7 +250,7 @@ async def test_what_two_daemons_do_at_once_is_done_once(
                 assert sorted(one["repaired"] for one in outcomes) == [False, True]
                 assert [bool(one["reason"]) for one in outcomes if not one["repaired"]] == [True]
                 await append(one, "e-3")
-                assert [row["entry"]["id"] for row in await entries(three)] == ["e-1", "e-3"]
+                assert await call(three, "session/entries", IDS) == ["e-1", "e-3"]
             else:
                 assert [one for one in outcomes if isinstance(one, str)] == (
                     [] if refusal is None else [refusal]

@@ -220,10 +220,8 @@ async def test_a_head_an_expectation_and_a_lease_hold_here_too(house: House) -> 
         beside = await call(
             wire, "session/decide", decision="b", head="side", expected={"leaf_id": leaf}
         )
-        assert (
-            await refused(wire, "session/decide", decision="c", expected={"leaf_id": None})
-            == "precondition_failed"
-        )
+        stale = {"decision": "c", "expected": {"leaf_id": None}}
+        assert await refused(wire, "session/decide", **stale) == "precondition_failed"
         # Entries count in the order of the file, on every head.
         assert part_of(beside, DECIDED) == ["a", "b"]
         lease = await call(wire, "session/acquire", ttl_ms=60_000)
@@ -275,10 +273,8 @@ async def test_a_wrong_entry_in_a_file_is_reported_and_changes_no_state(house: H
     )
     async with house.daemon() as daemon, daemon.connect() as wire:
         answer = await call(wire, "session/get")
-        assert (part_of(answer, DECIDED), answer["state"]["turn_count"]) == (
-            ["good"],
-            0,
-        )
+        assert part_of(answer, DECIDED) == ["good"]
+        assert answer["state"]["turn_count"] == 0
         assert (answer["session"]["problems"], answer["session"]["read_only"]) == (2, False)
         checked = await call(wire, "session/verify")
         assert [(one["line"], one["kind"]) for one in checked["problems"]] == [
@@ -334,12 +330,8 @@ async def test_a_kept_index_has_the_state(house: House, monkeypatch: pytest.Monk
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         for number in range(12):
-            await call(
-                wire,
-                "session/decide",
-                decision=f"d{number}",
-                timestamp=f"2026-01-01T00:00:{number:02}Z",
-            )
+            time = f"2026-01-01T00:00:{number:02}Z"
+            await call(wire, "session/decide", decision=f"d{number}", timestamp=time)
         await call(wire, "session/artifact", name="a", path="p")
         await call(wire, "session/task", tokens_added=9)
         before = await call(wire, "session/get", "state")
@@ -442,10 +434,7 @@ async def test_a_session_without_a_model_has_the_configured_one(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire:
         daemon.service.environment.policies.model = "m-usual"
         made = (await create(wire))["session"]
-        assert (made["model"], await call(wire, "session/get", "state.model")) == (
-            "m-usual",
-            "m-usual",
-        )
+        assert made["model"] == await call(wire, "session/get", "state.model") == "m-usual"
         other = (await create(wire, session_id="other-session", model="m-2"))["session"]
         assert other["model"] == "m-2"
         new = await wire.call("session/continue_recent", cwd="/nowhere")
