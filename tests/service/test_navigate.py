@@ -10,18 +10,18 @@ import pytest
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import call, refused
 from tests.kit.house import House, arrived
-from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
+from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message, text
 
 # Where a head goes is the same whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-BLOCKS = [{"type": "text", "text": "one "}, IMAGE, {"type": "text", "text": "two"}]
+BLOCKS = [text("one "), IMAGE, text("two")]
 WHOLE = "all of it, \u2028 \U0001f600 é, " * 500
 
 
 SOURCE = [
     stored_message("plain", None, "user", WHOLE),
-    stored_message("answer", "plain", "assistant", [{"type": "text", "text": "yes"}]),
+    stored_message("answer", "plain", "assistant", [text("yes")]),
     stored_message("blocks", "answer", "user", BLOCKS),
     stored_message("picture", "blocks", "user", [IMAGE]),
     stored_entry(
@@ -30,7 +30,7 @@ SOURCE = [
     stored_entry("branch_summary", "back", "note", summary="left", from_id=None),
     stored_entry("compaction", "short", "back", summary="S", first_kept_entry_id="blocks"),
     stored_entry("custom", "mark", "short", custom_type="x"),
-    stored_message("last", "mark", "assistant", [{"type": "text", "text": "end"}]),
+    stored_message("last", "mark", "assistant", [text("end")]),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import call, say, session_info
+from tests.kit.calls import call, let_go, say, session_info
 from tests.kit.house import House
 from tests.kit.roots import ids
 from tests.service.damage import GOOD
@@ -95,9 +95,7 @@ async def test_what_was_changed_and_removed_by_its_user_leaves_the_lists(
         session = await opened(wire, chat)
         await say(wire, "a rare word", session_id=session["id"])
         assert await ids(wire, **LISTED) == [session["id"]]
-        await wire.call("session/close", session_id=session["id"])
-        while not daemon.service.registry.is_free(session["id"]):
-            await wire.call("server/ping")
+        await let_go(daemon, wire, session["id"])
         chat.unlink()
         # The next look at all folders is due.
         real_house.seconds += 3600.0
