@@ -84,6 +84,11 @@ class House:
             write_record(self.disk, record, holder, 0)
         return path
 
+    def contents(self) -> dict[Path, bytes]:
+        """Return the contents of all files on the disk in memory, except the lock records."""
+        paths = [path for path in self.disk.paths if path.parent != self.layout.locks]
+        return {path: self.disk.content(path) for path in paths}
+
     def session_files(self) -> list[Path]:
         """Return the session files and drafts on the disk in memory."""
         folders = {self.layout.sessions, self.layout.pending}

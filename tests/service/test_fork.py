@@ -41,11 +41,6 @@ SOURCE = [
 ]  # fmt: skip
 
 
-def files_of(house: House) -> list[Path]:
-    """Return all files on the disk except the lock records."""
-    return [path for path in house.disk.paths if path.parent != house.layout.locks]
-
-
 async def test_a_path_is_taken_with_its_ids_and_labels_and_says_where_it_comes_from(
     house: House,
 ) -> None:
@@ -225,9 +220,9 @@ async def test_ids_are_renewed_when_asked_and_refer_to_each_other_as_before(hous
 async def test_a_dry_run_says_what_would_be_and_leaves_nothing(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = files_of(house)
+        before = house.contents()
         told = await call(wire, *FORK, dry_run=True, new_session_id="the-fork", title="T")
-        assert files_of(house) == before
+        assert house.contents() == before
         assert (told["path"], told["persisted"], told["leaf_id"]) == (None, False, "m4")
         made = await call(wire, *FORK, new_session_id="the-fork", title="T")
         differs = {"path": None, "persisted": False, "epoch": ""}
@@ -260,11 +255,11 @@ async def test_what_cannot_be_is_refused_and_leaves_nothing(house: House, case: 
     params, kind, path = BAD[case]
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = files_of(house)
+        before = house.contents()
         for dry_run in (False, True):
             refusal = await refused(wire, "session/fork", "", dry_run=dry_run, **params)
             assert (refusal["kind"], refusal.get("path")) == (kind, path)
-            assert files_of(house) == before
+            assert house.contents() == before
 
 
 async def test_of_two_forks_under_one_id_one_is_made(house: House) -> None:

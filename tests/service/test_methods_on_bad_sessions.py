@@ -10,7 +10,6 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 import pytest
@@ -271,11 +270,6 @@ def read_only(*_args: Any) -> None:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
-def look(disk: FaultDisk, locks: Path) -> dict[Path, bytes]:
-    """Return the contents of all files except the lock records."""
-    return {path: disk.content(path) for path in disk.paths if path.parent != locks}
-
-
 # -- the matrix --------------------------------------------------------------------------------
 
 
@@ -290,13 +284,13 @@ async def test_each_gets_its_own_error_and_changes_nothing(
     async with house.daemon() as daemon, daemon.connect() as wire:
         with trouble.held(case):
             await trouble.come(case, wire)
-            before = look(house.disk, house.layout.locks)
+            before = house.contents()
             refused: Refusal | None = None
             try:
                 await wire.call(method, session_id=SESSION, **EXAMPLES[method][1])
             except Refusal as refusal:
                 refused = refusal
-            after = look(house.disk, house.layout.locks)
+            after = house.contents()
         kind = refused.data["kind"] if refused is not None else None
         assert kind == CASES[case].expected(method), refused
         if refused is not None:
@@ -334,11 +328,11 @@ async def test_a_malformed_id_is_the_callers_error_whatever_is_asked(
 ) -> None:
     path = house.put(ENTRIES)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = look(house.disk, house.layout.locks)
+        before = house.contents()
         for session_id in MALFORMED:
             params = {"session_id": session_id, **EXAMPLES[method][1]}
             refusal = await wire.refusal(method, **params)
             assert refusal.data["kind"] == "invalid_params"
             assert refusal.data["path"] == "session_id"
-        assert look(house.disk, house.layout.locks) == before
+        assert house.contents() == before
     assert house.session_files() == [path]
