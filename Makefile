@@ -3,13 +3,13 @@
 
 BIN := .venv/bin
 ARGS ?=
-MINUTES ?= 2
-# One process more than cores (tests/conftest.py); ARGS="-n 0" for one in all.
-FAST := -n auto --dist worksteal -m "not slow and not interop"
+MINUTES ?= 10
 # No dice: the order of tests, of sets and of trio's tasks, and hypothesis' examples, are the same in every run.
-# No wait for a disk either: check-slow runs the same tests twice on the disk.
-FIXED := PYTHONHASHSEED=0 scripts/in-memory $(BIN)/pytest -p no:randomly $(FAST)
-SLOW := -m "slow or interop" --timeout 600 -n 2 --dist worksteal
+# No wait for a disk either. One process more than cores (tests/conftest.py); ARGS="-n 0" for one in all.
+FIXED := PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p no:randomly -n auto --dist worksteal
+FAST := -m "not slow and not interop and not search"
+# What the gate runs of real processes, and of clients of other makes.
+PROCESSES := -m "slow and not interop and not search" --timeout 600
 SOURCES := sessiond clients tests
 SCHEMAS := jsonschema:protocol.schema.json openrpc:protocol.openrpc.json typescript:clients/typescript/protocol.d.ts
 # A venv that was copied with its folder would run the code of the folder it came from.
@@ -23,25 +23,22 @@ ALL := .venv/ready-all
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-agents test pythons elsewhere luck hesitation check lint mypy pyright check-slow torture siege fuzz mutants bench schema fix lock bare-root clean
+.PHONY: help demo demo-agents test check lint mypy pyright platforms processes clients mutants search torture siege fuzz stuck-client crowd bench schema fix lock bare-root clean
 
 help:
 	@echo 'make demo        four programs on one session, without sessiond and with it; ARGS=--tree'
 	@echo 'make demo-agents  an agent in Python and one in TypeScript on one session, killed and resumed; ARGS="--seconds 300"'
 	@echo 'make test        the tests; make test ARGS="-k torn tests/unit" for some of them'
-	@echo 'make pythons     make test with every Python of this machine, 3.11 or newer, in clones'
-	@echo 'make elsewhere   the same tests on a stand-in for macOS: no fdatasync, no inotify, no /proc'
-	@echo 'make luck        the same tests in random order, with examples that nobody has looked at'
-	@echo 'make hesitation  make luck with worker threads that answer late'
-	@echo 'make check       what every commit passes: format, lint, types, layers, spelling, tests'
-	@echo 'make check-slow  processes, torture, clients of other makes, and make luck'
-	@echo 'make torture     attack a real daemon, then prove that nothing was lost; MINUTES=10 SEED=7'
-	@echo 'make siege       kill daemons that share a PostgreSQL server, and the server; MINUTES=10 SEED=7 ARGS="--daemons 4"'
+	@echo 'make check       the gate, which decides a landing: lint, test, platforms, processes, clients, planted bugs'
+	@echo 'make lint        format, style, layers, spelling, types'
+	@echo 'make platforms   what depends on the system or the Python: a stand-in for macOS, the oldest and the newest Python'
+	@echo 'make processes   real processes, kills, faults of the disk and of the system, a PostgreSQL server'
+	@echo 'make clients     each client of ours and of other makes against a daemon'
 	@echo 'make mutants     plant known bugs in a copy, and see the tests find each; ARGS="NAME NAME"'
-	@echo 'make fuzz        mutated frames, files, parameters and answers; MINUTES=10, SEED=7 to see one again'
+	@echo 'make search      what is drawn by dice or takes long; MINUTES=30 SEED=7, PART=torture, PART=interop SLICE=1/2'
+	@echo '                 parts: luck hesitation drawn torture siege fuzz crowd; interop long clocks trio elsewhere pythons mutants'
 	@echo 'make bench       measurements against the goals'
 	@echo 'make stuck-client  200,000 appends beside a stopped subscriber, seven pairs (ten minutes)'
-	@echo 'make crowd       1,000 subscribers of one session, 1,000 appends'
 	@echo 'make schema      write what is generated from the types of the protocol'
 	@echo 'make fix         format and mend what can be mended by a program'
 	@echo 'make lock        resolve the dependencies again; ARGS="--upgrade" for newer ones'
@@ -63,19 +60,10 @@ demo-agents: $(ALL)
 	@$(BIN)/python -m tests.demo.agents $(ARGS)
 
 test: $(RUN)
-	@$(FIXED) $(ARGS)
+	@$(FIXED) $(FAST) $(ARGS)
 
-pythons:
-	scripts/pythons all
-
-elsewhere: $(RUN)
-	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly $(FAST) $(ARGS)
-
-luck: $(RUN)
-	@$(BIN)/pytest $(FAST) --hypothesis-profile=luck $(ARGS)
-
-hesitation: $(RUN)
-	@$(BIN)/python -m pytest -p tests.hesitation $(FAST) --hypothesis-profile=luck $(ARGS)
+check: $(ALL)
+	@scripts/lanes lint test platforms processes clients mutants-changed
 
 lint: $(ALL)
 	$(BIN)/ruff format --check $(SOURCES)
@@ -87,35 +75,35 @@ lint: $(ALL)
 mypy pyright: $(ALL)
 	$(BIN)/$@
 
-check: lint
-	$(FIXED) $(ARGS)
+platforms: $(ALL)
+	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal -m platform $(ARGS)
+	@scripts/pythons ends
 
-check-slow: $(ALL)
-	$(BIN)/pytest $(SLOW) $(ARGS)
-	@$(MAKE) --no-print-directory elsewhere
-	@$(MAKE) --no-print-directory luck
+processes: $(ALL)
+	@$(FIXED) $(PROCESSES) $(ARGS)
 
-torture: $(RUN)
-	@$(BIN)/python -m tests.torture.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
-
-siege: $(ALL)
-	@$(BIN)/python -m tests.postgresql.siege --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+clients: $(ALL)
+	@$(BIN)/python -m tests.changed_clients $(ARGS)
 
 mutants: $(ALL)
-	@$(BIN)/python tests/mutants/run.py $(ARGS)
+	@scripts/in-memory $(BIN)/python -m tests.mutants.run $(ARGS)
 
-fuzz: $(RUN)
-	@$(BIN)/python -m tests.fuzz.run $(MINUTES) $(SEED)
+.PHONY: mutants-changed
+mutants-changed: $(ALL)
+	@scripts/in-memory $(BIN)/python -m tests.mutants.run --changed --seconds 120
+
+search: $(ALL)
+	@$(BIN)/python -m tests.search $(PART) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SLICE),--slice $(SLICE)) --args '$(ARGS)'
+
+# The names that these parts had before `make search`.
+torture siege fuzz crowd:
+	@$(MAKE) --no-print-directory search PART=$@
 
 bench: $(ALL)
 	@$(BIN)/python tests/bench/run.py $(ARGS)
 
-.PHONY: stuck-client crowd
 stuck-client: $(RUN)
 	@$(BIN)/python -m tests.crowd.run stuck $(ARGS)
-
-crowd: $(RUN)
-	@$(BIN)/python -m tests.crowd.run many $(ARGS)
 
 schema: $(RUN)
 	@for one in $(SCHEMAS); do \

@@ -97,21 +97,30 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave trio's turn of tests with the mark `one_loop` to check-slow, and asyncio's turn if the run asks for luck.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run take one of several slices of the tests."""
+    parser.addoption("--slice", help="K/N: only the K-th of N slices of the test files")
 
-    They show what files or a database hold, in which the event loop has little part. trio has more dice.
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to `make search` what is drawn, what needs the real clock, and trio's turn where it shows little.
+
+    Tests with the mark `one_loop` show what files or a database hold, in which the event loop has little part.
     """
-    left_out = "asyncio" if _asks_for_luck() else "trio"
     for item in items:
         call = getattr(item, "callspec", None)
-        if (
-            item.get_closest_marker("one_loop")
-            and call
-            and call.params.get("anyio_backend") == left_out
-        ):
-            item.add_marker(pytest.mark.slow)
+        on_trio = call is not None and call.params.get("anyio_backend") == "trio"
+        if on_trio and item.get_closest_marker("one_loop"):
+            item.add_marker(pytest.mark.trio)
+        if any(map(item.get_closest_marker, ("drawn", "real_clock", "trio"))):
+            item.add_marker(pytest.mark.search)
+    if part := config.getoption("slice"):
+        number, count = map(int, part.split("/"))
+        files = sorted({str(item.path) for item in items})[number - 1 :: count]
+        kept = [item for item in items if str(item.path) in files]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 def _asks_for_luck() -> bool:

@@ -7,6 +7,7 @@ of this one by name and itself as `sessiond`; before it is used it says whose co
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,12 +19,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests.mutants.bugs import Bug, Code
+
 __all__ = ["REPOSITORY", "Copy", "copy"]
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".venv", ".bench", "bench-results", ".hypothesis", "*_cache", "node_modules"
 )
+_PATIENCE: Final = re.compile(r"(?m)^(_?PATIENCE_SECONDS: Final = )\d+(\.0)?$")
+_WAIT_SECONDS: Final = 20
 _SCRIPT: Final = "#!{python}\nimport sys\nfrom sessiond.cli import main\nsys.exit(main())\n"
 _WHOSE: Final = (
     "import sessiond, sessiond_client; print(sessiond.__file__, sessiond_client.__file__)"
@@ -39,6 +44,12 @@ class Copy:
         self.python = self.tree / ".venv" / "bin" / "python"
 
     @property
+    def packages(self) -> Path:
+        """The folder of the packages of the copy's venv."""
+        here = Path(sysconfig.get_paths()["purelib"])
+        return self.python.parents[1] / here.relative_to(sys.prefix)
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """The environment of the copy's processes, without any way back to the checkout."""
         leads_back = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TMPDIR"}
@@ -51,7 +62,7 @@ class Copy:
         shutil.copytree(REPOSITORY, self.tree, ignore=_LEFT_OUT, symlinks=True)
         home = self.python.parents[1]
         here = Path(sysconfig.get_paths()["purelib"])
-        packages = home / here.relative_to(sys.prefix)
+        packages = self.packages
         packages.mkdir(parents=True)
         self.python.parent.mkdir()
         self.python.symlink_to(Path(sys.executable).resolve())
@@ -76,6 +87,27 @@ class Copy:
         )
         for path in asked.stdout.split():
             assert Path(path).is_relative_to(self.tree), f"{path} runs instead of the copy"
+
+    def shorten_waits(self) -> None:
+        """Let the copy's tests wait for less long: a bug that makes a test hang costs that wait."""
+        for name in ("tests/kit/patience.py", "sessiond/testing/wire.py"):
+            path = self.tree / name
+            text, count = _PATIENCE.subn(rf"\g<1>{_WAIT_SECONDS}", path.read_text("utf-8"))
+            assert count == 1, f"{name} has no patience of its own any more"
+            self.write(path, text)
+
+    @contextmanager
+    def planted(self, bug: Bug) -> Iterator[None]:
+        """Plant a bug for the time of a block."""
+        code = Code(self.tree)
+        changed = bug.planted(code)
+        for path, text in changed.items():
+            self.write(path, text)
+        try:
+            yield
+        finally:
+            for path in changed:
+                self.write(path, code.text(path))
 
     def write(self, source: Path, text: str) -> None:
         """Change a file, and forget what it was compiled to."""
