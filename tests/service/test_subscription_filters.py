@@ -9,10 +9,10 @@ import pytest
 
 from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, create, create_with
+from tests.kit.calls import append, create, create_with, events, never, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of, nothing_more, subscribe, told
+from tests.service.subscribing import hub_of
 
 
 async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies(
@@ -32,7 +32,7 @@ async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies
             (brief, {"bodies": False}),
         ]
         for to, filters in wanted:
-            await subscribe(to, **filters)
+            await watch(to, **filters)
         await append(wire, "n2")
         await append(wire, "n3", head="side", parent_id="n1")
         await wire.call("session/label", session_id=SESSION, entry_id="n1", label="x")
@@ -45,18 +45,18 @@ async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies
             "headed": [("n3", 3), (label_id, 4), ("n5", 5)],
             "brief": [("n2", 2), ("n3", 3), (label_id, 4), ("n5", 5)],
         }
-        assert await told(typed, 2) == lines["typed"]
-        assert await told(headed, 3) == lines["headed"]
+        assert await events(typed, 2) == lines["typed"]
+        assert await events(headed, 3) == lines["headed"]
         first = await brief.next_notification()
         assert first["params"]["entry"] == {"id": "n2", "type": "message", "parent_id": "n1"}
         assert (first["params"]["head"], first["params"]["leaf_id"]) == ("main", "n2")
-        assert await told(brief, 3) == lines["brief"][1:]
+        assert await events(brief, 3) == lines["brief"][1:]
         # The same by replay.
         for to, filters in wanted:
-            await subscribe(to, after={"seq": 1, "entry_id": "n1"}, **filters)
-        assert await told(typed, 3) == [*lines["typed"], ("synced", 5)]
-        assert await told(headed, 4) == [*lines["headed"], ("synced", 5)]
-        assert await told(brief, 5) == [*lines["brief"], ("synced", 5)]
+            await watch(to, after={"seq": 1, "entry_id": "n1"}, **filters)
+        assert await events(typed, 3) == [*lines["typed"], ("synced", 5)]
+        assert await events(headed, 4) == [*lines["headed"], ("synced", 5)]
+        assert await events(brief, 5) == [*lines["brief"], ("synced", 5)]
 
 
 async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_behind_it(
@@ -73,36 +73,36 @@ async def test_what_is_not_wanted_is_passed_and_a_filtered_subscriber_resumes_be
         await append(wire, "s1", head="side", parent_id="n1")
         await append(wire, "n4")
         wanted = [(typed, {"types": ["label"]}), (headed, {"heads": ["side"]})]
-        epoch = (await subscribe(wire))["epoch"]
+        epoch = (await watch(wire))["epoch"]
         for to, filters in wanted:
-            await subscribe(to, after={"seq": 0}, **filters)
+            await watch(to, after={"seq": 0}, **filters)
         # Nothing of what was passed is shown, and yet the cursor is behind all of it.
-        assert await told(typed, 1) == [("synced", 5)]
-        assert await told(headed, 2) == [("s1", 4), ("synced", 5)]
+        assert await events(typed, 1) == [("synced", 5)]
+        assert await events(headed, 2) == [("s1", 4), ("synced", 5)]
         await wire.call("session/label", **label)
         await append(wire, "s2", head="side")
         for to, filters in wanted:
             flushed = await to.call("session/flush", session_id=SESSION)
             assert flushed["seq"] == 7
             to.notifications.clear()
-            await subscribe(to, after={"seq": 5, "epoch": epoch}, **filters)
+            await watch(to, after={"seq": 5, "epoch": epoch}, **filters)
         (record,) = (await wire.call("session/entries", session_id=SESSION, types=["label"]))[
             "entries"
         ]
         label_id = record["entry"]["id"]
-        assert await told(typed, 2) == [(label_id, 6), ("synced", 7)]
-        assert await told(headed, 3) == [(label_id, 6), ("s2", 7), ("synced", 7)]
+        assert await events(typed, 2) == [(label_id, 6), ("synced", 7)]
+        assert await events(headed, 3) == [(label_id, 6), ("s2", 7), ("synced", 7)]
         for to, filters in wanted:
-            await subscribe(to, after={"seq": 7, "epoch": epoch}, **filters)
-            assert await told(to, 1) == [("synced", 7)]
+            await watch(to, after={"seq": 7, "epoch": epoch}, **filters)
+            assert await events(to, 1) == [("synced", 7)]
         await append(wire, "n5")
         for to, _ in wanted:
-            await nothing_more(to)
+            await never(to)
         await wire.call("session/branch", session_id=SESSION, head="side", drop=True)
         # Its end is the head's own last event.
         moved = await headed.next_notification()
         assert (moved["params"]["seq"], moved["params"]["head"]) == (9, "side")
-        await nothing_more(typed)
+        await never(typed)
 
 
 async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
@@ -120,8 +120,8 @@ async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
         daemon.connect(Framing.CONTENT_LENGTH) as other,
     ):
         await create(wire)
-        await subscribe(one)
-        await subscribe(other)
+        await watch(one)
+        await watch(other)
         await wire.send(body)
         live = [await one.receive(), await other.receive()]
         assert live[0] == live[1]
@@ -129,7 +129,7 @@ async def test_an_entry_is_the_same_bytes_for_every_subscriber_and_every_replay(
         await wire.call("subscribe", session_id=SESSION, after={"seq": 0})
         await wire.answer(7)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await subscribe(wire, after={"seq": 0})
+        await watch(wire, after={"seq": 0})
         replayed = await wire.receive()
         origin = live[0].index(b',"origin"')
         assert replayed == live[0][:origin] + b"}}"
@@ -153,12 +153,12 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         daemon.connect(Framing.CONTENT_LENGTH) as f,
     ):
         await create(wire)
-        await subscribe(a)
-        await subscribe(b)
-        await subscribe(c, types=["message"])
-        await subscribe(d, bodies=False)
-        await subscribe(e)
-        await subscribe(f, heads=["main"])
+        await watch(a)
+        await watch(b)
+        await watch(c, types=["message"])
+        await watch(d, bodies=False)
+        await watch(e)
+        await watch(f, heads=["main"])
         await append(wire, "n1")
         statistics = hub_of(daemon)
         assert (statistics.events, statistics.frames_encoded) == (1, 3)
@@ -166,7 +166,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         assert all(frame == frames[0] for frame in frames)
         # Nobody wants it: nothing is made.
         for to in (a, b, c, d, e, f):
-            await subscribe(to, types=["label"])
+            await watch(to, types=["label"])
         await append(wire, "n2")
         assert hub_of(daemon).frames_encoded == 3
 
@@ -175,7 +175,7 @@ async def test_origin_names_who_asked_in_live_events(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await wire.call("initialize", client_id="editor-1")
         await create(wire)
-        await subscribe(other)
+        await watch(other)
         number = await wire.request("append", session_id=SESSION, message={"role": "user"})
         event = await other.next_notification()
         assert event["params"]["origin"] == {"client_id": "editor-1", "request_id": number}
@@ -198,7 +198,7 @@ async def test_origin_has_the_id_as_it_was_sent_and_no_id_breaks_a_session(
     append = b'{"id":%s,"method":"append","params":{"session_id":"%s","message":{"role":"user"}}}'
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await subscribe(wire)
+        await watch(wire)
         await wire.send(append % (sent, SESSION.encode()))
         assert told in await wire.receive()
         answer = await wire.receive()
@@ -211,8 +211,8 @@ async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bo
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as brief:
         await create_with(wire, "n1")
         await wire.call("branch", session_id=SESSION, entry_id="n1", head="side")
-        await subscribe(wire)
-        await subscribe(brief, bodies=False)
+        await watch(wire)
+        await watch(brief, bodies=False)
         await wire.call("session/reset", session_id=SESSION, head="side")
         await wire.call("branch", session_id=SESSION, head="side", drop=True)
         for one in (wire, brief):
@@ -221,6 +221,6 @@ async def test_the_event_of_a_dropped_head_is_not_that_of_a_reset_one_without_bo
             assert "dropped" not in reset
             assert (drop["head"], drop["leaf_id"], drop["dropped"]) == ("side", None, True)
         # A replay says the same.
-        await subscribe(brief, bodies=False, after={"seq": 0})
+        await watch(brief, bodies=False, after={"seq": 0})
         told = [(await brief.next_notification())["params"] for _ in range(4)]
         assert [event.get("dropped") for event in told] == [None, None, None, True]

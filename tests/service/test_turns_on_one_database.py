@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -19,6 +19,9 @@ from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
 pytestmark = pytest.mark.one_loop
+
+BEHIND: Final[dict[str, Any]] = {"message": HI, "expected": {"leaf_id": "lost"}}
+"""An append that expects the leaf of the start, behind which the other daemon has appended."""
 
 
 class Turn:
@@ -135,10 +138,7 @@ async def test_an_append_in_turn_takes_one_turn(in_turn: Rig) -> None:
 
 async def test_a_turn_in_which_nothing_is_stored_ends(in_turn: Rig) -> None:
     await append(in_turn.three, "other")
-    expected = {"leaf_id": "lost"}
-    assert (
-        await refused(in_turn.one, "append", message=HI, expected=expected) == "precondition_failed"
-    )
+    assert await refused(in_turn.one, "append", **BEHIND) == "precondition_failed"
     await append(in_turn.three, "another")
     assert in_turn.connection.steps == ["waits", "ends"]
     assert await in_turn.ids() == ["other", "another"]
@@ -147,10 +147,7 @@ async def test_a_turn_in_which_nothing_is_stored_ends(in_turn: Rig) -> None:
 async def test_a_list_shows_what_a_turn_without_lines_has_found(in_turn: Rig) -> None:
     await in_turn.one.call("session/list")
     await append(in_turn.three, "other")
-    assert (
-        await refused(in_turn.one, "append", message=HI, expected={"leaf_id": "lost"})
-        == "precondition_failed"
-    )
+    assert await refused(in_turn.one, "append", **BEHIND) == "precondition_failed"
     (listed,) = (await in_turn.one.call("session/list"))["sessions"]
     assert listed["message_count"] == 3
 

@@ -72,9 +72,8 @@ async def test_a_delete_closes_the_session_at_every_daemon(site: Site, how: str)
         while (found := await three.next_notification())["method"] == "session/event":
             pass
         assert found == DELETED
-        assert await refused(three, "session/renew", lease_id=lease["lease_id"], ttl_ms=1000) == (
-            "session_not_found"
-        )
+        renewal = {"lease_id": lease["lease_id"], "ttl_ms": 1000}
+        assert await refused(three, "session/renew", **renewal) == "session_not_found"
         await call(one, "session/restore")
         # A lease ends with its session.
         await call(one, "session/acquire", ttl_ms=60_000, head="side")
@@ -113,9 +112,8 @@ async def test_an_id_that_is_in_use_at_another_daemon_is_not_free(site: Site) ->
         await create(one, persist="immediate")
         await append(three, "e-1")
         await append(one, "e-2")
-        assert (
-            await refused(three, "session/create", cwd="/p", session_id=SESSION) == "session_exists"
-        )
+        kind = await refused(three, "session/create", cwd="/p", session_id=SESSION)
+        assert kind == "session_exists"
         opened = await create(three, if_exists="open")
         assert (opened["created"], opened["session"]["seq"]) == (False, 2)
 
