@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import to_thread
 
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
 from sessiond.service.log.open_session import OpenSession
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import session_info
-from tests.kit.house import House
+from sessiond.testing.daemon import Wire
+from tests.kit.calls import call, refused_answer, session_info, watch
+from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
 pytestmark = pytest.mark.anyio
 
+IDS = "entries[].{seq,entry.id}"
 HEADERS = {
     "native": b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n',
     "pi": b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n',
@@ -82,8 +82,8 @@ async def event(wire: Wire) -> dict[str, Any]:
 
 
 async def ids_of(wire: Wire) -> list[tuple[int, str]]:
-    page = await wire.call("session/entries", session_id=SESSION)
-    return [(row["seq"], row["entry"]["id"]) for row in page["entries"]]
+    found: list[tuple[int, str]] = await call(wire, "session/entries", IDS)
+    return found
 
 
 async def after_a_restart(house: House) -> list[tuple[int, str]]:
@@ -111,14 +111,14 @@ async def test_what_others_wrote_is_made_into_events_only_for_subscribers(
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await session_info(wire)
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
         assert made == []
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
         assert made == [5]
         assert (await event(watcher))["id"] == "bbbbbbb2"
-        assert [seq for seq, _ in await ids_of(wire)] == [1, 2, 3, 4, 5, 6]
+        assert [seq for seq, _ in await call(wire, "session/entries", IDS)] == [1, 2, 3, 4, 5, 6]
 
 
 async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(
@@ -126,9 +126,9 @@ async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(
 ) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
-        answer = await append_ours(wire, dialect)
+        answer = await call(wire, "append", message=message_of(dialect, "ours"))
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (4, "bbbbbbb1")
         assert await event(watcher) == {
             "seq": 3,
@@ -137,7 +137,7 @@ async def test_what_others_wrote_comes_first_and_the_append_stands_on_it(
             "external": True,
         }
         assert (await event(watcher))["external"] is False
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -146,22 +146,22 @@ async def test_lines_that_land_between_the_look_and_the_write_get_their_seqs_fir
 ) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         theirs = line(dialect, "bbbbbbb1", "aaaaaaa2") + line(dialect, "bbbbbbb2", "bbbbbbb1")
         house.disk.land(path, theirs)
-        answer = await append_ours(wire, dialect)
+        answer = await call(wire, "append", message=message_of(dialect, "ours"))
         # It was made without knowing of them, and says where it came to be.
         assert (answer["seq"], answer["entries"][0]["seq"]) == (5, 5)
         assert answer["entries"][0]["parent_id"] == "aaaaaaa2"
         assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "bbbbbbb2"]
         ours = await event(watcher)
         assert (ours["seq"], ours["id"], ours["external"]) == (5, answer["leaf_id"], False)
-        assert (await append_ours(wire, dialect))["seq"] == 6
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 6
         for seq, entry_id in enumerate(("bbbbbbb1", "bbbbbbb2", answer["leaf_id"]), 3):
             # Read where each one stands in the file.
-            one = await wire.call("session/entry", session_id=SESSION, entry_id=entry_id)
+            one = await call(wire, "session/entry", entry_id=entry_id)
             assert (one["seq"], one["entry"]["id"]) == (seq, entry_id)
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -180,7 +180,7 @@ async def test_refusals_of_a_batch_that_came_later_name_the_right_lines(house: H
         with house.disk.hold("write") as gate:
             # The first holds the writer up, so that the others are one batch.
             first = await wire.request("append", session_id=SESSION, message=message)
-            assert await to_thread.run_sync(gate.reached.wait, 20.0)
+            await arrived(gate)
             entry = {"type": "message", "id": "cccccccc", "message": message}
             second = await wire.request("append", session_id=SESSION, entry=entry)
             conflict = {**entry, "message": message_of("native", "another")}
@@ -194,11 +194,8 @@ async def test_refusals_of_a_batch_that_came_later_name_the_right_lines(house: H
             await wire.call("server/ping")
         await wire.answer(first)
         seqs = [(await wire.answer(second))["seq"]]
-        for number, member in ((third, "stored_seq"), (moved, "actual")):
-            with pytest.raises(Refusal) as refused:
-                await wire.answer(number)
-            told = refused.value.data[member]
-            seqs.append(told if isinstance(told, int) else told["seq"])
+        for number, member in ((third, "stored_seq"), (moved, "actual.seq")):
+            seqs.append(await refused_answer(wire, number, member))
         seqs.append((await wire.answer(named))["seq"])
         assert seqs == [5, 5, 5, 6]
 
@@ -209,10 +206,10 @@ async def test_an_append_that_was_glued_to_half_a_line_is_stored_once_and_whole(
     path = begun(house, dialect)
     theirs = line(dialect, "bbbbbbb1", "aaaaaaa2")
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.land(path, theirs[:30])
         entries = [{"type": "message", "message": message_of(dialect, "ours")} for _ in range(2)]
-        answer = await wire.call("append", session_id=SESSION, entries=entries)
+        answer = await call(wire, "append", entries=entries)
         content = house.disk.content(path)
         # The half, closed with blanks; the place of our second line; both of ours, whole.
         assert [row["seq"] for row in answer["entries"]] == [5, 6]
@@ -221,7 +218,7 @@ async def test_an_append_that_was_glued_to_half_a_line_is_stored_once_and_whole(
         assert [(await event(watcher))["seq"] for _ in range(2)] == [5, 6]
         info = await session_info(wire)
         assert (info["seq"], info["problems"], info["read_only"]) == (6, 1, False)
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -230,13 +227,13 @@ async def test_half_a_line_that_is_whole_but_for_its_newline_is_whole(
 ) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa2")[:-1])
-        answer = await append_ours(wire, dialect)
+        answer = await call(wire, "append", message=message_of(dialect, "ours"))
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (5, "bbbbbbb1")
         info = await session_info(wire)
         assert info["problems"] == 0
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -246,16 +243,16 @@ async def test_an_append_waits_for_half_a_line_until_it_is_whole(
     path = begun(house, dialect)
     theirs = line(dialect, "bbbbbbb1", "aaaaaaa2")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
         house.disk.write_as_another(path, theirs[:30])
         waiting = await wire.request("append", session_id=SESSION, message=message_of(dialect))
         with house.disk.hold("stat") as looking:
-            assert await to_thread.run_sync(looking.reached.wait, 20.0)
+            await arrived(looking)
             house.disk.write_as_another(path, theirs[30:])
         answer = await wire.answer(waiting)
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (5, "bbbbbbb1")
         assert theirs in house.disk.content(path)
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -270,15 +267,15 @@ async def test_nobody_waits_for_half_a_line_for_long(
     )
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
         house.disk.write_as_another(path, b'{"type":"message","id":"bbb')
-        assert (await append_ours(wire, dialect))["seq"] == 5
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 5
         # What comes too late is a line that is none, and no damage either.
         house.disk.write_as_another(path, b'bbbb1"}\n')
-        assert (await append_ours(wire, dialect))["seq"] == 7
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 7
         info = await session_info(wire)
         assert (info["problems"], info["read_only"]) == (2, False)
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -288,17 +285,17 @@ async def test_no_look_closes_half_a_line_however_old(
     set_limits(monkeypatch, HALF_LINE_SECONDS=0.0)
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("subscribe", session_id=SESSION)
+        await watch(wire)
         house.disk.write_as_another(path, b'{"half')
         left, writes = house.disk.content(path), house.disk.counts["write"]
         actor = daemon.service.find(SESSION)
         assert actor is not None
         for _ in range(3):
             await actor.writer.look()
-            await ids_of(wire)
+            await call(wire, "session/entries", IDS)
         assert actor.opened.journal.half_bytes == len(b'{"half')
         assert (house.disk.content(path), house.disk.counts["write"]) == (left, writes)
-        await append_ours(wire, dialect)
+        await call(wire, "append", message=message_of(dialect, "ours"))
     assert house.disk.content(path).startswith(left + b" \n{")
 
 
@@ -315,11 +312,11 @@ async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
         return real(name)
 
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         house.disk.__dict__["stat"] = busy
-        answer = await append_ours(wire, dialect)
+        answer = await call(wire, "append", message=message_of(dialect, "ours"))
         del house.disk.__dict__["stat"]
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
         assert (answer["seq"], answer["leaf_id"]) in live
     assert await after_a_restart(house) == live
 
@@ -342,19 +339,19 @@ async def test_what_lands_between_the_pieces_of_a_write_is_an_event_and_no_damag
         return written
 
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.write = write  # type: ignore[method-assign]
         entry = {"type": "message", "id": "cccccccc", "message": message_of(dialect, "ours")}
         if refused:
             told = await wire.refusal("append", session_id=SESSION, entry=entry)
             assert told.data["errno"] == "ENOSPC"
-        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        answer = await call(wire, "append", entry=entry)
         assert answer["duplicate"] is False
         assert [(await event(watcher))["id"] for _ in range(2)] == ["bbbbbbb1", "cccccccc"]
         info = await session_info(wire)
         assert (info["problems"], info["read_only"]) == (0, False)
         assert house.disk.content(path).count(b"cccccccc") == 1
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     assert await after_a_restart(house) == live
 
 
@@ -386,7 +383,7 @@ async def test_much_that_others_wrote_is_taken_in_by_pieces_each_line_once_and_i
 ) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await watcher.call("subscribe", session_id=SESSION)
+        await watch(watcher)
         house.disk.write_as_another(path, many(dialect, 0, 40))
         # More of it comes while the first is taken in, and so do appends.
         with house.disk.hold("fdatasync") as gate:
@@ -394,11 +391,11 @@ async def test_much_that_others_wrote_is_taken_in_by_pieces_each_line_once_and_i
                 await wire.request("append", session_id=SESSION, message=message_of(dialect))
                 for _ in range(3)
             ]
-            assert await to_thread.run_sync(gate.reached.wait, 20.0)
+            await arrived(gate)
             house.disk.write_as_another(path, many(dialect, 40, 20))
         answers = [await wire.answer(number) for number in asked]
         heard = [await event(watcher) for _ in range(63)]
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
         assert [(one["seq"], one["id"]) for one in heard] == live[2:]
         assert [one["id"] for one in heard if one["external"]] == [f"b{n:07}" for n in range(60)]
         assert [(one["seq"], one["leaf_id"]) for one in answers] == [
@@ -414,10 +411,10 @@ async def test_a_line_that_is_longer_than_a_piece_is_one_line(
     path = begun(house, dialect)
     long = line(dialect, "bbbbbbb1", "aaaaaaa2").replace(b'"x"', b'"' + b"x" * 5000 + b'"')
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         house.disk.write_as_another(path, long + many(dialect, 0, 5))
-        assert (await append_ours(wire, dialect))["seq"] == 9
-        live = await ids_of(wire)
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 9
+        live = await call(wire, "session/entries", IDS)
         assert [entry_id for _, entry_id in live[2:4]] == ["bbbbbbb1", "b0000000"]
         assert max(pieces) <= 5
     assert await after_a_restart(house) == live
@@ -436,14 +433,14 @@ async def test_who_writes_faster_than_can_be_read_is_told_to_whoever_appends(
         return real(name)
 
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         house.disk.__dict__["stat"] = busy
         entry = {"type": "message", "id": "cccccccc", "message": message_of(dialect, "ours")}
-        refused = await wire.refusal("append", session_id=SESSION, entry=entry)
+        refusal = await wire.refusal("append", session_id=SESSION, entry=entry)
         del house.disk.__dict__["stat"]
-        assert (refused.data["errno"], refused.data["retryable"]) == ("EBUSY", True)
+        assert (refusal.data["errno"], refusal.data["retryable"]) == ("EBUSY", True)
         assert b"cccccccc" not in house.disk.content(path)
-        answer = await wire.call("append", session_id=SESSION, entry=entry)
+        answer = await call(wire, "append", entry=entry)
         assert answer["duplicate"] is False
         stored = house.disk.content(path).split(b"\n")
         assert len(stored) - 2 == answer["seq"]
@@ -454,24 +451,24 @@ async def test_who_writes_faster_than_can_be_read_is_told_to_whoever_appends(
 async def test_an_id_that_a_foreign_line_has_is_not_given_again(house: House) -> None:
     path = begun(house, "native")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         house.disk.write_as_another(path, line("native", "e1", "aaaaaaa2"))
-        answer = await append_ours(wire, "native")
+        answer = await call(wire, "append", message=message_of("native", "ours"))
         assert (answer["duplicate"], answer["leaf_id"]) == (False, "e2")
 
 
 async def test_expected_does_not_hold_once_others_have_written(house: House, dialect: str) -> None:
     path = begun(house, dialect)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         house.disk.write_as_another(path, line(dialect, "bbbbbbb1", "aaaaaaa1"))
-        refused = await wire.refusal(
+        refusal = await wire.refusal(
             "append",
             session_id=SESSION,
             message=message_of(dialect),
             expected={"leaf_id": "aaaaaaa2"},
         )
-        assert (refused.data["kind"], refused.data["missed"]) == (
+        assert (refusal.data["kind"], refusal.data["missed"]) == (
             "precondition_failed",
             ["bbbbbbb1"],
         )
@@ -483,12 +480,12 @@ async def test_lines_of_an_append_that_is_not_whole_are_told_and_make_no_whole_o
     path = begun(house, "native")
     entries = [{"type": "message", "message": message_of("native")} for _ in range(3)]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/get", session_id=SESSION)
+        await call(wire, "session/get")
         first, second = (
             line("native", f"ccccccc{n}", None)[:-2] + b',"atom":[%d,3]}\n' % n for n in (1, 2)
         )
         house.disk.write_as_another(path, first + second)
-        answer = await wire.call("append", session_id=SESSION, entries=entries)
+        answer = await call(wire, "append", entries=entries)
         assert [row["seq"] for row in answer["entries"]] == [5, 6, 7]
         live = await session_info(wire)
     async with house.daemon() as daemon, daemon.connect() as wire:

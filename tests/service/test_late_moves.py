@@ -9,10 +9,11 @@ import pytest
 
 from sessiond.errors import StorageError
 from sessiond.testing.database import MemoryConnection, MemoryDatabase
-from sessiond.testing.wire import Wire
 from tests.kit.calls import call
 from tests.service.one_database.connections import OUT_OF_REACH
 from tests.service.test_moving import PLACED, Town, at, store_one
+
+VALUE = {"namespace": "notes", "key": "a"}
 
 
 class Late(MemoryConnection):
@@ -39,16 +40,6 @@ class Late(MemoryConnection):
         return call
 
 
-async def fill(wire: Wire) -> None:
-    await store_one(wire)
-    await wire.call("state/set", namespace="notes", key="a", value=1)
-
-
-async def shown(wire: Wire) -> list[Any]:
-    ids = await call(wire, "session/entries", "entries[].entry.id", session_id=PLACED)
-    return [*ids, await call(wire, "state/get", "value", namespace="notes", key="a")]
-
-
 @pytest.mark.parametrize(
     ("method", "back"),
     [("create", False), ("put_document", False), ("delete", True), ("put_document", True)],
@@ -56,7 +47,8 @@ async def shown(wire: Wire) -> list[Any]:
 def test_what_is_carried_out_late_is_lost_in_neither_place(
     town: Town, method: str, *, back: bool
 ) -> None:
-    at(town, fill)
+    at(town, store_one)
+    at(town, lambda wire: wire.call("state/set", **VALUE, value=1))
     if back:
         town.move()
     whole = town.database
@@ -67,4 +59,10 @@ def test_what_is_carried_out_late_is_lost_in_neither_place(
     town.database.close()
     town.database = whole
     assert set(town.move(back=back).values()) <= {None}
-    assert at(town, shown, on_database=not back) == ["e-1", 1]
+    ids = at(
+        town,
+        lambda wire: call(wire, "session/entries", "entries[].entry.id", session_id=PLACED),
+        on_database=not back,
+    )
+    value = at(town, lambda wire: call(wire, "state/get", "value", **VALUE), on_database=not back)
+    assert (ids, value) == (["e-1"], 1)
