@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.limits import LIST_TAGS_MAX
-from sessiond.testing.daemon import Refusal
-from tests.kit.calls import create
+from tests.kit.calls import call, create, refused
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 
@@ -21,12 +20,10 @@ async def test_more_tags_than_a_list_takes_are_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         tags = [f"tag-{n}" for n in range(LIST_TAGS_MAX)]
         await create(wire, "session-a", tags=tags)
-        found = await wire.call(LIST, tags=tags, drafts=True)
-        assert [session["id"] for session in found["sessions"]] == ["session-a"]
-        with pytest.raises(Refusal) as refused:
-            await wire.call(LIST, tags=[*tags, "another"])
-        assert refused.value.data["kind"] == "invalid_params"
-        assert refused.value.data["path"] == "tags"
+        found = await call(wire, LIST, "sessions[].id", tags=tags, drafts=True)
+        assert found == ["session-a"]
+        refusal = await refused(wire, LIST, "{kind,path}", tags=[*tags, "another"])
+        assert refusal == ("invalid_params", "tags")
         assert not (await wire.call("server/stats"))["catalog"]["in_memory"]
 
 
@@ -34,16 +31,13 @@ async def test_more_tags_than_a_list_takes_are_refused(house: House) -> None:
 async def test_a_made_up_cursor_is_none(house: House, key: Any) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in ("a", "b"):
-            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
-            await wire.call("session/create", **created)
+            await create(wire, f"session-{name}", persist="immediate")
         params = {"sort": "message_count", "limit": 1}
         cursor = (await wire.call(LIST, **params))["next_cursor"]
         stamp, _, session_id = json.loads(base64.urlsafe_b64decode(cursor + "=="))
         made_up = base64.urlsafe_b64encode(json.dumps([stamp, key, session_id]).encode())
-        with pytest.raises(Refusal) as refused:
-            await wire.call(LIST, **params, cursor=made_up.decode().rstrip("="))
-        assert refused.value.data["kind"] == "invalid_params"
-        assert refused.value.data["path"] == "cursor"
+        asked = {**params, "cursor": made_up.decode().rstrip("=")}
+        assert await refused(wire, LIST, "{kind,path}", **asked) == ("invalid_params", "cursor")
 
 
 async def test_a_page_of_large_rows_ends_earlier(
@@ -52,8 +46,7 @@ async def test_a_page_of_large_rows_ends_earlier(
     set_limits(monkeypatch, LIST_BYTES_MAX=5000)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in "abcdef":
-            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
-            await wire.call("session/create", **created, title=name * 1500)
+            await create(wire, f"session-{name}", persist="immediate", title=name * 1500)
         await create(wire, "session-z", title="z" * 9000)
         found: list[str] = []
         pages = 0
@@ -71,26 +64,23 @@ async def test_a_drawing_that_no_answer_holds_is_refused(
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for name in "abcde":
-            created = {"cwd": "/p", "session_id": f"session-{name}", "persist": "immediate"}
-            await wire.call("session/create", **created)
+            await create(wire, f"session-{name}", persist="immediate")
         assert len((await wire.call("catalog/forest"))["nodes"]) == 5
         set_limits(monkeypatch, RESULT_BYTES_MAX=100)
-        with pytest.raises(Refusal) as refused:
-            await wire.call("catalog/forest", form="text")
-        assert refused.value.data["kind"] == "too_large"
+        refusal = await wire.refusal("catalog/forest", form="text")
+        assert refusal.data["kind"] == "too_large"
         # The drawing ends early, before there is an answer that is too large.
-        assert "form nodes" in refused.value.message
+        assert "form nodes" in refusal.message
 
 
 async def test_nodes_whose_places_no_answer_holds_are_refused(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await wire.call("session/create", cwd="/p", session_id="session-a", persist="immediate")
+        await create(wire, "session-a", persist="immediate")
         plain = (await wire.call("catalog/forest"))["nodes"]
         set_limits(monkeypatch, RESULT_BYTES_MAX=len(json.dumps(plain)))
         assert (await wire.call("catalog/forest"))["nodes"] == plain
-        with pytest.raises(Refusal) as refused:
-            await wire.call("catalog/forest", layout=True)
-        assert refused.value.data["kind"] == "too_large"
-        assert "without layout" in refused.value.message
+        refusal = await wire.refusal("catalog/forest", layout=True)
+        assert refusal.data["kind"] == "too_large"
+        assert "without layout" in refusal.message
