@@ -25,6 +25,7 @@ __all__ = [
     "line_of",
     "lines_in",
     "parsed",
+    "pi_vectors",
     "sample",
     "spelled",
 ]
@@ -64,6 +65,12 @@ def lines_in(folder: Path, end: str = "") -> list[bytes]:
 def sample(dialect: Dialect, name: str) -> list[bytes]:
     """Return the lines of a sample of a dialect."""
     return lines_of(dialect, (SAMPLES / dialect.name / f"{name}.jsonl").read_bytes())
+
+
+def pi_vectors(shared: Path, function: str) -> list[dict[str, Any]]:
+    """Return what pi's own functions gave for their inputs, of one function."""
+    every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
+    return [vector for vector in every if vector["function"] == function]
 
 
 def parsed(dialect: Dialect, message: Any) -> ParsedMessage:

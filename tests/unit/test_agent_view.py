@@ -18,23 +18,9 @@ from sessiond.model.entries import Compaction, Message, Opaque
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
+from tests.kit.sessions import text, tool_result, tool_use
 
 VIEW = AgentDialect("claude-code")
-
-
-def text(said: str) -> dict[str, Any]:
-    """Return a block of text."""
-    return {"type": "text", "text": said}
-
-
-def call(name: str) -> dict[str, Any]:
-    """Return a call of a tool; its id is its name."""
-    return {"type": "tool_use", "id": name, "name": name.upper(), "input": {}}
-
-
-def result(of: str, said: str) -> dict[str, Any]:
-    """Return the result of a call."""
-    return {"type": "tool_result", "tool_use_id": of, "content": said}
 
 
 def message(role: str, *content: Any, answer: str | None = None, **more: Any) -> msgspec.Raw:
@@ -53,15 +39,15 @@ def line(entry_id: str, said: msgspec.Raw, *, kept: bool = False) -> ContextLine
 
 def seen(*lines: ContextLine) -> list[tuple[str, str, str]]:
     """Return the context of these lines: sources, roles and what the messages say."""
-    found = [(one.source, json.loads(one.body)) for one in VIEW.context(lines)]
-    return [(source, said["role"], _words(said)) for source, said in found]
-
-
-def _words(said: dict[str, Any]) -> str:
-    content = said["content"]
-    blocks = [text(content)] if isinstance(content, str) else content
-    words = " ".join(str(one.get("text", one.get("id"))) for one in blocks)
-    return f"{said['toolCallId']}={words}" if "toolCallId" in said else words
+    found: list[tuple[str, str, str]] = []
+    for one in VIEW.context(lines):
+        said = json.loads(one.body)
+        content = said["content"]
+        blocks = [text(content)] if isinstance(content, str) else content
+        words = " ".join(str(block.get("text", block.get("id"))) for block in blocks)
+        whose = f"{said['toolCallId']}=" if "toolCallId" in said else ""
+        found.append((one.source, said["role"], whose + words))
+    return found
 
 
 def test_the_parts_of_an_answer_are_one_message_with_its_results_behind_in_order_of_the_calls() -> (
@@ -69,11 +55,11 @@ def test_the_parts_of_an_answer_are_one_message_with_its_results_behind_in_order
 ):
     lines = [
         line("1", message("user", text("go"))),
-        line("2", message("assistant", text("well"), call("a"), answer="r", stop_reason="x")),
-        line("3", message("user", result("a", "A"))),
-        line("4", message("assistant", call("b"), call("c"), answer="r")),
+        line("2", message("assistant", text("well"), tool_use("a"), answer="r", stop_reason="x")),
+        line("3", message("user", tool_result("a", "A"))),
+        line("4", message("assistant", tool_use("b"), tool_use("c"), answer="r")),
         line("5", message("user", text("wait"))),
-        line("6", message("user", result("c", "C"), result("b", "B"))),
+        line("6", message("user", tool_result("c", "C"), tool_result("b", "B"))),
         line("7", message("assistant", text("done"), answer="s")),
     ]
     assert seen(*lines) == [
@@ -99,36 +85,43 @@ def test_a_joined_answer_states_the_sum_of_the_usage_and_the_last_reason_to_stop
 
 
 def test_a_message_with_calls_and_results_is_split_where_it_stands() -> None:
-    both = message("assistant", text("look"), call("a"), result("a", "A"))
+    both = message("assistant", text("look"), tool_use("a"), tool_result("a", "A"))
     assert seen(line("1", both)) == [("1", "assistant", "look a"), ("1", "toolResult", "a=A")]
-    beside = message("user", result("a", "A"), text("stop"))
+    beside = message("user", tool_result("a", "A"), text("stop"))
     assert seen(line("2", beside)) == [("2", "toolResult", "a=A"), ("2", "user", "stop")]
     # Such a line is one entry: of the user where the user says something, else a result.
     assert line("2", beside).kind == Kind.USER
-    assert line("3", message("user", result("a", "A"), result("b", "B"))).kind == Kind.TOOL
+    assert (
+        line("3", message("user", tool_result("a", "A"), tool_result("b", "B"))).kind == Kind.TOOL
+    )
 
 
 def test_a_result_whose_call_is_not_in_the_context_stays_where_it_is() -> None:
-    lines = [line("1", message("user", result("a", "A"))), line("2", message("user", text("b")))]
+    lines = [
+        line("1", message("user", tool_result("a", "A"))),
+        line("2", message("user", text("b"))),
+    ]
     assert seen(*lines) == [("1", "toolResult", "a=A"), ("2", "user", "b")]
 
 
 def test_a_call_that_an_answer_tells_again_keeps_its_result() -> None:
     lines = [
-        line("1", message("assistant", call("a"), answer="r")),
-        line("2", message("user", result("a", "A"))),
-        line("3", message("assistant", call("a"), answer="r")),
+        line("1", message("assistant", tool_use("a"), answer="r")),
+        line("2", message("user", tool_result("a", "A"))),
+        line("3", message("assistant", tool_use("a"), answer="r")),
     ]
     assert [said for _, _, said in seen(*lines)] == ["a a", "a=A"]
 
 
 def test_a_part_that_says_all_of_its_answer_takes_the_place_of_the_parts_before() -> None:
     used = {"usage": {"input": 3, "output": 1}}
-    old = message("assistant", text("old"), call("a"), answer="r", **used)
-    both = message("assistant", text("new"), call("b"), result("b", "B"), answer="r", **used)
+    old = message("assistant", text("old"), tool_use("a"), answer="r", **used)
+    both = message(
+        "assistant", text("new"), tool_use("b"), tool_result("b", "B"), answer="r", **used
+    )
     lines = [
         line("1", old),
-        line("2", message("user", result("a", "A"))),
+        line("2", message("user", tool_result("a", "A"))),
         line("3", message("user", text("next"))),
         line("4", as_all(both)),
     ]
@@ -228,14 +221,14 @@ def parsed(role: str, *content: Any) -> ParsedMessage:
 
 def test_a_call_is_open_until_its_result() -> None:
     calls = OpenCalls()
-    calls.ask(1, parsed("assistant", call("a"), call("b")))
+    calls.ask(1, parsed("assistant", tool_use("a", "A"), tool_use("b", "B")))
     assert calls.is_waiting(1)
-    said, group = calls.settle(parsed("user", result("a", "A"), result("x", "X")))
+    said, group = calls.settle(parsed("user", tool_result("a", "A"), tool_result("x", "X")))
     assert ([block.name for block in said.blocks], group) == (["A", ""], 1)
     assert calls.is_waiting(1)
     # A call that is told again belongs to the later group.
-    calls.ask(2, parsed("assistant", call("b")))
+    calls.ask(2, parsed("assistant", tool_use("b")))
     assert not calls.is_waiting(1)
-    assert calls.settle(parsed("user", result("b", "B")))[1] == 2
+    assert calls.settle(parsed("user", tool_result("b", "B")))[1] == 2
     assert not calls.is_waiting(2)
-    assert calls.settle(parsed("user", result("b", "B")))[1] is None
+    assert calls.settle(parsed("user", tool_result("b", "B")))[1] is None

@@ -24,14 +24,6 @@ JSON = st.recursive(
 )
 
 
-def custom(entry_id: str, parent_id: str | None, name: str, data: Any) -> dict[str, Any]:
-    return stored_entry("custom", entry_id, parent_id, custom_type=f"sessiond.{name}", data=data)
-
-
-def annotation(entry_id: str, parent_id: str, target: str, data: Any) -> dict[str, Any]:
-    return custom(entry_id, parent_id, "annotation", {"entry_id": target, "data": data})
-
-
 @pytest.mark.parametrize(
     ("value", "patch", "result"),
     # The examples of RFC 7396.
@@ -65,22 +57,53 @@ def test_a_patch_changes_nothing_when_it_comes_twice(value: Any, patch: Any) -> 
     assert repr(value) == before
 
 
-def annotated() -> Any:
-    return native(
-        stored_message("u1", None),
-        annotation("n1", "u1", "u1", {"reply_to": "m7", "reactions": {"+1": ["ana"]}}),
-        stored_message("u2", "u1"),
-        annotation("n2", "u2", "u1", {"reactions": {"+1": None, "eyes": ["bo"]}, "x": "\ud83d"}),
-        annotation("n3", "n2", "nowhere", {"lost": 1}),
-        custom("n4", "n3", "annotation", {"entry_id": "u1", "data": [1]}),
-        custom("n5", "n4", "annotation", {"entry_id": 5, "data": {}}),
-        custom("c1", "n5", "channel", {"name": "telegram", "chat_id": 42}),
-        custom("c2", "c1", "channel", {"name": ""}),
-    )
+ANNOTATED = native(
+    stored_message("u1", None),
+    stored_entry(
+        "custom",
+        "n1",
+        "u1",
+        custom_type="sessiond.annotation",
+        data={"entry_id": "u1", "data": {"reply_to": "m7", "reactions": {"+1": ["ana"]}}},
+    ),
+    stored_message("u2", "u1"),
+    stored_entry(
+        "custom",
+        "n2",
+        "u2",
+        custom_type="sessiond.annotation",
+        data={"entry_id": "u1", "data": {"reactions": {"+1": None, "eyes": ["bo"]}, "x": "\ud83d"}},
+    ),
+    stored_entry(
+        "custom",
+        "n3",
+        "n2",
+        custom_type="sessiond.annotation",
+        data={"entry_id": "nowhere", "data": {"lost": 1}},
+    ),
+    stored_entry(
+        "custom",
+        "n4",
+        "n3",
+        custom_type="sessiond.annotation",
+        data={"entry_id": "u1", "data": [1]},
+    ),
+    stored_entry(
+        "custom", "n5", "n4", custom_type="sessiond.annotation", data={"entry_id": 5, "data": {}}
+    ),
+    stored_entry(
+        "custom",
+        "c1",
+        "n5",
+        custom_type="sessiond.channel",
+        data={"name": "telegram", "chat_id": 42},
+    ),
+    stored_entry("custom", "c2", "c1", custom_type="sessiond.channel", data={"name": ""}),
+)
 
 
 def test_annotations_add_up_in_the_order_of_the_file_on_every_branch() -> None:
-    session = annotated()
+    session = ANNOTATED
     upto = session.session.seq
     assert annotations_of(session, 1, upto) == {
         "reply_to": "m7",
@@ -98,16 +121,16 @@ def test_annotations_add_up_in_the_order_of_the_file_on_every_branch() -> None:
 
 
 def test_a_restored_index_has_the_annotations() -> None:
-    index = annotated().session
+    index = ANNOTATED.session
     again = Session(index.rules)
     restore(again, columns_of(index))
     assert again.annotations == index.annotations == {1: [2, 4]}
 
 
 def test_documents_show_annotations_and_channels() -> None:
-    page = Page(made(annotated(), "html"))
+    page = Page(made(ANNOTATED, "html"))
     assert 'reactions: {"eyes":["bo"]}' in page.text
     assert "channel: telegram, chat 42" in page.text
-    text = made(annotated(), "markdown", "c2", every_branch=True)
+    text = made(ANNOTATED, "markdown", "c2", every_branch=True)
     assert "\n> reply\\_to: m7\n" in text
-    assert "bo" not in Page(made(annotated(), "html", redact=("bo",))).text
+    assert "bo" not in Page(made(ANNOTATED, "html", redact=("bo",))).text

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import ContextCache, build_context
 from sessiond.service.context.view_cache import ViewCache
-from sessiond.service.log.open_session import OpenSession
 from sessiond.session.providers.shapes import View
-from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
+from tests.kit.sessions import stored_message
+from tests.unit.documents import native
 
 VIEW = View(shape="openai")
 
 
-def session_of(text: str) -> OpenSession:
-    message = {"role": "user", "content": text}
-    entry: dict[str, Any] = {"type": "message", "id": "n1", "parent_id": None, "timestamp": TIME}
-    return opened([{**entry, "message": message}], NATIVE_HEADER)
-
-
 def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
-    session = session_of("x" * 1000)
+    session = native(stored_message("n1", None, content="x" * 1000))
     size = build_context(session, 1).size
     caches = CacheBudget(bytes_max=3 * size)
     first, *others = (ContextCache(caches) for _ in range(4))
@@ -41,7 +33,7 @@ def test_the_session_that_was_asked_longest_ago_gives_way() -> None:
 
 
 def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
-    session = session_of("x" * 1000)
+    session = native(stored_message("n1", None, content="x" * 1000))
     context = build_context(session, 1)
     caches = CacheBudget(bytes_max=context.size)
     views, cache = ViewCache(session, caches), ContextCache(caches)
@@ -53,7 +45,10 @@ def test_views_give_way_to_contexts_and_contexts_to_views() -> None:
 
 
 def test_what_is_larger_than_the_bound_is_kept_while_it_is_the_one_in_use() -> None:
-    large, small = session_of("x" * 5000), session_of("y")
+    large, small = (
+        native(stored_message("n1", None, content="x" * 5000)),
+        native(stored_message("n1", None, content="y")),
+    )
     caches = CacheBudget(bytes_max=1000)
     one, other = ContextCache(caches), ContextCache(caches)
     assert one.build_now(large, 1) is not None
@@ -66,7 +61,7 @@ def test_what_is_larger_than_the_bound_is_kept_while_it_is_the_one_in_use() -> N
 def test_a_session_that_is_let_go_counts_no_longer() -> None:
     caches = CacheBudget()
     cache = ContextCache(caches)
-    assert cache.build_now(session_of("x"), 1) is not None
+    assert cache.build_now(native(stored_message("n1", None, content="x")), 1) is not None
     assert caches.held_bytes
     caches.forget(cache)
     caches.forget(cache)

@@ -14,7 +14,6 @@ from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.dialects.pi.dialect import PI
 from sessiond.errors import InvalidParams
-from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.settings import CompactionSettings
 from sessiond.service.compaction.branch_summary import told_of_branch
 from sessiond.service.compaction.division import Division, files_before, plan_at
@@ -42,14 +41,15 @@ from sessiond.session.compaction.prompts import (
 from sessiond.session.compaction.touched_files import NO_FILES
 from sessiond.session.compaction.transcript import as_told, conversation
 from sessiond.session.context.tokens import BYTES, CHARACTERS
+from tests.kit.lines import parsed, pi_vectors
+from tests.kit.sessions import stored_entry, stored_message
 from tests.unit.in_memory import HEADER as PI_HEADER
 from tests.unit.in_memory import NATIVE_HEADER as HEADER
-from tests.unit.in_memory import TIME, opened
+from tests.unit.in_memory import opened
 
 
 def vectors(shared: Path, function: str, count: int) -> list[dict[str, Any]]:
-    every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    found = [vector for vector in every if vector["function"] == function]
+    found = pi_vectors(shared, function)
     assert len(found) >= count
     return found
 
@@ -59,12 +59,6 @@ def planned(session: OpenSession, budget: int | None = None) -> Division | str:
     policy = policies.of(session)
     leaf = session.session.heads["main"].leaf
     return plan_at(session, leaf, policy, policies.estimator(policy), budget)
-
-
-def read(message: dict[str, Any]) -> ParsedMessage:
-    reading = PI.read(json.dumps(message).encode())
-    assert reading is not None
-    return reading
 
 
 def step(entry: dict[str, Any]) -> Step:
@@ -170,13 +164,13 @@ def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
 
 def test_every_recorded_conversation_is_told_as_pi_tells_it(shared: Path) -> None:
     for vector in vectors(shared, "serialize", 3):
-        readings = [read(message) for message in vector["input"]["messages"]]
+        readings = [parsed(PI, message) for message in vector["input"]["messages"]]
         assert conversation(readings) == vector["expected"], vector["name"]
 
 
 def test_what_is_no_message_of_its_own_is_told_in_pis_words(shared: Path) -> None:
     (vector,) = vectors(shared, "convertToLlm", 1)
-    told = [as_told(read(message)) for message in vector["input"]["messages"]]
+    told = [as_told(parsed(PI, message)) for message in vector["input"]["messages"]]
     expected = [message["content"] for message in vector["expected"]]
     texts = [said if isinstance(said, str) else said[0]["text"] for said in expected]
     assert [said for said in told if said is not None] == texts
@@ -186,18 +180,14 @@ def test_what_is_no_message_of_its_own_is_told_in_pis_words(shared: Path) -> Non
 # -- sharur ------------------------------------------------------------------------------------
 
 
-def said(letters: str, role: str, call: str = "") -> dict[str, Any]:
-    return {"role": role, "content": letters} | ({"toolCallId": call} if call else {})
-
-
 SHARURS = [
-    said("u" * 40, "user"),
-    said("a" * 400, "assistant"),
-    said("t" * 400, "tool", "call_1"),
-    said("a" * 400, "assistant"),
-    said("t" * 400, "tool", "call_2"),
-    said("u" * 40, "user"),
-    said("a" * 40, "assistant"),
+    {"role": "user", "content": "u" * 40},
+    {"role": "assistant", "content": "a" * 400},
+    {"role": "tool", "content": "t" * 400, "toolCallId": "call_1"},
+    {"role": "assistant", "content": "a" * 400},
+    {"role": "tool", "content": "t" * 400, "toolCallId": "call_2"},
+    {"role": "user", "content": "u" * 40},
+    {"role": "assistant", "content": "a" * 40},
 ]
 
 
@@ -213,7 +203,7 @@ SHARURS = [
     ],
 )
 def test_sharurs_cuts_are_the_recorded_ones(budget: int, cut: Cut | None) -> None:
-    readings = [read(message) for message in SHARURS]
+    readings = [parsed(PI, message) for message in SHARURS]
     estimates = [BYTES.message(reading) for reading in readings]
     assert estimates == [12, 120, 121, 120, 121, 12, 12]
     steps = [
@@ -244,20 +234,6 @@ def test_sharur_keeps_less_for_the_summary_and_the_system_prompt() -> None:
 # -- where it is cut -----------------------------------------------------------------------------
 
 
-def user(text: str, n: int) -> dict[str, Any]:
-    return message(n, {"role": "user", "content": text})
-
-
-def message(n: int, said: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": f"n{n}",
-        "parent_id": f"n{n - 1}" if n > 1 else None,
-        "timestamp": TIME,
-        "message": said,
-    }
-
-
 def test_a_cut_never_falls_on_a_result_in_whatever_words() -> None:
     results: list[dict[str, Any]] = [
         {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": "x" * 400}]},
@@ -273,7 +249,13 @@ def test_a_cut_never_falls_on_a_result_in_whatever_words() -> None:
     }
     for result in results:
         session = opened(
-            [user("go", 1), message(2, call), message(3, result), user("on", 4)], HEADER
+            [
+                stored_message("n1", None, content="go"),
+                stored_entry("message", "n2", "n1", message=call),
+                stored_entry("message", "n3", "n2", message=result),
+                stored_message("n4", "n3", content="on"),
+            ],
+            HEADER,
         )
         for budget in range(130):
             found = planned(session, budget)
@@ -287,11 +269,14 @@ def test_a_cut_never_falls_on_a_result_in_whatever_words() -> None:
     ("entries", "reason"),
     [
         ([], "empty"),
-        ([user("a", 1)], "fits"),
-        ([message(1, {"role": "tool", "content": "x" * 9999})], "fits"),
+        ([stored_message("n1", None, content="a")], "fits"),
+        (
+            [stored_entry("message", "n1", None, message={"role": "tool", "content": "x" * 9999})],
+            "fits",
+        ),
         (
             [
-                user("a", 1),
+                stored_message("n1", None, content="a"),
                 {"type": "compaction", "id": "n2", "parent_id": "n1", "summary": "s"},
             ],
             "compacted",
@@ -312,10 +297,10 @@ def test_messages_that_were_put_in_place_of_others_are_summarised_with_the_rest(
     call = {"type": "tool_use", "id": "c", "name": "edit", "input": {"path": "a.py"}}
     session = opened(
         [
-            user("a", 1),
+            stored_message("n1", None, content="a"),
             replaced,
-            message(3, {"role": "assistant", "content": [call]}),
-            user("b", 4),
+            stored_entry("message", "n3", "n2", message={"role": "assistant", "content": [call]}),
+            stored_message("n4", "n3", content="b"),
         ],
         HEADER,
     )
@@ -343,7 +328,10 @@ def test_files_are_carried_from_details_in_either_spelling() -> None:
 
 def test_a_custom_message_of_the_assistants_begins_no_turn() -> None:
     note = {"type": "custom_message", "custom_type": "x", "content": "x" * 40, "display": True}
-    entries = [user("go", 1), {**note, "id": "n2", "parent_id": "n1", "role": "assistant"}]
+    entries = [
+        stored_message("n1", None, content="go"),
+        {**note, "id": "n2", "parent_id": "n1", "role": "assistant"},
+    ]
     found = planned(opened(entries, HEADER), 1)
     assert isinstance(found, Division)
     assert (found.parts.first_kept.id, [one.id for one in found.parts.turn_prefix]) == (
@@ -360,8 +348,8 @@ def test_the_files_of_sharur_are_listed_under_both() -> None:
         {"type": "toolCall", "id": "4", "name": "ls"},
         {"type": "toolCall", "id": "5", "name": "bash", "arguments": {"path": "b"}},
     ]
-    reading = read({"role": "assistant", "content": calls})
-    asked = read({"role": "user", "content": "x"})
+    reading = parsed(PI, {"role": "assistant", "content": calls})
+    asked = parsed(PI, {"role": "user", "content": "x"})
     steps = [Step("a", reading, 5), Step("u", asked, 5), Step("v", asked, 5)]
     found = divide(steps, Past(), 5, PRESETS["sharur"])
     assert isinstance(found, Parts)
@@ -369,9 +357,9 @@ def test_the_files_of_sharur_are_listed_under_both() -> None:
 
 
 def test_a_cut_before_an_entry_begins_with_a_message_that_can_begin() -> None:
-    said = read({"role": "user", "content": "x"})
-    answer = read({"role": "assistant", "content": "y"})
-    result = read({"role": "toolResult", "toolCallId": "c", "content": "z"})
+    said = parsed(PI, {"role": "user", "content": "x"})
+    answer = parsed(PI, {"role": "assistant", "content": "y"})
+    result = parsed(PI, {"role": "toolResult", "toolCallId": "c", "content": "z"})
     steps = [
         *(
             Step("u1", said),
@@ -400,8 +388,8 @@ def test_a_cut_before_an_entry_begins_with_a_message_that_can_begin() -> None:
 
 CALL = {"type": "toolCall", "id": "c", "name": "edit", "arguments": {"path": "a", "n": 1.50}}
 HISTORY = [
-    read({"role": "user", "content": [{"type": "text", "text": "do"}, {"type": "image"}]}),
-    read({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, CALL]}),
+    parsed(PI, {"role": "user", "content": [{"type": "text", "text": "do"}, {"type": "image"}]}),
+    parsed(PI, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, CALL]}),
 ]
 
 
@@ -446,9 +434,9 @@ def test_the_prompt_for_a_branch_holds_it_too() -> None:
 
 
 def test_a_long_result_is_cut_where_no_character_is_halved() -> None:
-    long = read({"role": "tool", "content": "x" * 1999 + "😀" + "y"})
+    long = parsed(PI, {"role": "tool", "content": "x" * 1999 + "😀" + "y"})
     assert conversation([long]).endswith("x\n\n[... 3 more characters truncated]")
-    assert conversation([read({"role": "tool", "content": ""})]) == ""
+    assert conversation([parsed(PI, {"role": "tool", "content": ""})]) == ""
 
 
 # -- what a plan is called -----------------------------------------------------------------------
@@ -457,12 +445,20 @@ def test_a_long_result_is_cut_where_no_character_is_halved() -> None:
 def test_half_a_character_is_in_no_plan() -> None:
     arguments = {"path": "a\ud83d", "k\ude00": "v\ud83d", "2": 1, "1": 2}
     call = {"type": "toolCall", "id": "c", "name": "read", "arguments": arguments}
-    session = opened([message(1, {"role": "assistant", "content": [call]}), user("on", 2)], HEADER)
+    session = opened(
+        [
+            stored_entry("message", "n1", None, message={"role": "assistant", "content": [call]}),
+            stored_message("n2", "n1", content="on"),
+        ],
+        HEADER,
+    )
     found = planned(session, 1)
     assert isinstance(found, Division)
     assert found.parts.files.read == ("a\ufffd",)
     prompt = compaction_prompt(
-        Material([read({"role": "assistant", "content": [call]})], [], None, found.parts.files)
+        Material(
+            [parsed(PI, {"role": "assistant", "content": [call]})], [], None, found.parts.files
+        )
     )
     # In JavaScript's order and spelling: number-like members first, half a character escaped.
     assert 'read(1=2, 2=1, path="a\\ud83d", k\ufffd="v\\ud83d")' in prompt
@@ -504,9 +500,13 @@ def test_what_is_no_id_of_a_plan_is_refused(change: str) -> None:
     ],
 )
 def test_what_is_left_lies_below_the_common_ancestor(target: str | None, left: list[str]) -> None:
-    entries = [user("a", 1), user("b", 2), user("c", 3)]
-    entries.append(user("d", 4) | {"parent_id": "n1"})
-    entries.append(user("e", 5) | {"parent_id": "n3"})
+    entries = [
+        stored_message("n1", None, content="a"),
+        stored_message("n2", "n1", content="b"),
+        stored_message("n3", "n2", content="c"),
+    ]
+    entries.append(stored_message("n4", "n3", content="d") | {"parent_id": "n1"})
+    entries.append(stored_message("n5", "n4", content="e") | {"parent_id": "n3"})
     session = opened(entries, HEADER).session
     seqs = entries_left(session, session.node("n3"), session.node(target) if target else 0)
     assert [session.names[seq] for seq in seqs] == left
@@ -519,7 +519,7 @@ def test_what_is_left_lies_below_the_common_ancestor(target: str | None, left: l
 def test_a_summary_that_exceeds_the_budget_is_told_while_there_is_room(
     tokens: tuple[int, int], told: list[str]
 ) -> None:
-    reading = read({"role": "user", "content": "x"})
+    reading = parsed(PI, {"role": "user", "content": "x"})
     of_branch, newest = tokens
     steps = [
         LeftStep("a", reading, 0),

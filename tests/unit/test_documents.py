@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,22 +22,17 @@ SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = sorted(SAMPLES.glob("*/*.jsonl"))
 
 
-def label(entry_id: str, parent_id: str, target_id: str, text: str | None) -> dict[str, Any]:
-    return stored_entry("label", entry_id, parent_id, target_id=target_id, label=text)
-
-
-def forked() -> Any:
-    return native(
-        stored_message("u1", None),
-        stored_message("a1", "u1", "assistant"),
-        stored_message("u2", "a1"),
-        label("l1", "u2", "a1", "here"),
-        stored_message("u3", "a1"),
-        label("l2", "u3", "u1", "gone"),
-        label("l3", "u3", "u1", None),
-        tags=["x", "y"],
-        title="A title",
-    )
+FORKED = native(
+    stored_message("u1", None),
+    stored_message("a1", "u1", "assistant"),
+    stored_message("u2", "a1"),
+    stored_entry("label", "l1", "u2", target_id="a1", label="here"),
+    stored_message("u3", "a1"),
+    stored_entry("label", "l2", "u3", target_id="u1", label="gone"),
+    stored_entry("label", "l3", "u3", target_id="u1", label=None),
+    tags=["x", "y"],
+    title="A title",
+)
 
 
 # -- JSON -------------------------------------------------------------------------------
@@ -63,7 +57,7 @@ def test_a_json_document_has_every_part_and_the_entries_as_stored() -> None:
 
 
 def test_the_parts_of_a_json_document_can_be_chosen() -> None:
-    found = json.loads(made(forked(), "json", parts=["labels", "tree", "heads", "session"]))
+    found = json.loads(made(FORKED, "json", parts=["labels", "tree", "heads", "session"]))
     assert found["labels"] == [{"entry_id": "a1", "label": "here"}]
     assert found["tree"][2:] == [
         {"id": "u2", "parent_id": "a1", "seq": 3},
@@ -73,10 +67,10 @@ def test_the_parts_of_a_json_document_can_be_chosen() -> None:
     assert "entries" not in found
     assert found["session"]["title"] == "A title"
     assert {"tags", "path", "heads"} & set(found["session"]) == set()
-    with_tags = json.loads(made(forked(), "json", parts=["session", "tags"]))
+    with_tags = json.loads(made(FORKED, "json", parts=["session", "tags"]))
     assert with_tags["session"]["tags"] == ["x", "y"]
     assert "path" not in with_tags["session"]
-    assert json.loads(made(forked(), "json", parts=["tags"]))["tags"] == ["x", "y"]
+    assert json.loads(made(FORKED, "json", parts=["tags"]))["tags"] == ["x", "y"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -100,14 +94,14 @@ def test_every_dialect_makes_a_document_of_every_entry(path: Path, form: str) ->
 
 
 def test_markdown_shows_the_path_of_the_head_or_every_branch() -> None:
-    path = made(forked(), "markdown")
+    path = made(FORKED, "markdown")
     assert path.startswith("# A title\n")
     assert "text of u3" in path
     assert "text of u2" not in path
     assert "· here\\*" not in path
     assert "a1 · here*" in path
-    assert "text of u3" not in made(forked(), "markdown", "u2")
-    every = made(forked(), "markdown", every_branch=True)
+    assert "text of u3" not in made(FORKED, "markdown", "u2")
+    every = made(FORKED, "markdown", every_branch=True)
     assert every.index("text of u3") < every.index("below entry `a1`") < every.index("text of u2")
 
 
@@ -115,7 +109,7 @@ def test_markdown_fences_what_is_no_text_and_keeps_names_in_their_line() -> None
     call = {"type": "tool_use", "id": "c", "name": "a`b\n# no heading", "input": {"x": "````"}}
     session = native(
         stored_message("u1", None, "assistant", [{"type": "text", "text": "as *is*"}, call]),
-        label("l1", "u1", "u1", "# *label*\n> x"),
+        stored_entry("label", "l1", "u1", target_id="u1", label="# *label*\n> x"),
     )
     text = made(session, "markdown")
     assert "as *is*" in text

@@ -15,7 +15,7 @@ from sessiond.model.entries import (
     Header,
 )
 from sessiond.testing.dialects import check_dialect, lines_of
-from tests.kit.lines import SAMPLES, folded, leaf_of, sample, spelled
+from tests.kit.lines import SAMPLES, folded, leaf_of, pi_vectors, sample, spelled
 from tests.unit.pi_lines import LAST, context_at
 
 HEADER = b'{"type":"session","version":3,"id":"abcdefgh","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/x"}'
@@ -25,8 +25,7 @@ HEADER = b'{"type":"session","version":3,"id":"abcdefgh","timestamp":"2026-01-01
 
 
 def test_every_recorded_context_is_what_pi_made_of_it(shared: Path) -> None:
-    vectors = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    contexts = [vector for vector in vectors if vector["function"] == "context"]
+    contexts = pi_vectors(shared, "context")
     assert len(contexts) == 30
     for vector in contexts:
         lines = spelled(*vector["input"]["entries"])

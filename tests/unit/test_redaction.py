@@ -18,7 +18,7 @@ from sessiond.model.row import Kind
 from sessiond.service.exporting.documents import redaction as redaction_module
 from sessiond.service.exporting.documents.redaction import redaction
 from sessiond.service.exporting.documents.redactor import KEPT, REDACTED, redact_line
-from tests.kit.sessions import stored_entry, stored_message
+from tests.kit.sessions import stored_entry, stored_message, text, tool_use
 from tests.unit.documents import made, native
 from tests.unit.in_memory import opened_lines
 
@@ -102,18 +102,17 @@ def test_entries_of_every_dialect_keep_their_places(path: Path) -> None:
         assert after.timestamp == before.timestamp
 
 
-def with_secrets() -> Any:
-    call = {"type": "tool_use", "id": "c", "name": "s3cret", "input": {"s3cret": ["s3cret"]}}
-    text = {"type": "text", "text": "s3cret"}
-    return native(
-        stored_message("u1", None, content="s3cret in \\u0073 and s3cret"),
-        stored_message("a1", "u1", "assistant", [text, call]),
-        stored_entry("compaction", "k1", "a1", summary="s3cret", first_kept_entry_id="u1"),
-        stored_entry("custom", "c1", "k1", custom_type="x", data={"id": "s3cret"}),
-        stored_entry("label", "l1", "c1", target_id="u1", label="s3cret"),
-        stored_entry("session_info", "i1", "c1", name="s3cret", tags=["s3cret"], plan="s3cret"),
-        cwd="/s3cret",
-    )
+WITH_SECRETS = native(
+    stored_message("u1", None, content="s3cret in \\u0073 and s3cret"),
+    stored_message(
+        "a1", "u1", "assistant", [text("s3cret"), tool_use("c", "s3cret", s3cret=["s3cret"])]
+    ),
+    stored_entry("compaction", "k1", "a1", summary="s3cret", first_kept_entry_id="u1"),
+    stored_entry("custom", "c1", "k1", custom_type="x", data={"id": "s3cret"}),
+    stored_entry("label", "l1", "c1", target_id="u1", label="s3cret"),
+    stored_entry("session_info", "i1", "c1", name="s3cret", tags=["s3cret"], plan="s3cret"),
+    cwd="/s3cret",
+)
 
 
 @pytest.mark.parametrize("path", ONE_EACH, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -129,8 +128,8 @@ def test_redacted_entries_keep_their_ids(path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["json", "markdown", "html"])
 def test_a_document_has_no_match_in_any_part(form: str) -> None:
-    assert "s3cret" in made(with_secrets(), form)
-    text = made(with_secrets(), form, redact=("no match", "s3c[r]et"))
+    assert "s3cret" in made(WITH_SECRETS, form)
+    text = made(WITH_SECRETS, form, redact=("no match", "s3c[r]et"))
     assert "s3cret" not in text
     assert text.replace("\\", "").count(REDACTED) >= 6
     assert "u1" in text
@@ -139,7 +138,7 @@ def test_a_document_has_no_match_in_any_part(form: str) -> None:
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999}", "(?P<x>a)(?P<x>b)", "[z-a]", "\\"])
 def test_a_bad_pattern_is_named(pattern: str) -> None:
     with pytest.raises(InvalidParams, match="not a regular expression") as caught:
-        made(with_secrets(), "json", redact=("a", pattern))
+        made(WITH_SECRETS, "json", redact=("a", pattern))
     assert caught.value.data()["path"] == "redact[1]"
 
 
@@ -148,7 +147,7 @@ def test_a_process_that_ends_is_an_error_that_says_what_to_do(monkeypatch: Any) 
     stub = Path(__file__).with_name("redactor_that_ends.py")
     monkeypatch.setattr(redaction_module, "_PROGRAM", stub)
     with pytest.raises(InvalidParams, match="repetitions inside repetitions"):
-        made(with_secrets(), "json", redact=("a",))
+        made(WITH_SECRETS, "json", redact=("a",))
 
 
 @pytest.mark.slow

@@ -16,8 +16,9 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.statistics import SessionFigures, statistics
 from sessiond.session.compaction.policy import PRESETS
 from sessiond.session.tree import count_leaves
-from tests.kit.sessions import stored_entry, stored_message
-from tests.unit.in_memory import NATIVE_HEADER, Counted, opened, opened_lines
+from tests.kit.sessions import stored_entry, stored_message, tool_use
+from tests.unit.documents import native
+from tests.unit.in_memory import Counted, opened_lines
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = sorted(SAMPLES.glob("*/*.jsonl"))
@@ -29,27 +30,38 @@ def figures(session: OpenSession, leaf: str | None = None) -> tuple[SessionFigur
     return statistics(session, at, index.seq, PRESETS["pi"].files, NO_PROGRESS)
 
 
-def call(name: str, path: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"call-{name}", "name": name, "input": {"path": path}}
-
-
-def assistant(entry_id: str, parent_id: str | None, *calls: Any, **message: Any) -> dict[str, Any]:
-    said = {"role": "assistant", "content": list(calls)} | message
-    return stored_entry("message", entry_id, parent_id, message=said)
-
-
-def native(*entries: dict[str, Any]) -> OpenSession:
-    return opened(list(entries), NATIVE_HEADER)
-
-
 def test_messages_calls_usage_and_files_are_counted_for_the_session_and_for_the_path() -> None:
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, "cost": 0.5}
     result = {"role": "tool", "content": "no", "tool_call_id": "call-read", "is_error": True}
     session = native(
         stored_message("u1", None),
-        assistant("a1", "u1", call("read", "b.py"), call("write", "a.py"), usage=usage),
+        stored_entry(
+            "message",
+            "a1",
+            "u1",
+            message={
+                "role": "assistant",
+                "content": [
+                    tool_use("call-read", "read", path="b.py"),
+                    tool_use("call-write", "write", path="a.py"),
+                ],
+                "usage": usage,
+            },
+        ),
         stored_entry("message", "t1", "a1", message=result),
-        assistant("a2", "u1", call("edit", "b.py"), call("read", "/c"), usage=usage),
+        stored_entry(
+            "message",
+            "a2",
+            "u1",
+            message={
+                "role": "assistant",
+                "content": [
+                    tool_use("call-edit", "edit", path="b.py"),
+                    tool_use("call-read", "read", path="/c"),
+                ],
+                "usage": usage,
+            },
+        ),
         stored_entry("label", "l1", "a2", target_id="u1", label="x"),
         stored_entry("custom", "c1", "a2", custom_type="x", data={}),
     )
@@ -113,7 +125,17 @@ def test_an_empty_session_has_figures() -> None:
 def test_lists_of_names_end_and_say_so() -> None:
     long = "x" * 4000
     many = STATISTICS_NAMES_BYTES_MAX // 4000 + 3
-    session = native(assistant("a1", None, *(call("read", f"{n}{long}") for n in range(many))))
+    session = native(
+        stored_entry(
+            "message",
+            "a1",
+            None,
+            message={
+                "role": "assistant",
+                "content": [tool_use("call-read", "read", path=f"{n}{long}") for n in range(many)],
+            },
+        )
+    )
     whole, _ = figures(session)
     assert whole.files.more
     assert sum(map(len, whole.files.read)) <= STATISTICS_NAMES_BYTES_MAX
@@ -130,7 +152,20 @@ def test_lists_of_names_end_and_say_so() -> None:
 def test_names_that_no_answer_could_hold_are_answered() -> None:
     half = json.loads('"\\ud83d"')
     session = native(
-        assistant("a1", None, call(half, half), call("read", half), call("", ""), call("x", [1]))
+        stored_entry(
+            "message",
+            "a1",
+            None,
+            message={
+                "role": "assistant",
+                "content": [
+                    tool_use(f"call-{half}", half, path=half),
+                    tool_use("call-read", "read", path=half),
+                    tool_use("call-", "", path=""),
+                    tool_use("call-x", "x", path=[1]),
+                ],
+            },
+        )
     )
     whole, _ = figures(session)
     assert msgspec.json.encode(whole)

@@ -22,12 +22,12 @@ from sessiond.dialects.usual import usual_reading
 from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import compact_json, cut_units, utf16_units
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Counted, spent
+from tests.kit.lines import parsed, pi_vectors
 
 
 def reading(message: dict[str, Any]) -> ParsedMessage:
-    found = PI.read(json.dumps(message).encode())
-    assert found is not None
-    assert found == NATIVE.read(json.dumps(message).encode())
+    found = parsed(PI, message)
+    assert found == parsed(NATIVE, message)
     return found
 
 
@@ -40,8 +40,7 @@ def assistant(**more: Any) -> dict[str, Any]:
 
 
 def test_every_recorded_estimate_is_what_pi_made_of_it(shared: Path) -> None:
-    vectors = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    estimates = [vector for vector in vectors if vector["function"] == "tokens"]
+    estimates = pi_vectors(shared, "tokens")
     assert len(estimates) == 9
     for vector in estimates:
         message = reading(vector["input"]["message"])

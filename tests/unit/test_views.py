@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.session.providers.shapes import NOTHING, View, show
 from sessiond.session.providers.tool_pairing import INTERRUPTED, ContextMessage, mended
+from tests.kit.lines import parsed, pi_vectors
 
 
 def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> ContextMessage:
     body = json.dumps(message).encode()
-    reading = NATIVE.read(body)
-    assert reading is not None
-    return ContextMessage(source, body, reading, place)
+    return ContextMessage(source, body, parsed(NATIVE, message), place)
 
 
 def calls(spelling: str, *names: str) -> dict[str, Any]:
@@ -352,8 +351,7 @@ def test_arguments_go_to_a_provider_as_they_were_written(
 
 
 def test_what_is_told_in_the_users_place_is_told_in_pis_words(shared: Path) -> None:
-    every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    (vector,) = [vector for vector in every if vector["function"] == "convertToLlm"]
+    (vector,) = pi_vectors(shared, "convertToLlm")
     expected = [
         content if isinstance(content, str) else content[0]["text"]
         for content in (message["content"] for message in vector["expected"])
