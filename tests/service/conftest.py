@@ -9,10 +9,27 @@ import pytest
 
 from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
+from tests.kit.clock import Clock, virtual_time
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.one_database.site import Site
 from tests.service.test_moving import Town
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """Return the clock of a test whose time is virtual."""
+    with virtual_time() as clock:
+        yield clock
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """Return each event loop; one on virtual time for a test that asks for the clock."""
+    if "clock" not in request.fixturenames:
+        return request.param
+    virtual: Clock = request.getfixturevalue("clock")
+    return virtual.backend(request.param)
 
 
 @pytest.fixture
