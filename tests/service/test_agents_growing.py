@@ -142,17 +142,6 @@ async def events_of(wire: Wire, last: dict[str, int]) -> dict[str, list[dict[str
     return found
 
 
-async def look_at(wire: Wire, one: Growing) -> None:
-    """Read a growing session in all ways; each answer is whole."""
-    info = await session_info(wire, one.session_id)
-    assert info["seq"] <= len(one.lines)
-    page = await wire.call("session/list", subagents=True)
-    assert one.session_id in {each["id"] for each in page["sessions"]}
-    assert page["unreadable"] == []
-    await wire.call("session/search", query=LAST)
-    await wire.call("session/build_context", session_id=one.session_id)
-
-
 async def hold(wire: Wire, house: House, one: Growing) -> str:
     """Fail unless a grown session is what the second reader finds in its lines; return the epoch."""
     pair = Pair(one.kit).take(one.lines)
@@ -197,9 +186,16 @@ async def grow(house: House, home: Path, sizes: Sizes, looks: int) -> None:
             torn.append(await to_thread.run_sync(one.write, seed))
 
         async def look() -> None:
+            """Read the growing sessions in all ways; each answer is whole."""
             for _ in range(looks):
                 for one in files:
-                    await look_at(other, one)
+                    info = await session_info(other, one.session_id)
+                    assert info["seq"] <= len(one.lines)
+                    page = await other.call("session/list", subagents=True)
+                    assert one.session_id in {each["id"] for each in page["sessions"]}
+                    assert page["unreadable"] == []
+                    await other.call("session/search", query=LAST)
+                    await other.call("session/build_context", session_id=one.session_id)
 
         with fail_after(PATIENCE_SECONDS):
             async with create_task_group() as tasks:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from tests.kit.agent_roots import (
     claude_root,
     codex_root,
 )
-from tests.kit.calls import create, say, session_info
+from tests.kit.calls import call, create, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.opencode import FOOTER, RENAME
@@ -130,21 +132,16 @@ CONTEXTS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-def words_of(message: dict[str, Any]) -> str:
-    """Return the text of a message, or the ids of its calls."""
-    if "summary" in message:
-        return str(message["summary"])
-    content = message["content"]
-    if isinstance(content, str):
-        return content
-    said = [block.get("text", "") for block in content]
-    calls = [block["id"] for block in content if block["type"] == "toolCall"]
-    return "".join(said) or " ".join(calls)
-
-
 async def context(wire: Wire, session_id: str) -> list[tuple[str, str]]:
-    built = await wire.call("session/build_context", session_id=session_id)
-    return [(message["role"], words_of(message)) for message in built["messages"]]
+    """Return the role of each message of a context, and its text or the ids of its calls."""
+    found: list[tuple[str, str]] = []
+    for message in await call(wire, "session/build_context", "messages", session_id=session_id):
+        content = message["summary"] if "summary" in message else message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        said = "".join(block.get("text", "") for block in blocks)
+        calls = " ".join(block["id"] for block in blocks if block["type"] == "toolCall")
+        found.append((message["role"], said or calls))
+    return found
 
 
 def as_expected(found: list[tuple[str, str]], wanted: list[tuple[str, str]]) -> bool:
@@ -411,14 +408,7 @@ async def test_a_fork_is_a_native_session_with_the_context_of_its_source(
         assert (fork["dialect"], fork["read_only"]) == ("native", False)
         assert fork["lineage"]["parent_id"] == session_id
         assert as_expected(await context(wire, fork["id"]), CONTEXTS[session_id])
-        say = {"role": "user", "content": "go on"}
-        await wire.call("append", session_id=fork["id"], message=say)
-        for shape, troubles in SHAPES.items():
-            shown = await wire.call("session/build_context", session_id=fork["id"], shape=shape)
-            assert troubles(shown["messages"]) == []
-
-
-SHAPES = {"anthropic": anthropic_troubles, "openai": openai_troubles}
+        await must_be_legal(wire, fork["id"])
 
 
 @pytest.mark.parametrize("entries", ["all", "context", "path"])
@@ -436,14 +426,6 @@ async def test_a_fork_of_any_part_is_legal_for_each_provider(
         await must_be_legal(wire, forked)
 
 
-def picks(count: int) -> Iterator[tuple[list[int], bool]]:
-    """Yield choices of messages, each as it is and squashed."""
-    numbers = list(range(count))
-    for chosen in (numbers, numbers[::-1], numbers[::2], numbers[1::2]):
-        yield chosen, False
-        yield chosen, True
-
-
 @pytest.mark.parametrize("session_id", CONTEXTS)
 async def test_a_rebase_of_any_messages_is_a_native_session(
     real_house: House, tmp_path: Path, session_id: str
@@ -452,7 +434,9 @@ async def test_a_rebase_of_any_messages_is_a_native_session(
         await add_all(wire, tmp_path.resolve())
         await ids(wire)
         count = (await session_info(wire, session_id))["message_count"]
-        for chosen, squashed in picks(count):
+        numbers = list(range(count))
+        choices = (numbers, numbers[::-1], numbers[::2], numbers[1::2])
+        for chosen, squashed in product(choices, (False, True)):
             squash = {"squash": {"summary": "in short"}} if squashed else {}
             made = await wire.call(
                 "session/rebase", session_id=session_id, indices=chosen, **squash
@@ -465,15 +449,15 @@ async def test_a_rebase_of_any_messages_is_a_native_session(
             assert '"tool_result"' not in exported
             if squashed:
                 assert [words for _, words in await context(wire, rebased["id"])] == ["in short"]
-            elif chosen == list(range(count)):
+            elif chosen == numbers:
                 # Calls that are chosen without their results stay without, as in any rebase.
                 await must_be_legal(wire, rebased["id"])
 
 
 async def must_be_legal(wire: Wire, session_id: str) -> None:
     """Check the context behind one more prompt by the rules of each provider."""
-    await wire.call("append", session_id=session_id, message={"role": "user", "content": "go on"})
-    for shape, troubles in SHAPES.items():
+    await say(wire, "go on", session_id=session_id)
+    for shape, troubles in (("anthropic", anthropic_troubles), ("openai", openai_troubles)):
         shown = await wire.call("session/build_context", session_id=session_id, shape=shape)
         assert troubles(shown["messages"]) == []
 
@@ -502,11 +486,6 @@ def replace(path: Path) -> None:
     other.replace(path)
 
 
-def shorten(path: Path) -> None:
-    """Cut a file."""
-    os.truncate(path, 1000)
-
-
 def change(path: Path) -> None:
     """Change a byte of a file."""
     with path.open("r+b") as file:
@@ -523,7 +502,7 @@ def write_anew(path: Path) -> None:
 
 REWRITES: dict[str, Callable[[Path], None]] = {
     "written anew": write_anew,
-    "shortened": shorten,
+    "shortened": partial(os.truncate, length=1000),
     "another file": replace,
     "in place": change,
 }

@@ -18,7 +18,6 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION, native_file, stored_message
 
 PINGS = 100
-HEADER = native_file([])
 
 
 def line(number: int, size: int) -> bytes:
@@ -44,7 +43,7 @@ async def test_pings_are_answered_while_a_file_is_being_read(
         visit_lines(indexer, first, lines)
 
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        house.put(HEADER + b"".join(line(n, 1000) for n in range(count)))
+        house.put(native_file([]) + b"".join(line(n, 1000) for n in range(count)))
         monkeypatch.setattr(Indexer, "visit_lines", slow)
         opening = await wire.request("session/get", session_id=SESSION)
         append = await wire.request("append", session_id=SESSION, message={"role": "user"})
@@ -93,7 +92,7 @@ async def test_a_hundred_pings_are_answered_before_a_session_of_a_gigabyte_is_op
 def write(path: Path, lines: int) -> None:
     """Make a session file of more than a gigabyte."""
     with path.open("wb") as file:
-        file.write(HEADER)
+        file.write(native_file([]))
         for first in range(0, lines, 1000):
             file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
     assert path.stat().st_size > 1_000_000_000

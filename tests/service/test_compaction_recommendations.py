@@ -18,11 +18,6 @@ SHOULD = "should_compact"
 TINY: dict[str, Any] = {"context_window": 10, "reserve_tokens": 2, "keep_recent_tokens": 1}
 
 
-async def answer(wire: Wire, text: str, usage: Any) -> Any:
-    said = {"role": "assistant", "content": [{"type": "text", "text": text}]}
-    return await wire.call("append", session_id=SESSION, message=said | {"usage": usage})
-
-
 async def told_so_far(wire: Wire, watcher: Wire, mark: str) -> list[str]:
     """Return the sessions that were recommended for compaction so far.
 
@@ -93,7 +88,9 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate", compaction={"keep_recent_tokens": 1})
         await say(wire, "go")
-        await answer(wire, "abcdefgh", {"totalTokens": 190_000})
+        text = {"type": "text", "text": "abcdefgh"}
+        answer = {"role": "assistant", "content": [text], "usage": {"totalTokens": 190_000}}
+        await call(wire, "append", message=answer)
         assert await call(wire, "session/usage", "{tokens,should_compact}") == (190_000, True)
         plan = (await wire.call("session/plan_compaction", session_id=SESSION))["plan"]
         sent = {"session_id": SESSION, "plan_id": plan["plan_id"], "summary": "SSSS"}
@@ -101,9 +98,11 @@ async def test_usage_from_before_a_compaction_counts_no_more_and_none_is_an_esti
         # The answer is kept, but what it cost was the whole of before.
         assert (done["tokens_before"], done["tokens_after"]) == (190_000, 1 + 2)
         assert await call(wire, "session/usage", "{tokens,should_compact}") == (3, False)
-        await answer(wire, "abcd", said)
+        text = {"type": "text", "text": "abcd"}
+        answer = {"role": "assistant", "content": [text], "usage": said}
+        await call(wire, "append", message=answer)
         assert await call(wire, "session/usage", "tokens") == 4
-        await answer(wire, "abcd", {"totalTokens": 77})
+        await call(wire, "append", message=answer | {"usage": {"totalTokens": 77}})
         assert await call(wire, "session/usage", "tokens") == 77
         built = await wire.call("build_context", session_id=SESSION)
         assert built["tokens"] == 77

@@ -69,7 +69,16 @@ async def test_in_a_native_file(house: House, case: str) -> None:
             await unopened(wire)
             assert house.disk.content(path) == damage.content
             return
-        await plan(wire, damage)
+        found = await call(wire, "session/verify")
+        assert found["lines"] == len(damage.content.splitlines())
+        assert found["read_only"] is any(kind == "bad_line" for _, kind in damage.problems)
+        plan = await call(wire, "session/repair")
+        assert (plan["dry_run"], plan["repaired"]) == (True, False)
+        assert plan["dropped_lines"] == damage.dropped
+        assert plan["dropped"] == len(damage.dropped)
+        assert plan["kept"] == found["lines"] - len(damage.dropped)
+        assert plan["problems"] == found["problems"]
+        assert (plan["reason"] is None) is bool(damage.dropped)
         assert house.disk.content(path) == damage.content
         assert [one for one in house.disk.paths if one.parent != house.layout.locks] == [path]
         info = await call(wire, "session/open", "session", session_id=SESSION)
@@ -92,20 +101,6 @@ async def test_in_a_native_file(house: House, case: str) -> None:
         assert house.disk.content(path).startswith(kept)
         assert bool(torn) is (damage.opens == "cut")
         assert len(kept) + len(torn) == len(damage.content)
-
-
-async def plan(wire: Wire, damage: Damage) -> None:
-    """Check the plan of a dry-run repair."""
-    found = await call(wire, "session/verify")
-    assert found["lines"] == len(damage.content.splitlines())
-    assert found["read_only"] is any(kind == "bad_line" for _, kind in damage.problems)
-    plan = await call(wire, "session/repair")
-    assert (plan["dry_run"], plan["repaired"]) == (True, False)
-    assert plan["dropped_lines"] == damage.dropped
-    assert plan["dropped"] == len(damage.dropped)
-    assert plan["kept"] == found["lines"] - len(damage.dropped)
-    assert plan["problems"] == found["problems"]
-    assert (plan["reason"] is None) is bool(damage.dropped)
 
 
 async def unopened(wire: Wire) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
 from anyio import to_thread
 
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
 from sessiond.service.actor.disk_threads import DiskThreads
-from sessiond.testing.daemon import Daemon, Wire
-from tests.kit.calls import append, create, session_info
+from tests.kit.calls import append, create, let_go, session_info
 from tests.kit.house import House
-from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 
 NO_THREAD = "can't start new thread"
@@ -44,13 +41,6 @@ class NoThreads:
         if self.left:
             self.left -= 1
             raise RuntimeError(NO_THREAD)
-
-
-async def let_go(daemon: Daemon, wire: Wire) -> None:
-    """Close the session until its file is free: a session being read stays open at first."""
-    with anyio.fail_after(PATIENCE_SECONDS):
-        while not daemon.service.registry.is_free(SESSION):
-            await wire.call("session/close", session_id=SESSION)
 
 
 async def test_a_session_that_gets_no_thread_is_opened_later(
