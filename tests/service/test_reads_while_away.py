@@ -11,7 +11,7 @@ from anyio import fail_after
 
 from sessiond.testing.wire import Wire
 from sessiond_client.generated import results
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, refused
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_loop
 
 MESSAGE = {"role": "user", "content": "hi"}
 OF_THE_SESSION: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("session/open", {}),
+    ("session/open", {"session_id": SESSION}),
     ("session/get", {}),
     ("session/entry", {"entry_id": "e-1"}),
     ("session/entries", {}),
@@ -87,8 +87,8 @@ async def test_each_read_says_that_it_may_be_old_while_the_database_is_away(
                     {"namespace": "notes", "key": "at", "value": 2, "expected_revision": 7},
                 ),
             ):
-                refusal = await wire.refusal(method, **members)
-                assert (refusal.data["kind"], refusal.data["retryable"]) == ("storage_error", True)
+                refusal = await refused(wire, method, "{kind,retryable}", **members)
+                assert refusal == ("storage_error", True)
             connection.is_there = True
             assert set((await signs(wire)).values()) == {None}
             await append(wire, "e-3")
