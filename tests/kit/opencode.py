@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sessiond.journal.disk.files import Files
+from sessiond.service.sources.agents.opencode.store import AgentStore, found_store
 from tests.kit.agents import SAMPLES
 
 OPENCODE = SAMPLES / "opencode"
@@ -38,6 +40,13 @@ def _sample(name: str) -> bytes:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.executescript((OPENCODE / f"{name}-sqlite.sql").read_text("utf-8"))
         return path.read_bytes()
+
+
+def store_at(path: Path) -> AgentStore:
+    """Return the store at a path."""
+    found = found_store(path, Files())
+    assert found is not None
+    return found
 
 
 def with_session(session_id: str, **columns: Any) -> tuple[str, Sequence[Any]]:

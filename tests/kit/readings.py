@@ -34,13 +34,14 @@ ALIKE = [b'{"type":"leaf","id":7,"target_id":null}', b'{"type":"message","messag
 class ReadSession:
     """A session that a reading made of lines: its entries, its index, and its contexts."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, *lines: Any) -> None:
         self.reading = reading
         self.dialect = AgentDialect(reading.origin.agent)
         self.session = Session(self.dialect.rules)
         self.entries: list[Entry | Opaque | None] = []
         self.lines: list[bytes] = []
         self._indexer = LineIndexer(self.session, self.dialect, ())
+        self.take_all(lines)
 
     def take(self, line: bytes) -> ReadSession:
         """Read and index the next line of the agent's file."""

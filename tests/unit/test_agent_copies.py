@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,8 @@ from sessiond.dialects.agents.gemini_cli import GeminiCliReading
 from sessiond.dialects.agents.reading import Reading
 from sessiond.errors import SessionCorrupt
 from sessiond.model.formats import AgentFormatName
-from tests.kit.agents import CHATS, CODEX, codex_line, codex_said
+from tests.kit.agents import CHATS, CODEX, codex_event, codex_item, codex_line, codex_said
+from tests.kit.lines import spelled
 from tests.kit.readings import Copy, read, variants
 
 SEEDS = 200
@@ -62,7 +62,7 @@ def _count(total: int, chance: random.Random) -> Any:
     last = {"input_tokens": chance.randrange(9), "output_tokens": chance.randrange(9)}
     last["total_tokens"] = sum(last.values())
     info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
-    return codex_line("event_msg", type="token_count", info=info)
+    return codex_event("token_count", info=info)
 
 
 def rollout(chance: random.Random) -> list[Any]:
@@ -71,18 +71,14 @@ def rollout(chance: random.Random) -> list[Any]:
     lines += [codex_said("t0"), codex_said("t0", "assistant")]
     for number in range(1, chance.randrange(5, 40)):
         words, call = f"t{number}", f"c{number % 7}"
-        item = codex_line(
-            "response_item", type="function_call", name="n", arguments="{}", call_id=call
-        )
-        output = codex_line(
-            "response_item", type="function_call_output", output=words, call_id=call
-        )
-        back = codex_line("event_msg", type="thread_rolled_back", num_turns=chance.randrange(3))
+        item = codex_item("function_call", name="n", arguments="{}", call_id=call)
+        output = codex_item("function_call_output", output=words, call_id=call)
+        back = codex_event("thread_rolled_back", num_turns=chance.randrange(3))
         history = [codex_said(words)["payload"], codex_said(words, "assistant")["payload"]]
         lines += chance.choice(
             [
-                [codex_line("event_msg", type="task_started"), codex_said(words)],
-                [codex_said(words), codex_line("event_msg", type="user_message")],
+                [codex_event("task_started"), codex_said(words)],
+                [codex_said(words), codex_event("user_message")],
                 [codex_said(f"<environment_context>{words}")],
                 [codex_said(words, "assistant")],
                 [codex_said(words, "assistant"), item, output],
@@ -141,4 +137,4 @@ def test_copies_of_any_sessions_have_the_same_context(
     agent: AgentFormatName, make: Callable[[random.Random], list[Any]]
 ) -> None:
     for seed in range(SEEDS):
-        require_equal(agent, [json.dumps(line).encode() for line in make(random.Random(seed))])
+        require_equal(agent, spelled(*make(random.Random(seed))))

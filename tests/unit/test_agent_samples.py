@@ -7,7 +7,6 @@ some, and by the rules of the formats elsewhere.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Final
 
 from tests.kit.agent_files.said import Reading, Said, whole_lines
@@ -15,14 +14,12 @@ from tests.kit.agent_files.second_claude import read_claude
 from tests.kit.agent_files.second_codex import read_codex
 from tests.kit.agent_files.second_gemini import read_gemini
 from tests.kit.agents import CHATS, CODEX, SAMPLES
+from tests.kit.lines import lines_in
 
 CLAUDE_ID: Final = "c1a0de00-0000-4000-8000-0000000000"
 THREAD_ID: Final = "019f5000-0000-7000-8000-00000000000"
+GEMINI_TOKENS: Final = ("input", "output", "cached", "thoughts", "tool", "total")
 SUMMARY: Final = "This session is being continued from a previous conversation. Summary: "
-
-
-def lines_of(path: Path) -> list[bytes]:
-    return whole_lines(path.read_bytes())[0]
 
 
 def ids(*numbers: int) -> tuple[str, ...]:
@@ -37,10 +34,6 @@ def user(number: int, text: str) -> Said:
 
 def reply(number: int, text: str) -> Said:
     return Said("assistant", ids(number), (text,))
-
-
-def claude_usage(given: int, out: int, written: int, read: int) -> dict[str, int]:
-    return {"input": given, "output": out, "cache_write": written, "cache_read": read}
 
 
 def said_items(reading: Reading) -> list[tuple[str, ...]]:
@@ -61,7 +54,7 @@ FIRST_TURN: Final = (
 
 
 def test_claude_branch_and_compaction() -> None:
-    lines = lines_of(SAMPLES / "claude-branch-compact.jsonl")
+    lines = lines_in(SAMPLES / "claude-branch-compact.jsonl")
     reading = read_claude(lines)
     assert len(lines) == 15
     assert (reading.leaf,) == ids(13)
@@ -74,7 +67,7 @@ def test_claude_branch_and_compaction() -> None:
         user(12, "now add a test"),
         reply(13, "Test added."),
     ]
-    assert reading.usage == claude_usage(107, 205, 1570, 3200)
+    assert reading.usage == {"input": 107, "output": 205, "cache_write": 1570, "cache_read": 3200}
     assert [one for one, parent in reading.tree.items() if (parent,) == ids(5)] == list(ids(6, 8))
     assert reading.tree[ids(10)[0]] is None
     assert (reading.tree[ids(12)[0]],) == ids(9)
@@ -89,7 +82,7 @@ def test_claude_branch_and_compaction() -> None:
 
 
 def test_claude_parallel_calls_and_rewind() -> None:
-    lines = lines_of(SAMPLES / "claude-parallel-rewind.jsonl")
+    lines = lines_in(SAMPLES / "claude-parallel-rewind.jsonl")
     reading = read_claude(lines)
     assert len(lines) == 10
     assert (reading.leaf,) == ids(26)
@@ -101,7 +94,7 @@ def test_claude_parallel_calls_and_rewind() -> None:
         Said("tool", ids(25), ("no such file",), ("toolu_22",), failed=True),
         reply(26, "a.txt says alpha; b.txt is missing."),
     ]
-    assert reading.usage == claude_usage(33, 170, 1020, 1880)
+    assert reading.usage == {"input": 33, "output": 170, "cache_write": 1020, "cache_read": 1880}
     assert (reading.tree[ids(24)[0]],) == ids(22)
     without_pin = read_claude(lines[:-1])
     assert (without_pin.leaf,) == ids(28)
@@ -126,7 +119,7 @@ def test_claude_summary_as_parent_and_a_torn_line() -> None:
         reply(34, "6"),
         user(37, "and 4+4"),
     ]
-    assert reading.usage == claude_usage(16, 10, 530, 500)
+    assert reading.usage == {"input": 16, "output": 10, "cache_write": 530, "cache_read": 500}
     # All that follows the boundary is a prompt: the kept reply tells an old size.
     assert reading.context_tokens is None
     rest = b'-4000-8000-000000000038","message":{"id":"msg_38","role":"assistant","content":"8"}}'
@@ -138,7 +131,7 @@ def test_claude_summary_as_parent_and_a_torn_line() -> None:
 def test_claude_subagent() -> None:
     folder = SAMPLES / "claude-subagent" / "5e55a1d0-0000-4000-8000-000000000001" / "subagents"
     path = folder / "agent-a1b2c3d4e5f6a7b8c.jsonl"
-    reading = read_claude(lines_of(path), json.loads(path.with_suffix(".meta.json").read_bytes()))
+    reading = read_claude(lines_in(path), json.loads(path.with_suffix(".meta.json").read_bytes()))
     assert (reading.leaf,) == ids(44)
     assert reading.title == "Find main.rs"
     assert list(reading.context) == [
@@ -147,9 +140,9 @@ def test_claude_subagent() -> None:
         Said("tool", ids(43), ("src/main.rs",), ("toolu_41",)),
         reply(44, "src/main.rs"),
     ]
-    assert reading.usage == claude_usage(11, 28, 340, 300)
-    parent = lines_of(SAMPLES / "claude-branch-compact.jsonl")
-    both = read_claude([*parent, *lines_of(path)])
+    assert reading.usage == {"input": 11, "output": 28, "cache_write": 340, "cache_read": 300}
+    parent = lines_in(SAMPLES / "claude-branch-compact.jsonl")
+    both = read_claude([*parent, *lines_in(path)])
     assert both.context == read_claude(parent).context
     assert both.usage == read_claude(parent).usage
     assert both.more_usage["aside"] == reading.usage
@@ -158,14 +151,9 @@ def test_claude_subagent() -> None:
 # Codex.
 
 
-def rollout(end: str) -> Path:
-    (found,) = CODEX.glob(f"*{THREAD_ID}{end}.jsonl")
-    return found
-
-
 def test_codex_compaction() -> None:
-    lines = lines_of(rollout("1"))
-    index = lines_of(SAMPLES / "codex" / "session_index.jsonl")
+    lines = lines_in(CODEX, f"{THREAD_ID}1")
+    index = lines_in(SAMPLES / "codex" / "session_index.jsonl")
     reading = read_codex(lines, index=index)
     assert len(lines) == 19
     assert reading.leaf == "line-19"
@@ -206,7 +194,7 @@ def test_codex_compaction() -> None:
 
 
 def test_codex_rollback() -> None:
-    lines = lines_of(rollout("2"))
+    lines = lines_in(CODEX, f"{THREAD_ID}2")
     reading = read_codex(lines)
     assert (len(lines), reading.leaf) == (20, "line-20")
     assert (reading.title, reading.stated_title) == ("name a colour", None)
@@ -228,7 +216,7 @@ def test_codex_rollback() -> None:
 
 
 def test_codex_paginated_and_its_fork() -> None:
-    parent, child = lines_of(rollout("a")), lines_of(rollout("b"))
+    parent, child = lines_in(CODEX, f"{THREAD_ID}a"), lines_in(CODEX, f"{THREAD_ID}b")
     reading = read_codex(parent)
     assert json.loads(parent[-1])["ordinal"] == 10
     assert (len(parent), reading.leaf) == (11, "line-11")
@@ -239,7 +227,7 @@ def test_codex_paginated_and_its_fork() -> None:
         ("user", "name a fruit"),
         ("assistant", "Pear."),
     ]
-    files = {f"{THREAD_ID}a": rollout("a").read_bytes()}
+    files = {f"{THREAD_ID}a": next(CODEX.glob(f"*{THREAD_ID}a.jsonl")).read_bytes()}
     fork = read_codex(child, files.get)
     assert json.loads(child[-1])["ordinal"] == 11
     assert (len(child), fork.leaf) == (6, "line-6")
@@ -260,19 +248,8 @@ def test_codex_paginated_and_its_fork() -> None:
 # Gemini CLI.
 
 
-def gemini_usage(given: int, out: int, cached: int, thoughts: int, total: int) -> dict[str, int]:
-    return {
-        "input": given,
-        "output": out,
-        "cached": cached,
-        "thoughts": thoughts,
-        "tool": 0,
-        "total": total,
-    }
-
-
 def test_gemini_messages_written_again_and_rewind() -> None:
-    lines = lines_of(CHATS / "session-2026-11-03T11-00-7d3c1a20.jsonl")
+    lines = lines_in(CHATS / "session-2026-11-03T11-00-7d3c1a20.jsonl")
     root = (CHATS.parent / ".project_root").read_text()
     reading = read_gemini(lines, root)
     assert len(lines) == 14
@@ -287,8 +264,10 @@ def test_gemini_messages_written_again_and_rewind() -> None:
         Said("user", ("u3",), ("keep it, print it",)),
         Said("assistant", ("g4",), ("It says hi.",)),
     ]
-    assert reading.more_usage["live"] == gemini_usage(3840, 43, 3200, 40, 3923)
-    assert reading.usage == gemini_usage(5190, 48, 4400, 40, 5278)
+    assert reading.more_usage["live"] == dict(
+        zip(GEMINI_TOKENS, (3840, 43, 3200, 40, 0, 3923), strict=True)
+    )
+    assert reading.usage == dict(zip(GEMINI_TOKENS, (5190, 48, 4400, 40, 0, 5278), strict=True))
     assert reading.tree == {
         "i1": None,
         "u1": "i1",
@@ -303,7 +282,7 @@ def test_gemini_messages_written_again_and_rewind() -> None:
 
 
 def test_gemini_replaced_list() -> None:
-    lines = lines_of(CHATS / "session-2026-11-03T11-20-8e4d2b31.jsonl")
+    lines = lines_in(CHATS / "session-2026-11-03T11-20-8e4d2b31.jsonl")
     reading = read_gemini(lines)
     assert len(lines) == 6
     assert reading.leaf == "h2"
@@ -316,6 +295,8 @@ def test_gemini_replaced_list() -> None:
         Said("user", ("v2",), ("go on",)),
         Said("assistant", ("h2",), ("Going on.",)),
     ]
-    assert reading.more_usage["live"] == gemini_usage(700, 6, 0, 0, 706)
-    assert reading.usage == gemini_usage(5700, 406, 0, 0, 6106)
+    assert reading.more_usage["live"] == dict(
+        zip(GEMINI_TOKENS, (700, 6, 0, 0, 0, 706), strict=True)
+    )
+    assert reading.usage == dict(zip(GEMINI_TOKENS, (5700, 406, 0, 0, 0, 6106), strict=True))
     assert reading.tree["v2"] == "k2"

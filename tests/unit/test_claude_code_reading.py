@@ -35,7 +35,7 @@ VARIANTS = 60
 
 def claude(*lines: Any) -> ReadSession:
     """Return the session of these lines."""
-    return read(ClaudeCodeReading(), lines)
+    return ReadSession(ClaudeCodeReading(), *lines)
 
 
 def entry_at(session: ReadSession, number: int) -> Any:

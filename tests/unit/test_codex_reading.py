@@ -12,7 +12,8 @@ import pytest
 from sessiond.dialects.agents import codex_compactions
 from sessiond.dialects.agents.codex import CodexReading
 from sessiond.model.usage import Usage
-from tests.kit.agents import CODEX, codex_line, codex_said
+from tests.kit.agents import CODEX, codex_event, codex_item, codex_line, codex_said
+from tests.kit.lines import lines_in, spelled
 from tests.kit.readings import ReadSession, bytes_kept, check_reading, variants
 
 FILES = sorted(CODEX.glob("*.jsonl"))
@@ -21,35 +22,14 @@ HEAD = codex_line("session_meta", id=f"{THREAD}00ff", cwd="/p", model_provider="
 ENVIRONMENT = "<environment_context>\n  <cwd>/home/ann/calc</cwd>\n</environment_context>"
 
 
-def sample(end: str) -> list[bytes]:
-    """Return the lines of the sample whose thread id has this end."""
-    (path,) = CODEX.glob(f"*{end}.jsonl")
-    return path.read_bytes().splitlines()
-
-
-def read(*lines: Any) -> ReadSession:
-    """Return the session of these lines."""
-    return ReadSession(CodexReading()).take_all(lines)
-
-
-def event(kind: str, **more: Any) -> Any:
-    """Return an event."""
-    return codex_line("event_msg", type=kind, **more)
-
-
-def item(kind: str, **more: Any) -> Any:
-    """Return an item."""
-    return codex_line("response_item", type=kind, **more)
-
-
 def asked(text: str) -> list[Any]:
     """Return the lines of a user's prompt."""
-    return [codex_said(text), event("user_message", message=text)]
+    return [codex_said(text), codex_event("user_message", message=text)]
 
 
 def turn(number: int, text: str, answer: str) -> list[Any]:
     """Return the lines of a turn that marks its beginning."""
-    start = event("task_started", turn_id=f"t{number}")
+    start = codex_event("task_started", turn_id=f"t{number}")
     return [start, *asked(text), codex_said(answer, "assistant")]
 
 
@@ -57,14 +37,14 @@ def count(total: int, *, sent: int, got: int) -> Any:
     """Return a count of tokens."""
     last = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
     info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
-    return event("token_count", info=info)
+    return codex_event("token_count", info=info)
 
 
 # -- the samples ----------------------------------------------------------------------------------
 
 
 def test_the_sample_with_a_compaction_reads_as_expected() -> None:
-    found = read(*sample("0001"))
+    found = ReadSession(CodexReading(), *lines_in(CODEX, "0001"))
     assert found.leaf_id == "line-18"
     assert found.model == ("gpt-5.5", "openai")
     # The compaction's summary is encrypted: only a mark in its details is left.
@@ -95,7 +75,7 @@ def test_the_sample_with_a_compaction_reads_as_expected() -> None:
 
 
 def test_the_sample_with_a_rollback_reads_as_expected() -> None:
-    found = read(*sample("0002"))
+    found = ReadSession(CodexReading(), *lines_in(CODEX, "0002"))
     assert (found.leaf_id, found.usage) == ("line-19", None)
     assert found.model == ("gpt-5.5-codex", "openai")
     begun = [("line-4", "user: name a colour"), ("line-6", "assistant: Red.")]
@@ -114,8 +94,8 @@ def test_the_sample_with_a_rollback_reads_as_expected() -> None:
 
 
 def test_the_paginated_samples_read_as_expected() -> None:
-    base, own = sample("000a"), sample("000b")
-    found = read(*base)
+    base, own = lines_in(CODEX, "000a"), lines_in(CODEX, "000b")
+    found = ReadSession(CodexReading(), *base)
     assert found.texts() == [
         "user: name a colour",
         "assistant: Red.",
@@ -124,7 +104,7 @@ def test_the_paginated_samples_read_as_expected() -> None:
     ]
     assert (found.leaf_id, found.usage) == ("line-10", None)
     # The lines of the base come behind the fork's first line, which says whose session this is.
-    fork = read(own[0], *base[1:6], *own[1:])
+    fork = ReadSession(CodexReading(), own[0], *base[1:6], *own[1:])
     assert fork.origin.session_id == f"{THREAD}000b"
     assert fork.leaf_id == "line-10"
     assert fork.texts() == [
@@ -147,7 +127,7 @@ def test_a_fork_keeps_its_own_id_behind_the_copied_head_of_its_parent() -> None:
         cwd="/new",
         timestamp="2026-01-15T09:00:00.000Z",
     )
-    found = read(own, *sample("0002"))
+    found = ReadSession(CodexReading(), own, *lines_in(CODEX, "0002"))
     assert found.origin.session_id == f"{THREAD}0009"
     assert found.origin.created_at == own["payload"]["timestamp"]
     assert found.types()[:2] == ["session_meta", "session_meta"]
@@ -167,13 +147,18 @@ def test_a_fork_keeps_its_own_id_behind_the_copied_head_of_its_parent() -> None:
 def test_the_head_tells_the_session_that_this_one_comes_from(
     more: Any, parent_id: str | None, is_subagent: bool
 ) -> None:
-    origin = read(codex_line("session_meta", id="x", **more)).origin
+    origin = ReadSession(CodexReading(), codex_line("session_meta", id="x", **more)).origin
     assert (origin.parent_id, origin.is_subagent) == (parent_id, is_subagent)
 
 
 def test_the_oldest_rollouts_have_a_bare_head_and_bare_items() -> None:
     head = {"id": f"{THREAD}0003", "timestamp": "2026-01-15T10:00:00.000Z", "instructions": None}
-    found = read(head, codex_said("hi")["payload"], codex_said("hello", "assistant")["payload"])
+    found = ReadSession(
+        CodexReading(),
+        head,
+        codex_said("hi")["payload"],
+        codex_said("hello", "assistant")["payload"],
+    )
     assert found.origin.created_at == head["timestamp"]
     assert found.texts() == ["user: hi", "assistant: hello"]
     assert found.origin.session_id == f"{THREAD}0003"
@@ -191,7 +176,7 @@ def test_the_oldest_rollouts_have_a_bare_head_and_bare_items() -> None:
     ],
 )
 def test_what_codex_says_for_the_user_is_no_prompt(text: str) -> None:
-    found = read(HEAD, codex_said(text), *asked("go"))
+    found = ReadSession(CodexReading(), HEAD, codex_said(text), *asked("go"))
     assert found.texts() == [f"custom: {text}", "user: go"]
     assert (found.entry(2)["custom_type"], found.entry(2)["display"]) == ("codex.injected", False)
     assert found.session.first_message == "go"
@@ -199,16 +184,17 @@ def test_what_codex_says_for_the_user_is_no_prompt(text: str) -> None:
 
 def test_the_items_of_one_answer_share_its_id_and_a_result_ends_the_answer() -> None:
     thought = {"summary": [{"type": "summary_text", "text": "a"}, {"text": "b"}]}
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         codex_said("go"),
-        item("reasoning", **thought),
-        item("reasoning", encrypted_content="x", summary=[]),
-        item("function_call", name="one", arguments="{}", call_id="c1"),
-        event("agent_reasoning", text="a"),
-        item("function_call", name="two", arguments="{}", call_id="c2"),
-        item("function_call_output", call_id="c2", output="2"),
-        item("function_call_output", call_id="c1", output="1"),
+        codex_item("reasoning", **thought),
+        codex_item("reasoning", encrypted_content="x", summary=[]),
+        codex_item("function_call", name="one", arguments="{}", call_id="c1"),
+        codex_event("agent_reasoning", text="a"),
+        codex_item("function_call", name="two", arguments="{}", call_id="c2"),
+        codex_item("function_call_output", call_id="c2", output="2"),
+        codex_item("function_call_output", call_id="c1", output="1"),
         codex_said("done", "assistant"),
     )
     assert found.context() == [
@@ -243,22 +229,27 @@ def test_calls_and_outputs_of_each_form(
     call: dict[str, Any], arguments: str, output: Any, words: str
 ) -> None:
     kind = "custom_tool_call_output" if "input" in call else "function_call_output"
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         codex_line("response_item", name="tool", call_id="c1", **call),
-        item(kind, call_id="c1", output=output),
+        codex_item(kind, call_id="c1", output=output),
     )
     assert found.texts() == [f"assistant: tool c1 {arguments}", f"result of tool c1{words}"]
 
 
 def test_arguments_that_nest_too_deeply_are_a_text() -> None:
     deep = '{"a":' * 510 + "1" + "}" * 510
-    found = read(HEAD, item("function_call", name="t", arguments=deep, call_id="c"))
+    found = ReadSession(
+        CodexReading(), HEAD, codex_item("function_call", name="t", arguments=deep, call_id="c")
+    )
     assert found.entry(2)["message"]["content"][0]["arguments"] == {"input": deep}
 
 
 def test_a_line_that_nests_too_deeply_for_an_entry_is_bad() -> None:
-    found = read(HEAD, b'{"type":"world_state","payload":' + b"[" * 508 + b"]" * 508 + b"}")
+    found = ReadSession(
+        CodexReading(), HEAD, b'{"type":"world_state","payload":' + b"[" * 508 + b"]" * 508 + b"}"
+    )
     assert [one.kind for one in found.session.problems] == ["bad_line"]
 
 
@@ -268,13 +259,18 @@ def test_a_line_that_nests_too_deeply_for_an_entry_is_bad() -> None:
 def test_a_replaced_history_has_answers_in_one_piece_and_names_its_results() -> None:
     history = [
         codex_said("go")["payload"],
-        item("function_call", name="one", arguments="{}", call_id="c1")["payload"],
+        codex_item("function_call", name="one", arguments="{}", call_id="c1")["payload"],
         codex_said("well", "assistant")["payload"],
-        item("function_call_output", call_id="c1", output="1")["payload"],
+        codex_item("function_call_output", call_id="c1", output="1")["payload"],
         codex_said("rules", "developer")["payload"],
         {"type": "compaction", "encrypted_content": "x"},
     ]
-    found = read(HEAD, codex_said("old"), codex_line("compacted", replacement_history=history))
+    found = ReadSession(
+        CodexReading(),
+        HEAD,
+        codex_said("old"),
+        codex_line("compacted", replacement_history=history),
+    )
     assert found.texts() == [
         "user: go",
         "assistant: one c1 {} + well",
@@ -285,11 +281,12 @@ def test_a_replaced_history_has_answers_in_one_piece_and_names_its_results() -> 
 
 
 def test_an_old_compaction_keeps_the_prompts_on_the_path_and_the_summary() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         *turn(1, "one", "first"),
         *turn(2, "two", "second"),
-        event("thread_rolled_back", num_turns=1),
+        codex_event("thread_rolled_back", num_turns=1),
         *turn(3, "three", "third"),
         codex_line("compacted", message="the summary"),
         *asked("four"),
@@ -302,27 +299,31 @@ def test_an_old_compaction_keeps_the_prompts_of_the_context_that_a_history_repla
     lines = [
         HEAD,
         *turn(1, "one", "first"),
-        event("task_started", turn_id="t2"),
-        codex_line("compacted", replacement_history=[payload_of("new"), payload_of("newer")]),
+        codex_event("task_started", turn_id="t2"),
+        codex_line(
+            "compacted",
+            replacement_history=[codex_said("new")["payload"], codex_said("newer")["payload"]],
+        ),
         *asked("two"),
     ]
     old = codex_line("compacted", message="sum")
-    assert read(*lines, old).texts() == ["user: new", "user: newer", "user: two", "user: sum"]
+    assert ReadSession(CodexReading(), *lines, old).texts() == [
+        "user: new",
+        "user: newer",
+        "user: two",
+        "user: sum",
+    ]
     # A rollback takes the history back.
-    found = read(*lines, event("thread_rolled_back", num_turns=1), old)
+    found = ReadSession(CodexReading(), *lines, codex_event("thread_rolled_back", num_turns=1), old)
     assert found.texts() == ["user: one", "user: sum"]
-
-
-def payload_of(text: str) -> Any:
-    """Return an item of a history with these words of the user."""
-    return codex_said(text)["payload"]
 
 
 def test_an_old_compaction_counts_the_prompts_that_it_had_no_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(codex_compactions, "CODEX_PROMPTS_BYTES_MAX", 80)
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         *(codex_said(text * 10) for text in "abcd"),
         codex_line("compacted", message="sum"),
@@ -332,7 +333,9 @@ def test_an_old_compaction_counts_the_prompts_that_it_had_no_room_for(
 
 
 def test_an_encrypted_marker_beside_a_compaction_is_a_record() -> None:
-    found = read(HEAD, item("context_compaction", encrypted_content="x"), *asked("go"))
+    found = ReadSession(
+        CodexReading(), HEAD, codex_item("context_compaction", encrypted_content="x"), *asked("go")
+    )
     assert found.types()[1] == "response_item.context_compaction"
     assert found.texts() == ["user: go"]
 
@@ -343,63 +346,77 @@ def test_an_encrypted_marker_beside_a_compaction_is_a_record() -> None:
 def test_a_rollback_of_several_turns_goes_back_to_before_the_first_of_them() -> None:
     lines = [*turn(1, "one", "a"), *turn(2, "two", "b"), *turn(3, "three", "c")]
     for turns, words in ((1, ["one", "a", "two", "b"]), (2, ["one", "a"]), (3, []), (9, [])):
-        found = read(HEAD, *lines, event("thread_rolled_back", num_turns=turns))
+        found = ReadSession(
+            CodexReading(), HEAD, *lines, codex_event("thread_rolled_back", num_turns=turns)
+        )
         assert [text.split(": ")[1] for text in found.texts()] == words
         (move,) = [found.entry(14)]
         assert (move["type"], move["target_id"]) == ("leaf", found.leaf_id)
-    found = read(HEAD, *lines, event("thread_rolled_back", num_turns=0))
+    found = ReadSession(
+        CodexReading(), HEAD, *lines, codex_event("thread_rolled_back", num_turns=0)
+    )
     assert len(found.texts()) == 6
 
 
 def test_a_turn_in_which_no_user_spoke_is_not_counted_by_a_rollback() -> None:
-    review = [event("task_started", turn_id="r"), codex_said("looks good", "assistant")]
-    found = read(
+    review = [codex_event("task_started", turn_id="r"), codex_said("looks good", "assistant")]
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         *turn(1, "one", "a"),
         *turn(2, "two", "b"),
         *review,
-        event("thread_rolled_back", num_turns=1),
+        codex_event("thread_rolled_back", num_turns=1),
     )
     assert found.texts() == ["user: one", "assistant: a"]
 
 
 def test_a_rollback_without_marks_of_turns_goes_by_the_prompts() -> None:
     for ask in (
-        event("user_message", message="x"),
-        event("item_completed", item={"type": "UserMessage"}),
+        codex_event("user_message", message="x"),
+        codex_event("item_completed", item={"type": "UserMessage"}),
     ):
         said = [codex_said("one"), ask, codex_said("a", "assistant"), codex_said("two"), ask]
-        found = read(HEAD, *said, event("thread_rolled_back", num_turns=1))
+        found = ReadSession(
+            CodexReading(), HEAD, *said, codex_event("thread_rolled_back", num_turns=1)
+        )
         assert found.texts() == ["user: one", "assistant: a"]
 
 
 def test_a_prompt_without_an_item_behind_a_rollback_begins_where_the_event_is() -> None:
-    ask, back = event("user_message", message="x"), event("thread_rolled_back", num_turns=1)
-    found = read(HEAD, *turn(1, "one", "a"), codex_said("stray"), back, ask, back)
+    ask, back = (
+        codex_event("user_message", message="x"),
+        codex_event("thread_rolled_back", num_turns=1),
+    )
+    found = ReadSession(
+        CodexReading(), HEAD, *turn(1, "one", "a"), codex_said("stray"), back, ask, back
+    )
     assert (found.leaf_id, found.texts()) == (None, [])
 
 
 def test_a_compaction_inside_a_dropped_turn_does_not_count() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         *turn(1, "one", "a"),
         *turn(2, "two", "b"),
         codex_line("compacted", replacement_history=[]),
-        event("thread_rolled_back", num_turns=1),
+        codex_event("thread_rolled_back", num_turns=1),
         *turn(3, "three", "c"),
     )
     assert found.texts() == ["user: one", "assistant: a", "user: three", "assistant: c"]
 
 
 def test_a_rollback_takes_the_turns_model_back() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         codex_line("turn_context", model="m1"),
         *turn(1, "one", "a"),
-        event("task_started", turn_id="t2"),
+        codex_event("task_started", turn_id="t2"),
         codex_line("turn_context", model="m2"),
         *asked("two"),
-        event("thread_rolled_back", num_turns=1),
+        codex_event("thread_rolled_back", num_turns=1),
     )
     assert found.model == ("m1", "openai")
     found.take_all([codex_line("turn_context", model="m2", cwd="/q")])
@@ -410,11 +427,12 @@ def test_a_rollback_takes_the_turns_model_back() -> None:
 
 
 def test_an_aborted_turn_is_a_record_and_ends_its_answer() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         *asked("go"),
         codex_said("half", "assistant"),
-        event("turn_aborted", reason="interrupted"),
+        codex_event("turn_aborted", reason="interrupted"),
         codex_said("again", "assistant"),
     )
     assert found.types()[4] == "event_msg.turn_aborted"
@@ -425,7 +443,8 @@ def test_an_aborted_turn_is_a_record_and_ends_its_answer() -> None:
 
 
 def test_a_count_whose_total_did_not_move_counts_once_and_ends_no_answer() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
         codex_said("hi"),
         codex_said("a", "assistant"),
@@ -447,25 +466,30 @@ def test_counts_of_turns_older_than_the_thread_are_the_parents() -> None:
     older, newer = "019f4fff-0000-7000-8000-000000000001", "019f5001-0000-7000-8000-000000000001"
     lines = [
         HEAD,
-        event("task_started", turn_id=older),
+        codex_event("task_started", turn_id=older),
         codex_said("a", "assistant"),
         count(30, sent=20, got=10),
     ]
-    found = read(*lines)
+    found = ReadSession(CodexReading(), *lines)
     assert (found.usage, found.types()[3]) == (None, "event_msg.token_count")
     found.take_all([codex_line("turn_context", turn_id=newer), count(35, sent=4, got=1)])
     assert found.usage == Usage(4, 1, 0, 0, 5)
 
 
 def test_a_count_without_figures_is_a_record() -> None:
-    found = read(HEAD, event("token_count", info=None), event("token_count", rate_limits={}))
+    found = ReadSession(
+        CodexReading(),
+        HEAD,
+        codex_event("token_count", info=None),
+        codex_event("token_count", rate_limits={}),
+    )
     assert (found.types()[1:], found.usage) == (["event_msg.token_count"] * 2, None)
 
 
 def test_tokens_that_a_request_read_from_the_cache_or_wrote_there_count_apart() -> None:
     last = {"input_tokens": 10, "cached_input_tokens": 4, "cache_write_input_tokens": 3}
     info = {"total_token_usage": {"total_tokens": 1}, "last_token_usage": last}
-    found = read(HEAD, event("token_count", info=info))
+    found = ReadSession(CodexReading(), HEAD, codex_event("token_count", info=info))
     assert found.usage == Usage(3, 0, 4, 3, 10)
 
 
@@ -477,12 +501,12 @@ def test_lines_that_say_nothing_to_the_model_are_records_with_their_content() ->
         codex_said("rules", "developer"),
         codex_line("world_state", any=1),
         codex_line("inter_agent_communication", any=1),
-        item("ghost_snapshot"),
-        item("web_search_call", status="completed"),
-        event("task_complete", turn_id="t1"),
+        codex_item("ghost_snapshot"),
+        codex_item("web_search_call", status="completed"),
+        codex_event("task_complete", turn_id="t1"),
         {"timestamp": "2026-01-15T10:00:00.000Z", "payload": {}},
     ]
-    found = read(HEAD, *asked("go"), *lines)
+    found = ReadSession(CodexReading(), HEAD, *asked("go"), *lines)
     assert found.types()[3:] == [
         "response_item.message",
         "world_state",
@@ -498,22 +522,24 @@ def test_lines_that_say_nothing_to_the_model_are_records_with_their_content() ->
 
 @pytest.mark.parametrize("word", ["leaf", "message", "session", "usage", "compaction", "label"])
 def test_a_word_of_codex_never_is_an_entry_of_ours(word: str) -> None:
-    found = read(HEAD, *asked("go"), codex_line(word, usage={"input": 5}, target_id=None))
+    found = ReadSession(
+        CodexReading(), HEAD, *asked("go"), codex_line(word, usage={"input": 5}, target_id=None)
+    )
     assert found.types()[-1] == f"codex.{word}"
     assert (found.leaf_id, found.usage) == ("line-2", None)
 
 
 def test_a_bad_line_keeps_its_number() -> None:
-    found = read(HEAD, b"[]", b"{", b"", codex_said("hi"))
+    found = ReadSession(CodexReading(), HEAD, b"[]", b"{", b"", codex_said("hi"))
     assert (found.leaf_id, found.session.problem_count) == ("line-5", 2)
 
 
 def test_lone_surrogates_and_newlines_in_arguments_stay_one_line() -> None:
-    found = read(
+    found = ReadSession(
+        CodexReading(),
         HEAD,
-        b'{"type":"response_item","payload":{"type":"message","role":"user",'
-        b'"content":[{"type":"input_text","text":"\\ud83d!"}]}}',
-        item("function_call", name="t", arguments='{\n "a": "\\ud83d"\n}', call_id="c"),
+        b'{"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"\\ud83d!"}]}}',
+        codex_item("function_call", name="t", arguments='{\n "a": "\\ud83d"\n}', call_id="c"),
     )
     assert found.session.problem_count == 0
     assert found.texts()[0] == "user: \ufffd!"
@@ -524,8 +550,8 @@ def test_a_reading_keeps_no_messages() -> None:
         for at in range(200):
             yield from turn(at, f"{at} " * 200, f"{at} " * 2000)
             name = f"{at} " * 500
-            yield item("function_call", name=name, arguments="{}", call_id=f"c{at}")
-            yield item("function_call_output", call_id=f"c{at}", output=f"{at} " * 2000)
+            yield codex_item("function_call", name=name, arguments="{}", call_id=f"c{at}")
+            yield codex_item("function_call_output", call_id=f"c{at}", output=f"{at} " * 2000)
 
     encoded = (json.dumps(line).encode() for line in lines())
     # 200 prompts of less than 1000 bytes each are kept for a compaction of the old form.
@@ -535,18 +561,24 @@ def test_a_reading_keeps_no_messages() -> None:
 # -- laws -----------------------------------------------------------------------------------------
 
 
-def _mixed() -> list[bytes]:
-    lines = [HEAD, *turn(1, "one", "a"), count(9, sent=5, got=4), *turn(2, "two", "b")]
-    lines += [codex_line("compacted", message="sum"), event("thread_rolled_back", num_turns=1)]
-    lines += [*turn(3, "three", "c"), codex_line("compacted", replacement_history=[])]
-    lines += [codex_line("turn_context", model="m"), codex_said("rules", "developer")]
-    return [json.dumps(line).encode() for line in lines]
+MIXED = spelled(
+    HEAD,
+    *turn(1, "one", "a"),
+    count(9, sent=5, got=4),
+    *turn(2, "two", "b"),
+    codex_line("compacted", message="sum"),
+    codex_event("thread_rolled_back", num_turns=1),
+    *turn(3, "three", "c"),
+    codex_line("compacted", replacement_history=[]),
+    codex_line("turn_context", model="m"),
+    codex_said("rules", "developer"),
+)
 
 
 @pytest.mark.parametrize("path", [*FILES, None], ids=lambda path: path and path.stem[-4:])
 def test_lines_cut_mixed_doubled_and_unknown_break_no_law(path: Path | None) -> None:
-    lines = _mixed() if path is None else path.read_bytes().splitlines()
+    lines = MIXED if path is None else path.read_bytes().splitlines()
     check_reading(CodexReading, lines)
     for variant in variants(lines, str(path and path.stem), 120):
         found = check_reading(CodexReading, variant)
-        assert found.lines == read(*variant).lines
+        assert found.lines == ReadSession(CodexReading(), *variant).lines

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.kit.agent_files.dice import Sizes
-from tests.kit.agent_files.said import Reading
 from tests.kit.agent_files.second_opencode import ASKED, read_opencode
 from tests.kit.opencode import FOOTER, RENAME, database
 from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
@@ -22,17 +21,13 @@ SIZES = Sizes(turns=45)
 RANDOM_SEEDS = 4
 
 
-@pytest.fixture(params=STORE_KITS)
-def kit(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def test_each_move_is_made_by_some_seed() -> None:
     for name, make in STORE_KITS.items():
         made = {move for seed in SEEDS for move, _ in make(seed, SIZES).steps()}
         assert made - {"head"} == STORE_MOVES[name].keys(), name
 
 
+@pytest.mark.parametrize("kit", STORE_KITS)
 @pytest.mark.parametrize(
     "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE_SEEDS)]
 )
@@ -41,6 +36,7 @@ def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kit", STORE_KITS)
 def test_both_readers_find_the_same_for_any_seed(kit: str, tmp_path: Path) -> None:
     for _ in range(RANDOM_SEEDS):
         seed = random.SystemRandom().randrange(10**12)
@@ -53,13 +49,9 @@ def test_both_readers_find_the_same_for_any_seed(kit: str, tmp_path: Path) -> No
 # -- the second reader, as the page on the samples expects -------------------------------------------
 
 
-def words(reading: Reading) -> list[tuple[str, str]]:
-    return [(one.role, " ".join(one.texts)) for one in reading.context]
-
-
 def test_the_second_reader_finds_what_the_samples_say(tmp_path: Path) -> None:
     older = read_opencode(database(tmp_path / "1.db"), FOOTER)
-    assert words(older) == [
+    assert [(one.role, " ".join(one.texts)) for one in older.context] == [
         ("user", ASKED),
         ("assistant", "Summary: a footer was added."),
         ("user", "make it grey"),
@@ -69,7 +61,7 @@ def test_the_second_reader_finds_what_the_samples_say(tmp_path: Path) -> None:
     assert list(older.usage.values()) == [1480, 122, 10, 1100, 960]
     assert older.title == "Add a footer"
     newer = read_opencode(database(tmp_path / "2.db", "v2"), RENAME)
-    assert words(newer) == [
+    assert [(one.role, " ".join(one.texts)) for one in newer.context] == [
         ("summary", "The page was renamed to b.\n\nUser: rename the page"),
         ("user", "undo that"),
         ("assistant", "Undone."),

@@ -10,11 +10,10 @@ import pytest
 
 from sessiond.dialects.agents.opencode import OpencodeReading
 from sessiond.dialects.agents.opencode_lines import StoredMessage, StoredPart, session_lines
-from sessiond.journal.disk.files import Files
 from sessiond.model.entries import Opaque
 from sessiond.model.usage import Usage
 from sessiond.service.sources.agents.found import left_out
-from sessiond.service.sources.agents.opencode.store import choose, found_store, stored_lines
+from sessiond.service.sources.agents.opencode.store import choose, stored_lines
 from tests.kit.opencode import (
     FOOTER,
     RENAME,
@@ -24,6 +23,7 @@ from tests.kit.opencode import (
     message,
     row,
     session,
+    store_at,
     text,
     tokens,
     tool,
@@ -35,15 +35,9 @@ ASKED = "What did we do so far?"
 CALL = 'read call_1 {"filePath": "/home/ann/site/index.html"}'
 
 
-def read(*lines: Any) -> ReadSession:
-    """Return the session of these lines."""
-    return ReadSession(OpencodeReading()).take_all(lines)
-
-
 def stored(path: Path) -> list[bytes]:
     """Return the lines of the only session of a store."""
-    store = found_store(path, Files())
-    assert store is not None
+    store = store_at(path)
     return stored_lines(store, choose(store, path, None).session)
 
 
@@ -57,7 +51,7 @@ def samples(folder: Path) -> dict[str, list[bytes]]:
 
 
 def test_the_sample_of_a_tree_reads_as_expected() -> None:
-    found = read(*stored(TREE))
+    found = ReadSession(OpencodeReading(), *stored(TREE))
     assert found.texts() == [
         "user: add a footer",
         f"assistant: thinking look + {CALL} + Footer added.",
@@ -71,7 +65,7 @@ def test_the_sample_of_a_tree_reads_as_expected() -> None:
 
 
 def test_the_sample_of_version_1_reads_as_expected(tmp_path: Path) -> None:
-    found = read(*stored(database(tmp_path / "opencode.db")))
+    found = ReadSession(OpencodeReading(), *stored(database(tmp_path / "opencode.db")))
     summary = "msg_a4000000000fAAAAAAAAAAAAAA"
     assert found.context() == [
         (f"{summary}.8", f"user: {ASKED}"),
@@ -91,7 +85,7 @@ def test_the_sample_of_version_1_reads_as_expected(tmp_path: Path) -> None:
 
 
 def test_the_sample_of_version_2_reads_as_expected(tmp_path: Path) -> None:
-    found = read(*stored(database(tmp_path / "opencode.db", "v2")))
+    found = ReadSession(OpencodeReading(), *stored(database(tmp_path / "opencode.db", "v2")))
     assert found.context() == [
         (
             "msg_a50000000004BBBBBBBBBBBBBB",
@@ -139,13 +133,15 @@ def test_any_lines_keep_the_laws_of_a_reading(tmp_path: Path, name: str) -> None
     ],
 )
 def test_a_call_has_the_result_that_opencode_sends(state: Any, said: str) -> None:
-    found = read(session(), user("u", text("go")), assistant("a", state))
+    found = ReadSession(OpencodeReading(), session(), user("u", text("go")), assistant("a", state))
     assert found.texts() == ["user: go", 'assistant: ls c {"a": 1}', said]
 
 
 def test_an_output_has_its_files() -> None:
     image = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
-    found = read(session(), assistant("a", tool("c", output="see", attachments=[image])))
+    found = ReadSession(
+        OpencodeReading(), session(), assistant("a", tool("c", output="see", attachments=[image]))
+    )
     (_, result) = [one for _, one in found.messages()]
     assert result["content"] == [
         {"type": "text", "text": "see"},
@@ -156,7 +152,8 @@ def test_an_output_has_its_files() -> None:
 def test_what_the_model_does_not_get_is_left_out_of_a_message() -> None:
     read_file = {"type": "file", "mime": "text/plain", "url": "file:///p/a", "filename": "a"}
     pdf = {"type": "file", "mime": "application/pdf", "url": "data:application/pdf;base64,aGk="}
-    found = read(
+    found = ReadSession(
+        OpencodeReading(),
         session(),
         user(
             "u",
@@ -173,14 +170,20 @@ def test_what_the_model_does_not_get_is_left_out_of_a_message() -> None:
 
 
 def test_a_message_that_opencode_wrote_is_injected() -> None:
-    found = read(session(), user("u", text("continue", synthetic=True)), user("v", text("go")))
+    found = ReadSession(
+        OpencodeReading(),
+        session(),
+        user("u", text("continue", synthetic=True)),
+        user("v", text("go")),
+    )
     assert found.types() == ["session_info", "custom_message", "message"]
     assert found.entry(2)["custom_type"] == "opencode.synthetic"
     assert found.session.first_message == "go"
 
 
 def test_a_message_without_words_is_a_record() -> None:
-    found = read(
+    found = ReadSession(
+        OpencodeReading(),
         session(title="New session - 2026-01-01T00:00:00.000Z"),
         user("u", text("hidden", ignored=True)),
         assistant("a", {"type": "step-start"}, tokens=tokens(7, 1)),
@@ -201,7 +204,9 @@ def test_a_message_without_words_is_a_record() -> None:
     ],
 )
 def test_an_answer_that_failed_is_not_sent(error: Any, parts: list[Any], is_said: bool) -> None:
-    found = read(session(), user("u", text("go")), assistant("a", *parts, error=error))
+    found = ReadSession(
+        OpencodeReading(), session(), user("u", text("go")), assistant("a", *parts, error=error)
+    )
     assert found.texts() == ["user: go", *(["assistant: half"] if is_said else [])]
     if is_said:
         assert found.entry(3)["message"]["stopReason"] == "aborted"
@@ -220,7 +225,7 @@ def test_the_steps_of_an_answer_stand_behind_the_results_before_them() -> None:
     data = {"role": "assistant", "finish": "stop", "tokens": tokens(5, 2)}
     spelled = [StoredPart(f"p{at}", json.dumps(part).encode()) for at, part in enumerate(parts)]
     lines = session_lines({}, [StoredMessage("a", 1, json.dumps(data).encode(), spelled)])
-    found = read(*lines)
+    found = ReadSession(OpencodeReading(), *lines)
     assert found.texts() == [
         'assistant: I look. + ls c {"a": 1}',
         "result of ls c: ok",
@@ -251,17 +256,18 @@ def compacted(**more: Any) -> list[Any]:
 
 
 def test_a_compaction_keeps_the_messages_from_the_named_one_on() -> None:
-    found = read(*compacted())
+    found = ReadSession(OpencodeReading(), *compacted())
     told = [f"user: {ASKED}", "assistant: short"]
     assert found.texts() == [*told, "user: two", "user: three"]
     lines = compacted()
     del lines[4]["parts"][0]["tail_start_id"]
-    assert read(*lines).texts() == [*told, "user: three"]
+    assert ReadSession(OpencodeReading(), *lines).texts() == [*told, "user: three"]
 
 
 def test_a_tail_may_begin_before_an_earlier_compaction() -> None:
     ended: dict[str, Any] = {"summary": True, "parentID": "r"}
-    found = read(
+    found = ReadSession(
+        OpencodeReading(),
         *compacted(),
         user("r", {"type": "compaction", "auto": True, "tail_start_id": "u2"}),
         user("u4", text("meanwhile")),
@@ -280,7 +286,7 @@ def test_a_compaction_may_begin_at_a_message_that_is_not_sent() -> None:
     lines[2] = assistant("a1", text("first"), error={"name": "APIError"})
     lines[4]["parts"][0]["tail_start_id"] = "a1"
     told = [f"user: {ASKED}", "assistant: short"]
-    assert read(*lines).texts() == [*told, "user: two", "user: three"]
+    assert ReadSession(OpencodeReading(), *lines).texts() == [*told, "user: two", "user: three"]
 
 
 @pytest.mark.parametrize("tail", ["x", "y"])
@@ -289,7 +295,7 @@ def test_a_compaction_keeps_nothing_of_a_hidden_branch(tail: str) -> None:
     lines[4]["parts"][0]["tail_start_id"] = tail
     failed = assistant("y", text("half"), error={"name": "APIError"})
     hidden = [user("x", text("no")), failed, {"type": "revert", "message_id": "x"}]
-    found = read(*lines[:3], *hidden, *lines[3:])
+    found = ReadSession(OpencodeReading(), *lines[:3], *hidden, *lines[3:])
     assert found.texts() == [f"user: {ASKED}", "assistant: short", "user: three"]
     assert found.problems() == []
 
@@ -298,7 +304,7 @@ def test_a_compaction_keeps_nothing_of_a_hidden_branch(tail: str) -> None:
     "unfinished", [{"finish": None}, {"error": {"name": "APIError"}}, {"parentID": "u2"}]
 )
 def test_a_compaction_that_did_not_end_well_counts_for_nothing(unfinished: Any) -> None:
-    found = read(*compacted(**unfinished))
+    found = ReadSession(OpencodeReading(), *compacted(**unfinished))
     said = ["user: one", "assistant: first", "user: two", f"user: {ASKED}"]
     summary = [] if "error" in unfinished else ["assistant: short"]
     assert found.texts() == [*said, *summary, "user: three"]
@@ -306,7 +312,8 @@ def test_a_compaction_that_did_not_end_well_counts_for_nothing(unfinished: Any) 
 
 
 def test_only_the_newest_compaction_that_every_provider_reads_counts() -> None:
-    found = read(
+    found = ReadSession(
+        OpencodeReading(),
         session(),
         row("user", 1, text="one"),
         row("compaction", 2, status="completed", summary="short", recent=""),
@@ -321,7 +328,8 @@ def test_only_the_newest_compaction_that_every_provider_reads_counts() -> None:
 
 
 def test_the_rows_of_version_2_that_are_no_messages() -> None:
-    found = read(
+    found = ReadSession(
+        OpencodeReading(),
         session(),
         row("synthetic", 1, text="note"),
         row("shell", 2, command="ls", status="done", output="a.txt"),
@@ -343,7 +351,9 @@ def test_the_states_of_a_call_of_version_2() -> None:
     running["state"]["input"] = '{"a'  # type: ignore[index]
     failed = {"status": "error", "input": {}, "error": {"type": "x", "message": "no"}}
     content = [running, {"type": "tool", "id": "c2", "name": "ls", "state": failed}]
-    assert read(session(), row("assistant", 1, content=content)).texts() == [
+    assert ReadSession(
+        OpencodeReading(), session(), row("assistant", 1, content=content)
+    ).texts() == [
         "assistant: ls c1 {} + ls c2 {}",
         "result of ls c1 failed: [Tool execution was interrupted]",
         "result of ls c2 failed: no",
@@ -370,7 +380,9 @@ def reverted(message_id: str, part_id: str | None = None) -> ReadSession:
         for at, (name, data, parts) in enumerate(said)
     ]
     revert = json.dumps({"messageID": message_id, "partID": part_id})
-    return read(*session_lines({"id": "ses_1", "revert": revert}, messages))
+    return ReadSession(
+        OpencodeReading(), *session_lines({"id": "ses_1", "revert": revert}, messages)
+    )
 
 
 def test_a_revert_hides_messages_which_stay_as_a_branch() -> None:
@@ -384,7 +396,9 @@ def test_a_revert_hides_messages_which_stay_as_a_branch() -> None:
 
 def test_a_message_behind_a_revert_stands_beside_what_is_hidden() -> None:
     hidden = {"type": "revert", "message_id": "u2"}
-    found = read(session(), user("u1", text("one")), user("u2", text("two")), hidden)
+    found = ReadSession(
+        OpencodeReading(), session(), user("u1", text("one")), user("u2", text("two")), hidden
+    )
     assert found.take_all([user("u3", text("three"))]).texts() == ["user: one", "user: three"]
 
 
@@ -402,9 +416,9 @@ def test_a_revert_from_a_part_on_leaves_the_parts_before() -> None:
 
 
 def test_a_subagent_and_a_fork_name_their_origin() -> None:
-    found = read(session(parent_id="ses_0", fork_session_id="ses_9"))
+    found = ReadSession(OpencodeReading(), session(parent_id="ses_0", fork_session_id="ses_9"))
     assert (found.origin.parent_id, found.origin.is_subagent) == ("ses_0", True)
-    found = read(session(parent_id=None, fork_session_id="ses_9"))
+    found = ReadSession(OpencodeReading(), session(parent_id=None, fork_session_id="ses_9"))
     assert (found.origin.parent_id, found.origin.is_subagent) == ("ses_9", False)
 
 
