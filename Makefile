@@ -83,7 +83,7 @@ processes: $(ALL)
 	@$(FIXED) $(PROCESSES) $(ARGS)
 
 clients: $(ALL)
-	@$(BIN)/python -m tests.changed_clients $(ARGS)
+	@$(BIN)/python -m tests.interop.changed $(ARGS)
 
 mutants: $(ALL)
 	@scripts/in-memory $(BIN)/python -m tests.mutants.run $(ARGS)

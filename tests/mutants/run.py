@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Literal
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -36,7 +37,7 @@ from tests.mutants.bugs import FOLDER, Bug, Code, StaleBug, load_all
 from tests.mutants.copies import REPOSITORY, Copy, copy
 from tests.mutants.reach import functions_of, reached_by, tree_name
 
-__all__ = ["main"]
+__all__ = ["main", "touched"]
 
 Say = Callable[[str], None]
 Borrow = Callable[[], AbstractContextManager[Copy]]
@@ -151,17 +152,22 @@ def _require_fresh(bugs: Sequence[Bug], code: Code) -> None:
         raise StaleBug("\n".join(stale))
 
 
-def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
-    """Return the bugs in files of the last commits; without that history a part that the tree's hash chooses."""
+def touched() -> set[str]:
+    """Return the files of the last commits; nothing if the history is too short to tell."""
     words = ["git", "log", f"-{COMMITS}", "--name-only", "--format=commit"]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
-    if lines.count("commit") < COMMITS:
-        number = int(tree_name()[:6], 16) % COMMITS if tree_name().isalnum() else 0
+    return set(lines) if lines.count("commit") == COMMITS else set()
+
+
+def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
+    """Return the bugs in files of the last commits; without that history a part that the tree's hash chooses."""
+    files = {REPOSITORY / name for name in touched()}
+    if not files:
+        number = crc32(tree_name().encode()) % COMMITS
         say(f"the history is short: part {number + 1}/{COMMITS} of the planted bugs")
         return list(bugs[number::COMMITS])
-    touched = {REPOSITORY / line for line in lines}
-    return [bug for bug in bugs if any(path in touched for path, _ in bug.places(code))]
+    return [bug for bug in bugs if any(path in files for path, _ in bug.places(code))]
 
 
 def _try_all(

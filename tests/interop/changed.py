@@ -1,0 +1,75 @@
+"""`make clients`: the conformance kit with each client, then the own tests of what the last commits changed.
+
+    python -m tests.interop.changed [WORDS FOR PYTEST]
+
+A client or a face of the daemon whose files did not change in the last 30 commits is tried by the kit alone:
+`make search PART=interop` has the rest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.run import touched
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TESTS: Final[Mapping[str, Sequence[str]]] = {
+    "clients/emacs": ["emacs"],
+    "clients/neovim": ["neovim"],
+    "clients/pi": ["pi"],
+    "clients/python": [
+        "scripted",
+        "test_client_alone.py",
+        "test_python_client_daemon.py",
+        "test_python_client_leases.py",
+        "test_python_client_offer.py",
+        "test_python_client_start.py",
+    ],
+    "clients/python/sessiond_client/openai_agents": ["agents_sdk"],
+    "clients/stubs": ["test_stubs.py"],
+    "clients/typescript": ["typescript_client", "test_typescript.py"],
+    "clients/vscode": ["vscode"],
+    "sessiond/browse": ["browse"],
+    "sessiond/lsp": ["lsp", "test_pygls.py"],
+    "sessiond/mcp": ["mcp"],
+    "tests/conformance": ["test_conformance_mistakes.py"],
+}
+"""Folders, and the tests below tests/interop that try what is in them. The tests' own folder counts, too."""
+PYTEST: Final = ("-p", "no:randomly", "-n", "auto", "--dist", "worksteal", "--timeout", "600")
+
+
+def main(words: Sequence[str]) -> int:
+    """Run both; return the worse exit status."""
+    kit = _pytest("conformance", ["tests/interop"], words)
+    paths = sorted(changed(touched()))
+    sys.stdout.write(f"clients that changed: {' '.join(paths) or 'none'}\n")
+    sys.stdout.flush()
+    marks = "interop and not search and not conformance"
+    return kit or (_pytest(marks, paths, words) if paths else 0)
+
+
+def changed(files: set[str]) -> set[str]:
+    """Return the tests of the folders that have one of these files."""
+    return {
+        f"tests/interop/{test}"
+        for folder, tests in TESTS.items()
+        for test in tests
+        if any(file.startswith((f"{folder}/", f"tests/interop/{test}")) for file in files)
+    }
+
+
+def _pytest(marks: str, paths: Sequence[str], words: Sequence[str]) -> int:
+    command = [sys.executable, "-m", "pytest", *PYTEST, "-m", marks, *words, *paths]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    # No test at all is no failure: all tests of a folder may be left to the search.
+    return 0 if status == 5 else status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
