@@ -32,7 +32,7 @@ sys.exit(run.main())
 """
 # The plainest client, with a place for what it says to each step.
 CLIENT: Final = """
-import json, os, sys, time
+import json, os, signal, sys
 sys.path.insert(0, {kit!r})
 import wire
 client = wire.Wire()
@@ -80,8 +80,8 @@ MISTAKES: Final = {
     "a closed output": ("os.close(1)", "the client closed its output", ""),
     "an answer as JSON": ("say({'answer': {'result': {}}})", "answer is no JSON text", ""),
     "an answer that is no JSON": ("say({'answer': 'well'})", "answer is no JSON: 'well'", ""),
-    "no line": ("time.sleep(600)", "no line from the client in 2 s", ""),
-    "half a line": ("os.write(1, b'{'); time.sleep(600)", "no line from the client", "'{'"),
+    "no line": ("signal.pause()", "no line from the client in 2 s", ""),
+    "half a line": ("os.write(1, b'{'); signal.pause()", "no line from the client", "'{'"),
 }
 
 
@@ -92,7 +92,7 @@ def test_a_mistake_of_a_client_fails_the_case_and_the_next_case_is_run(
     each, *reasons = MISTAKES[what]
     server.connect().close()
     command = client_command(tmp_path, each=each)
-    seconds = 2 if "sleep" in each else 30
+    seconds = 2 if "pause" in each else 30
     done = run_kit(
         "--socket", str(server.socket_path), "--client", command, *CASES, seconds=seconds
     )
@@ -116,7 +116,7 @@ def test_a_client_that_ends_before_its_first_step_fails_the_case(
 
 def test_a_child_of_a_silent_client_does_not_hold_the_run(server: Daemon, tmp_path: Path) -> None:
     server.connect().close()
-    inner = client_command(tmp_path, each="time.sleep(600)")
+    inner = client_command(tmp_path, each="signal.pause()")
     command = shlex.join(["sh", "-c", f"{inner}; true"])
     done = run_kit("--socket", str(server.socket_path), "--client", command, CASES[0], seconds=2)
     assert done.returncode == 1
@@ -146,7 +146,7 @@ def test_a_client_that_runs_on_after_its_input_ended_is_killed(
     server: Daemon, tmp_path: Path
 ) -> None:
     server.connect().close()
-    command = client_command(tmp_path, last="time.sleep(600)")
+    command = client_command(tmp_path, last="signal.pause()")
     done = run_kit("--socket", str(server.socket_path), "--client", command, CASES[0], seconds=6)
     assert (done.returncode, done.stdout) == (0, f"1..1\nok 1 - {CASES[0]}\n")
 

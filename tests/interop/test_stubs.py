@@ -7,7 +7,6 @@ these tests only the stubs start a daemon: a stub that finds none starts one.
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import os
 import re
@@ -17,7 +16,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -285,19 +283,44 @@ def test_an_append_is_stored_once_when_the_daemon_dies_before_it_answers(
         assert contents(environment) == [TEXT]
 
 
+NOTES_PAUSES: Final = {
+    "sitecustomize.py": """
+import os, time
+def note(seconds):
+    with open(os.environ["PAUSES"], "a") as pauses:
+        print(seconds, file=pauses)
+time.sleep = note
+""",
+    "pauses.mjs": """
+import { appendFileSync } from "node:fs";
+import { promisify } from "node:util";
+const note = async (ms) => appendFileSync(process.env.PAUSES, `${ms / 1000}\\n`);
+globalThis.setTimeout = Object.assign(() => undefined, { [promisify.custom]: note });
+""",
+    "sleep": '#!/bin/sh\necho "$1" >> "$PAUSES"\n',
+}
+"""Files by which Python, Node and a shell note a pause, in seconds, in place of pausing."""
+
+
 def test_the_pause_before_a_request_is_sent_again_grows(
     stub: list[str], environment: Mapping[str, str], tmp_path: Path, socket_path: Path
 ) -> None:
     """Refuse a request five times in place of the daemon; `sessiond start` does nothing here."""
-    starter = tmp_path / "sessiond"
-    starter.write_text("#!/bin/sh\n", "utf-8")
-    starter.chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{environment['PATH']}"
-    environment = {**environment, "SESSIOND_SOCKET": str(socket_path), "PATH": path}
+    for name, text in {**NOTES_PAUSES, "sessiond": "#!/bin/sh\n"}.items():
+        program = tmp_path / name
+        program.write_text(text, "utf-8")
+        program.chmod(0o755)
+    environment = {
+        **environment,
+        "SESSIOND_SOCKET": str(socket_path),
+        "PATH": f"{tmp_path}{os.pathsep}{environment['PATH']}",
+        "PYTHONPATH": str(tmp_path),
+        "NODE_OPTIONS": f"--import {tmp_path / 'pauses.mjs'}",
+        "PAUSES": str(tmp_path / "pauses"),
+    }
     data = {"kind": "overloaded", "retryable": True}
     refusal: Json = {"error": {"code": -32001, "message": "full", "data": data}}
     result: Json = {"result": {"messages": []}}
-    came: list[float] = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(socket_path))
         listener.listen()
@@ -307,13 +330,14 @@ def test_the_pause_before_a_request_is_sent_again_grows(
         with process:
             for outcome in [*([refusal] * 5), result]:
                 with listener.accept()[0] as connection:
-                    came.append(time.monotonic())
                     connection.makefile("rb").readline()
                     answer = {"jsonrpc": "2.0", "id": 1, **outcome}
                     connection.sendall(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
             said, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert json.loads(said) == {"messages": []}
-    pauses = [after - before for before, after in itertools.pairwise(came)]
+    pauses = [float(line) for line in (tmp_path / "pauses").read_text("utf-8").splitlines()]
+    assert len(pauses) == 5
+    assert pauses == sorted(pauses)
     assert pauses[0] < 0.8 < pauses[-1], pauses
 
 

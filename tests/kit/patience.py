@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from anyio import CapacityLimiter, fail_after, sleep, to_thread
+from anyio import CapacityLimiter, move_on_after, sleep, to_thread
 
 __all__ = [
     "PATIENCE_SECONDS",
@@ -28,18 +28,21 @@ PATIENCE_SECONDS: Final = 120
 _LOOK_SECONDS: Final = 0.005
 
 
-async def eventually(look: Callable[[], T | Awaitable[T]]) -> T:
+async def eventually(
+    look: Callable[[], T | Awaitable[T]], shows: Callable[[], object] | None = None
+) -> T:
     """Look again and again until a look gives something true; return what the look gave.
 
-    For what no event tells of. A test that waits for good fails.
+    For what no event tells of. A test that waits for good fails, with what `shows` gives.
     """
-    with fail_after(PATIENCE_SECONDS):
+    with move_on_after(PATIENCE_SECONDS):
         while True:
             found = look()
             seen: T = await found if inspect.isawaitable(found) else found
             if seen:
                 return seen
             await sleep(_LOOK_SECONDS)
+    raise TimeoutError(f"{look} has not come true: {shows and shows()}")
 
 
 def soon(look: Callable[[], T | None], shows: Callable[[], object] | None = None) -> T:

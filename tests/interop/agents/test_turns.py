@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.agents.conftest import SESSION, Talk
+from tests.kit.patience import soon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -75,8 +75,8 @@ def test_an_abort_ends_a_tool_with_all_its_processes(talk: Talk, tmp_path: Path)
     talk.client.signal(SESSION, "abort")
     assert spoken(talk.rest()[-1]) == "assistant aborted"
     assert len(running) == 2
-    while any(map(_is_running, running)):  # a killed process takes its time to be gone
-        time.sleep(0.01)
+    # A killed process takes its time to be gone.
+    soon(lambda: not any(map(_is_running, running)))
 
 
 def _is_running(pid: int) -> bool:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from anyio import wait_all_tasks_blocked
 
 from sessiond_client import Client
 from tests.interop.agents_sdk.test_branches import call, reply
@@ -297,7 +298,10 @@ async def test_a_cancelled_replacement_settles_before_the_next_append(
     started, release = asyncio.Event(), asyncio.Event()
     append = client.append
 
+    appends: list[Any] = []
+
     async def gated(*args: Any, **options: Any) -> Any:
+        appends.append(args)
         if options.get("expected"):
             started.set()
             await release.wait()
@@ -311,7 +315,12 @@ async def test_a_cancelled_replacement_settles_before_the_next_append(
     await asyncio.wait_for(started.wait(), 20)
     work.cancel()
     newer = asyncio.create_task(session.add_items([user("newer")]))
-    await asyncio.sleep(0.05)
+    before = len(appends)
+    for _ in range(10):
+        # Each answer lets all tasks run.
+        await client.ping()
+        await wait_all_tasks_blocked()
+    assert len(appends) == before
     assert not newer.done()
     release.set()
     with pytest.raises(asyncio.CancelledError):

@@ -6,17 +6,13 @@ Textual's own stand-in, the pilot. A test waits for what the screen shows, or fo
 
 from __future__ import annotations
 
-import inspect
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
-
 from sessiond_client import Client
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import eventually
 
 if TYPE_CHECKING:  # without the extra the tests are collected, and skipped
     from textual.pilot import Pilot
@@ -27,7 +23,6 @@ if TYPE_CHECKING:  # without the extra the tests are collected, and skipped
 __all__ = ["SESSION", "Application", "browsing", "conversation"]
 
 SESSION: Final = "session-to-browse"
-_LOOK_SECONDS: Final = 0.02
 
 
 class Application:
@@ -74,15 +69,7 @@ class Application:
 
     async def until(self, is_it: Callable[[], Any]) -> Any:
         """Wait for a condition, which may be a coroutine; return its value."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            value = is_it()
-            if inspect.isawaitable(value):
-                value = await value
-            if value:
-                return value
-            assert time.monotonic() < end, f"the screen shows:\n{self.text}"
-            await anyio.sleep(_LOOK_SECONDS)
+        return await eventually(is_it, lambda: f"the screen shows:\n{self.text}")
 
     async def shows(self, *texts: str) -> None:
         """Wait until the screen shows every text, in one line or wrapped."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND
 
 __all__ = ["Terminal", "terminal"]
 
-_LOOK_SECONDS: Final = 0.05
 # The screen outlives the program, with its exit status below.
 _SHELL: Final = '"$@"; echo "[status $?]"; exec sleep 1000'
 
@@ -46,12 +44,16 @@ class Terminal:
     def screen(self, *options: str) -> str:
         """Return the screen without blanks at the ends of lines; `options` are those of tmux."""
         # A capture may fall into the middle of a drawing: two in a row show a whole one.
-        end = time.monotonic() + PATIENCE_SECONDS
-        before, captured = "", self._captured(*options)
-        while captured != before:
-            assert time.monotonic() < end, "the screen changes all the time"
-            before, captured = captured, self._captured(*options)
-        return captured
+        seen = ["", self._captured(*options)]
+
+        def is_whole() -> bool:
+            if seen[0] == seen[1]:
+                return True
+            seen[:] = [seen[1], self._captured(*options)]
+            return False
+
+        soon(is_whole, lambda: "the screen changes all the time")
+        return seen[1]
 
     def _captured(self, *options: str) -> str:
         captured = self.ask("capture-pane", "-p", *options)
@@ -59,18 +61,16 @@ class Terminal:
 
     def until(self, is_it: Callable[[], bool]) -> None:
         """Wait for a condition."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not is_it():
-            assert time.monotonic() < end, f"the screen shows:\n{self.screen()}"
-            time.sleep(_LOOK_SECONDS)
+        soon(is_it, self.screen)
 
     def until_shown(self, *texts: str, options: Sequence[str] = ()) -> str:
         """Wait until the screen shows every text; return the screen."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not all(text in (screen := self.screen(*options)) for text in texts):
-            assert time.monotonic() < end, f"no {texts} in:\n{screen}"
-            time.sleep(_LOOK_SECONDS)
-        return screen
+
+        def shown() -> str | None:
+            screen = self.screen(*options)
+            return screen if all(text in screen for text in texts) else None
+
+        return soon(shown, lambda: f"no {texts} in:\n{self.screen(*options)}")
 
     def until_ended(self) -> tuple[int, str]:
         """Wait for the end of the program; return its exit status and the words that it printed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from anyio import to_thread
 from sessiond_client import Client, connect_blocking
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -170,10 +169,7 @@ class EndsBehindALabel(Starts):
         """Start a daemon."""
         super().__call__()
         with connect_blocking(self._server.socket_path) as other:
-            end = time.monotonic() + PATIENCE_SECONDS
-            while not other.entries(SESSION, types=["label"]).entries:
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            soon(lambda: other.entries(SESSION, types=["label"]).entries)
 
 
 async def test_the_outcome_of_a_command_stays_when_the_daemon_is_noticed_behind_it(

@@ -8,6 +8,12 @@
 (defvar driver-events nil "Events that the test's own subscription got, the newest first.")
 (defvar driver-answers nil "Answers and errors of the test's requests, the newest first.")
 
+(defvar driver-set-timers nil "The timers that were set, the newest first: a function and its seconds.")
+
+(advice-add 'run-at-time :before
+            (lambda (seconds _repeat function &rest _arguments)
+              (push (cons function seconds) driver-set-timers)))
+
 (defun driver-plain (value)
   "Return VALUE with lists as vectors and symbols as texts, so that JSON can carry it."
   (cond ((or (stringp value) (numberp value) (memq value '(t :false :null))) value)
@@ -60,6 +66,16 @@
   (sessiond-client-request (sessiond-client-shared) method params
                            :then (lambda (result) (push (list :result result) driver-answers))
                            :catch (lambda (error) (push (list :error error) driver-answers))))
+
+(defun driver-pauses (function)
+  "Return the seconds after which FUNCTION was to be called, those of the newest timer first."
+  (mapcar #'cdr (seq-filter (lambda (timer) (eq (car timer) function)) driver-set-timers)))
+
+(defun driver-timers ()
+  "Return the functions of sessiond that Emacs is to call later, as texts."
+  (seq-filter (lambda (text) (string-match-p "sessiond" text))
+              (mapcar (lambda (timer) (format "%S" (timer--function timer)))
+                      (append timer-list timer-idle-list))))
 
 (defun driver-children ()
   "Return the names of Emacs's child processes, and of the connections of sessiond."

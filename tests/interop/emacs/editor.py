@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from tests.interop.test_stubs import SESSION, run
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import soon
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 PACKAGE: Final = REPOSITORY / "clients" / "emacs"
@@ -48,10 +47,12 @@ class Editor:
 
     def wait(self) -> None:
         """Wait until Emacs answers."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while self._client("t").returncode != 0:
-            assert time.monotonic() < give_up, self.said()
+
+        def answers() -> bool:
             assert self.process.poll() is None, self.said()
+            return self._client("t").returncode == 0
+
+        soon(answers, self.said)
 
     def _client(self, form: str) -> subprocess.CompletedProcess[str]:
         return run(["emacsclient", "-s", "editor", "--eval", form], self._environment)
@@ -71,10 +72,14 @@ class Editor:
 
     def until(self, form: str, is_right: Callable[[Any], bool] = bool) -> Any:
         """Wait until the value of a form is right; return the value."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while not is_right(value := self.eval(form)):
-            assert time.monotonic() < give_up, f"{form} is {value}"
-        return value
+        found: list[Any] = []
+
+        def look() -> bool:
+            found[:] = [self.eval(form)]
+            return is_right(found[0])
+
+        soon(look, lambda: f"{form} is {found[0]}")
+        return found[0]
 
     def text(self, buffer: str, *parts: str) -> str:
         """Wait until a buffer has all the parts; return its text."""

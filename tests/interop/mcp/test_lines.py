@@ -7,13 +7,12 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any
 
 import pytest
 
 from sessiond_client import connect_blocking
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
@@ -150,11 +149,14 @@ def test_requests_that_overtake_a_subscription_are_answered(daemon: Daemon) -> N
 def test_a_new_session_changes_the_list(daemon: Daemon) -> None:
     with lines(daemon) as one:
         # The hints of the daemon begin a moment behind the client's first words.
-        until = monotonic() + PATIENCE_SECONDS
         with connect_blocking(daemon.socket_path) as client:
-            while not one.told and monotonic() < until:
+
+            def is_told() -> bool:
                 client.create(cwd="/", persist="immediate")
                 one.ask("ping")
+                return bool(one.told)
+
+            soon(is_told)
         assert {line["method"] for line in one.told} == {"notifications/resources/list_changed"}
 
 

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.kit.processes import children
 
 __all__ = ["Editor", "editing"]
 
 PLUGIN: Final = Path(__file__).resolve().parents[3] / "clients" / "neovim"
-_TRY_AGAIN_SECONDS: Final = 0.01
 
 
 class Editor:
@@ -84,11 +82,7 @@ class Editor:
 
     def until(self, is_it: Callable[[], Any], what: Callable[[], Any] = str) -> Any:
         """Wait for a condition; return its value."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not (value := is_it()):
-            assert time.monotonic() < end, what()
-            time.sleep(_TRY_AGAIN_SECONDS)
-        return value
+        return soon(is_it, what)
 
     def until_shown(self, text: str, name: str = "") -> None:
         """Wait until a line of a buffer has a text."""
@@ -144,11 +138,12 @@ def editing(
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(PATIENCE_SECONDS)
-            end = time.monotonic() + PATIENCE_SECONDS
-            while connection.connect_ex(str(place)) != 0:
+
+            def listens() -> bool:
                 assert process.poll() is None, "the editor did not start"
-                assert time.monotonic() < end
-                time.sleep(_TRY_AGAIN_SECONDS)
+                return connection.connect_ex(str(place)) == 0
+
+            soon(listens)
             yield Editor(process, connection)
     finally:
         process.kill()

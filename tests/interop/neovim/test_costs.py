@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,11 +15,31 @@ from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
+# `vim.defer_fn` makes its timers here, too.
+INIT = """
+local make = vim.loop.new_timer
+Timers = {}
+vim.loop.new_timer = function()
+  table.insert(Timers, make())
+  return Timers[#Timers]
+end
+vim.cmd('packadd sessiond')
+"""
+RUNNING = """
+local count = 0
+for _, timer in ipairs(Timers) do
+  if not timer:is_closing() and timer:is_active() then
+    count = count + 1
+  end
+end
+return count
+"""
+
 
 def test_one_connection_no_process_and_no_poll(
     neovim: str, home: Path, session: str, environment: Mapping[str, str]
 ) -> None:
-    """Require that an editor with every view open sends no line while no client writes."""
+    """Require that an editor with every view open waits for the daemon's word alone: no timer runs."""
     daemon = said([SESSIOND, "start", "--json"], environment)["socket"]
     lines: list[bytes] = []
 
@@ -31,7 +50,7 @@ def test_one_connection_no_process_and_no_poll(
     place = home / "proxy"
     with (
         line_proxy(place, Path(daemon), requests=counted, answers=counted),
-        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}, INIT) as editor,
     ):
         for view in ("list", "tail", "tree"):
             editor.command(f"Sessiond {view}" + (f" {session}" if view != "list" else ""))
@@ -44,17 +63,6 @@ def test_one_connection_no_process_and_no_poll(
         )
         say(environment, "Quiet now.")
         editor.until_shown("Quiet now.", "sessiond://tree/")
-        quiet(lines)
+        editor.until(lambda: editor.lua(RUNNING) == 0, lambda: lines[-5:])
         assert sum(b'"method":"initialize"' in line for line in lines) == 1
         assert editor.children() == []
-
-
-def quiet(lines: list[bytes]) -> None:
-    """Wait until two seconds pass without a line."""
-    end = time.monotonic() + 60
-    while True:
-        before = len(lines)
-        time.sleep(2)
-        if len(lines) == before:
-            return
-        assert time.monotonic() < end, lines[-5:]

@@ -5,10 +5,37 @@
 //
 // The code sees the logic as `core`, a connection as `connection`, the shared follows as `feeds`, and keeps what the
 // code needs in `s`. `until(() => …)` waits until a value is true; `changed` is to be called whenever the value may be
-// another one.
+// another one. `untilNoTimer()` waits until the logic waits for no time.
 import { createInterface } from "node:readline";
 
 const PATIENCE_MS = 60_000;
+
+const { setTimeout: later, setInterval: often, clearTimeout: forget } = globalThis;
+const timers = new Set();
+globalThis.setTimeout = (act, ms, ...given) => {
+  const timer = later(() => {
+    timers.delete(timer);
+    act(...given);
+  }, ms);
+  timers.add(timer);
+  return timer;
+};
+globalThis.setInterval = (...given) => {
+  const timer = often(...given);
+  timers.add(timer);
+  return timer;
+};
+globalThis.clearTimeout = globalThis.clearInterval = (timer) => {
+  timers.delete(timer);
+  forget(timer);
+};
+async function untilNoTimer() {
+  const end = Date.now() + PATIENCE_MS;
+  while (timers.size > 0) {
+    if (Date.now() >= end) throw new Error(`${timers.size} timers ran all the time`);
+    await new Promise((fulfil) => later(fulfil, 5));
+  }
+}
 
 const core = await import(process.argv[2]);
 const options = JSON.parse(process.argv[3]);
@@ -31,12 +58,12 @@ async function until(isIt) {
     if (Date.now() >= end) throw new Error("it was not true in time");
     await new Promise((fulfil) => {
       waiting.push(fulfil);
-      setTimeout(fulfil, end - Date.now()).unref();
+      later(fulfil, end - Date.now()).unref();
     });
   }
 }
 
-const given = { core, connection, feeds, s, until, changed };
+const given = { core, connection, feeds, s, until, untilNoTimer, changed };
 for await (const line of createInterface({ input: process.stdin })) {
   let said;
   try {

@@ -9,13 +9,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from sessiond_client import BlockingClient
 from tests.interop.test_stubs import kill_the_daemon, python_client, run
 from tests.interop.vscode.workbench import CodeServer, Window, browsing, serving
+from tests.kit.patience import soon
 from tests.kit.processes import children
 from tests.processes.harness.daemon import SESSIOND
 
@@ -123,15 +124,6 @@ def subcommands(code: CodeServer) -> list[str]:
     return [words[words.index(SESSIOND) + 1] for words in commands if SESSIOND in words]
 
 
-def until(is_it: Callable[[], Any], seconds: float = 60) -> Any:
-    """Wait for a condition; return its value."""
-    give_up = time.monotonic() + seconds
-    while not (value := is_it()):
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-    return value
-
-
 def test_a_window_shows_sessions_that_follow_over_a_kill(
     window: Window, code: CodeServer, project: Path, environment: Mapping[str, str]
 ) -> None:
@@ -173,8 +165,8 @@ def test_a_window_shows_sessions_that_follow_over_a_kill(
         window.until_shown("stored after the kill")
         window.expect(window.row("stored after the kill")).to_be_visible()
         # The daemon may be about to notice the end of an earlier window.
-        until(lambda: client.call("server/stats")["clients"] == 2)
-    until(lambda: subcommands(code) == [])
+        soon(lambda: client.call("server/stats")["clients"] == 2)
+    soon(lambda: subcommands(code) == [])
 
 
 def test_commands_write_to_a_session_and_search_finds_it(
@@ -196,23 +188,23 @@ def test_commands_write_to_a_session_and_search_finds_it(
         # The cursor is at the end: the last entry is what commands are for.
         window.command("Sessions: Label Entry")
         window.answer("greeting")
-        until(lambda: [one.label for one in client.labels(info.id).labels] == ["greeting"])
+        soon(lambda: [one.label for one in client.labels(info.id).labels] == ["greeting"])
         window.command("Sessions: Append Message")
         window.answer("to be branched")
         window.until_shown("to be branched")
         window.page.locator(".view-line", has_text="hello").first.click()
         window.command("Sessions: Branch Here")
         window.answer("side")
-        until(lambda: {h.name: h.leaf_id for h in client.heads(info.id)}.get("side") == root)
+        soon(lambda: {h.name: h.leaf_id for h in client.heads(info.id)}.get("side") == root)
         window.command("Sessions: Append Message")
         window.answer("beside", choice=None)
         window.answer("side", choice="side")
-        until(lambda: texts(client, info.id)[2:] == ["beside"])
+        soon(lambda: texts(client, info.id)[2:] == ["beside"])
         window.page.locator(".view-line", has_text="hello").first.click()
         window.command("Sessions: Fork Session")
         window.answer("The fork")
         window.expect(window.page.locator(".tab", has_text="The fork")).to_be_visible()
-        forks = until(lambda: client.list(cwd=str(project), title="The fork").sessions)
+        forks = soon(lambda: client.list(cwd=str(project), title="The fork").sessions)
         assert texts(client, forks[0].id) == ["hello from the window"]
         # A hit leads to its entry; what is stored while the box is open is found, too.
         window.command("Sessions: Search Sessions")
@@ -249,7 +241,7 @@ def test_a_selection_is_appended_to_the_session_that_is_picked(
         window.page.locator(".view-line", has_text="remember").click(click_count=3)
         window.command("Sessions: Append Selection")
         window.answer("Takes", choice="Takes notes")
-        until(lambda: texts(client, session))
+        soon(lambda: texts(client, session))
         assert texts(client, session) == ["remember this\n"]
 
 
@@ -278,7 +270,7 @@ def test_a_session_file_has_an_outline_of_the_language_server(
     window.page.keyboard.press("Control+Shift+O")
     symbols = window.page.locator(".quick-input-list .monaco-list-row")
     window.expect(symbols.filter(has_text="the question of the outline").first).to_be_visible()
-    until(lambda: subcommands(code) == ["lsp"])
+    soon(lambda: subcommands(code) == ["lsp"])
     window.page.keyboard.press("Escape")
     window.command("Sessions: Open the Session of This File")
     window.until_shown("── user ── #1")

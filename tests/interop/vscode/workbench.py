@@ -12,13 +12,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.kit.processes import children_of
 
 if TYPE_CHECKING:
@@ -61,12 +60,12 @@ class CodeServer:
 
     def address(self) -> str:
         """Wait until code-server listens; return its address."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while not (found := re.search(r"listening on (http://[\d.]+:\d+)/", self.said())):
+
+        def found() -> re.Match[str] | None:
             assert self._process.poll() is None, self.said()
-            assert time.monotonic() < give_up, self.said()
-            time.sleep(0.02)
-        return found[1]
+            return re.search(r"listening on (http://[\d.]+:\d+)/", self.said())
+
+        return soon(found, self.said)[1]
 
     def extension_host(self) -> int:
         """Return the process in which the extensions of the open window run."""
@@ -85,11 +84,8 @@ class CodeServer:
 
     def _until(self, count: int) -> list[int]:
         """Wait until there are so many extension hosts; return them."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
-        while len(found := self._extension_hosts()) != count:
-            assert time.monotonic() < give_up, found
-            time.sleep(0.02)
-        return found
+        soon(lambda: len(self._extension_hosts()) == count, self._extension_hosts)
+        return self._extension_hosts()
 
     def _extension_hosts(self) -> list[int]:
         commands = descendants(self._process.pid)
