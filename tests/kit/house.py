@@ -94,6 +94,10 @@ class House:
         folders = {self.layout.sessions, self.layout.pending}
         return [path for path in self.disk.paths if path.parent in folders]
 
+    def places(self) -> list[str]:
+        """Return the name of the folder of each file on the disk in memory, except the lock records."""
+        return [path.parent.name for path in self.disk.paths if path.parent != self.layout.locks]
+
     def trashed(self) -> list[str]:
         """Return the names of the files in the trash of the disk in memory."""
         return [path.name for path in self.disk.paths if path.parent == self.layout.trash]

@@ -16,11 +16,6 @@ from tests.kit.sessions import HI, SESSION
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-def folders(house: House) -> list[str]:
-    wanted = {*house.layout.folders, house.layout.trash}
-    return [path.parent.name for path in house.disk.paths if path.parent in wanted]
-
-
 READS: list[tuple[str, dict[str, Any]]] = [
     ("session/open", {}),
     ("session/get", {}),
@@ -102,14 +97,14 @@ async def test_a_retry_of_what_is_stored_is_answered_although_it_is_archived(hou
 async def test_a_draft_is_archived_too_and_has_its_place_from_then_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
-        assert folders(house) == ["pending"]
+        assert house.places() == ["pending"]
         await call(wire, "session/archive")
         await call(wire, "session/archive")
-        assert folders(house) == ["archive"]
+        assert house.places() == ["archive"]
         assert (await session_info(wire))["persisted"]
         await call(wire, "session/unarchive")
         await call(wire, "session/unarchive")
-        assert folders(house) == ["sessions"]
+        assert house.places() == ["sessions"]
         assert await call(wire, "session/list", "sessions[].id") == [SESSION]
 
 
@@ -117,7 +112,7 @@ async def test_unarchiving_leaves_what_is_not_archived_where_it_is(house: House)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1")
         assert await call(wire, "session/unarchive") == {}
-        assert folders(house) == ["pending"]
+        assert house.places() == ["pending"]
 
 
 async def test_what_has_no_file_in_the_profile_is_not_archived_and_stays(
@@ -181,4 +176,4 @@ async def test_a_session_with_a_bad_line_can_be_archived(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await call(wire, "session/archive") == {}
         assert (await session_info(wire))["read_only"]
-    assert folders(house) == ["archive"]
+    assert house.places() == ["archive"]

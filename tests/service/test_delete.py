@@ -23,15 +23,6 @@ pytestmark = pytest.mark.one_loop
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 
-def files_of(house: House) -> list[str]:
-    """Return the session's files, each as the folder's name, a slash and the file's name."""
-    return [f"{p.parent.name}/{p.name}" for p in house.disk.paths if SESSION in p.name]
-
-
-def is_trashed(house: House) -> bool:
-    return bool(files_of(house)) and all(name.startswith("trash/") for name in files_of(house))
-
-
 # -- whatever it is --------------------------------------------------------------------------
 
 
@@ -47,7 +38,7 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
         if state == "unloaded":
             await wire.call("session/close", session_id=SESSION)
         assert await call(wire, "session/delete") == {}
-        assert is_trashed(house)
+        assert set(house.places()) == {"trash"}
         for method in ("session/get", "session/entries", "session/archive", "session/unarchive"):
             assert await refused(wire, method) == "session_not_found"
         assert await refused(wire, "append", message=HI) == "session_not_found"
@@ -59,7 +50,7 @@ async def test_a_session_goes_to_the_trash_and_is_found_no_more(
         assert await call(wire, "session/delete") == {}
         # Of one from the archive a note says that it lay there.
         files = 3 if state == "archived" else 2
-        assert len(files_of(house)) == files
+        assert len(house.places()) == files
     assert house.disk.open_descriptors == 0
     assert len([path for path in house.disk.crash().paths if SESSION in path.name]) == files
 
@@ -82,12 +73,12 @@ async def test_copies_of_torn_ends_go_with_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         message = {"role": "user", "content": "hi"}
         await wire.call("append", session_id=SESSION, message=message)
-        assert len(files_of(house)) == 2
+        assert len(house.places()) == 2
         await call(wire, "session/delete")
-        assert is_trashed(house)
-        assert len(files_of(house)) == 2
+        assert set(house.places()) == {"trash"}
+        assert len(house.places()) == 2
         await wire.call("session/purge", session_id=SESSION)
-        assert files_of(house) == []
+        assert house.places() == []
 
 
 async def test_every_file_of_the_id_goes(house: House) -> None:
@@ -96,8 +87,8 @@ async def test_every_file_of_the_id_goes(house: House) -> None:
     house.disk.put(house.layout.pending_path(SESSION), house.disk.content(path))
     async with house.daemon() as daemon, daemon.connect() as wire:
         await call(wire, "session/delete")
-        assert is_trashed(house)
-        assert len(files_of(house)) == 3
+        assert set(house.places()) == {"trash"}
+        assert len(house.places()) == 3
         assert await refused(wire, "session/get") == "session_not_found"
 
 
@@ -108,7 +99,7 @@ async def test_what_is_in_memory_is_gone_and_purge_finds_nothing_of_it(house: Ho
         assert await call(wire, "session/delete") == {}
         for method in ("session/get", "session/delete", "session/purge"):
             assert await refused(wire, method) == "session_not_found"
-    assert files_of(house) == []
+    assert house.places() == []
 
 
 async def test_a_file_outside_the_profile_goes_with_its_name_and_purge_takes_it_away(
@@ -195,10 +186,11 @@ async def test_what_waits_for_the_disk_is_stored_before_the_file_goes(house: Hou
             assert (await wire.answer(first))["seq"] == 2
             assert (await wire.answer(second))["seq"] == 3
             assert await other.answer(gone) == {}
-        (name,) = files_of(house)
-        size = len(house.disk.content(house.layout.trash / name.removeprefix("trash/")))
-    (name,) = files_of(house)
-    data = house.disk.content(house.layout.trash / name.removeprefix("trash/"))
+        assert house.places() == ["trash"]
+        (name,) = house.trashed()
+        size = len(house.disk.content(house.layout.trash / name))
+    assert house.places() == ["trash"]
+    data = house.disk.content(house.layout.trash / name)
     assert (data.count(b"\n"), len(data)) == (4, size)
 
 
@@ -213,7 +205,7 @@ async def test_delete_and_purge_and_create_in_one_go(house: House) -> None:
         answers = [await wire.answer(number) for number in asked]
         assert answers[:2] == [{}, {}]
         assert answers[2]["session"]["cwd"] == "/q"
-        assert [name.split("/")[0] for name in files_of(house)] == ["pending"]
+        assert house.places() == ["pending"]
 
 
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant", "never"])
@@ -287,7 +279,7 @@ async def test_who_asked_may_leave_and_it_is_deleted_all_the_same(house: House) 
                 await other.call("server/ping")
             gate.open.set()
         assert await refused(wire, "session/get") == "session_not_found"
-    assert is_trashed(house)
+    assert set(house.places()) == {"trash"}
 
 
 # -- crashes ---------------------------------------------------------------------------------
@@ -322,7 +314,7 @@ async def test_whatever_call_of_a_delete_fails_the_session_is_whole_in_one_place
                 assert whole in places, (nth, names)
             # Repeated, it does all of it.
             await call(wire, "session/delete")
-            assert is_trashed(house), (nth, files_of(house))
+            assert set(house.places()) == {"trash"}, (nth, house.trashed())
             after = house.disk.crash()
             assert all(p.parent == house.layout.trash for p in after.paths if SESSION in p.name)
         assert house.disk.open_descriptors == 0
@@ -337,9 +329,9 @@ async def test_a_purge_that_fails_is_repeated(house: House, op: str) -> None:
         house.disk.fail(op)
         assert await refused(wire, "session/purge") == "storage_error"
         # What the failed one took away is not found again.
-        if files_of(house):
+        if house.places():
             await wire.call("session/purge", session_id=SESSION)
-        assert files_of(house) == []
+        assert house.places() == []
 
 
 async def test_a_full_trash_of_another_device_leaves_the_session_where_it_was(
@@ -373,4 +365,4 @@ async def test_a_purge_does_not_take_what_a_later_delete_puts_into_the_trash(hou
         deleted = await wire.request("session/delete", session_id=SESSION)
         assert await refused_answer(wire, purged) == "session_exists"
         assert await wire.answer(deleted) == {}
-    assert is_trashed(house)
+    assert set(house.places()) == {"trash"}

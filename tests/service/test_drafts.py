@@ -16,19 +16,15 @@ from tests.kit.sessions import SESSION
 PERSISTED = "session.persisted"
 
 
-def places(house: House) -> list[str]:
-    return [path.parent.name for path in house.session_files()]
-
-
 async def test_a_session_appears_with_its_first_assistant_message(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await create(wire)
         assert not made["session"]["persisted"]
         await say(wire)
-        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
+        assert (house.places(), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
         assert (await ids(wire), await ids(wire, drafts=True)) == ([], [SESSION])
         await say(wire, role="assistant")
-        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
+        assert (house.places(), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
         assert await ids(wire) == [SESSION]
         path = (await session_info(wire))["path"]
         assert path == str(house.session_files()[0])
@@ -48,7 +44,7 @@ async def test_a_draft_is_durable_and_works_by_its_id_after_a_restart(house: Hou
         assert (info["seq"], info["persisted"], info["title"]) == (1, False, "t")
         assert info["epoch"] == epoch
         await say(wire, role="assistant")
-        assert places(house) == ["sessions"]
+        assert house.places() == ["sessions"]
         assert (await session_info(wire))["epoch"] == epoch
 
 
@@ -71,7 +67,7 @@ async def test_a_failed_move_does_not_fail_the_append_and_is_tried_again(
         assert answer["durability"] == "disk"
         assert not await call(wire, "session/get", PERSISTED)
         assert (await say(wire))["seq"] == 2
-        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
+        assert (house.places(), await call(wire, "session/get", PERSISTED)) == (["sessions"], True)
     house.files = house.disk.crash()
     assert [line["type"] for line in house.stored()] == ["session_header", "message", "message"]
 
@@ -81,11 +77,11 @@ async def test_a_move_that_failed_is_tried_again_when_the_daemon_starts(house: H
         await create(wire)
         house.disk.fail("rename")
         await say(wire, role="assistant")
-    assert places(house) == ["pending"]
+    assert house.places() == ["pending"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         await to_thread.run_sync(settle_drafts, daemon.store)
         assert await ids(wire) == [SESSION]
-    assert places(house) == ["sessions"]
+    assert house.places() == ["sessions"]
 
 
 @pytest.mark.parametrize("drafts", [1, 25])
@@ -119,7 +115,7 @@ async def test_a_draft_that_got_its_answer_unseen_is_read_at_the_next_start(hous
     house.disk.write_as_another(path, line.encode() + b"\n")
     async with house.daemon() as daemon:
         await to_thread.run_sync(settle_drafts, daemon.store)
-    assert places(house) == ["sessions"]
+    assert house.places() == ["sessions"]
 
 
 async def test_a_start_that_is_to_end_leaves_the_rest_of_the_drafts(house: House) -> None:
@@ -140,7 +136,7 @@ async def test_a_move_that_failed_is_tried_again_when_the_session_is_opened(hous
         await say(wire, role="assistant")
         await wire.call("session/close", session_id=SESSION)
         assert await call(wire, "session/get", PERSISTED)
-    assert places(house) == ["sessions"]
+    assert house.places() == ["sessions"]
 
 
 async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: House) -> None:
@@ -151,14 +147,14 @@ async def test_a_draft_whose_first_reply_was_refused_stays_a_draft(house: House)
         with pytest.raises(Exception, match="storage_error"):
             await wire.answer(failed)
         await say(wire)
-        assert (places(house), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
+        assert (house.places(), await call(wire, "session/get", PERSISTED)) == (["pending"], False)
 
 
 async def test_an_immediate_session_is_there_at_once(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         made = await create(wire, persist="immediate")
         assert made["session"]["persisted"]
-        assert (places(house), await ids(wire)) == (["sessions"], [SESSION])
+        assert (house.places(), await ids(wire)) == (["sessions"], [SESSION])
 
 
 async def test_a_session_that_is_never_persisted_touches_no_disk(house: House) -> None:
