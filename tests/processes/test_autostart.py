@@ -22,16 +22,11 @@ pytestmark = pytest.mark.slow
 AT_ONCE = 10
 
 
-def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    out, err = process.communicate(LIST, timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, err
-    return out, err
-
-
 def test_ten_bridges_at_once_start_one_daemon(machine: Machine) -> None:
     bridges = [machine.spawn("stdio") for _ in range(AT_ONCE)]
     for bridge in bridges:
-        out, err = finished(bridge)
+        out, err = bridge.communicate(LIST, timeout=PATIENCE_SECONDS)
+        assert bridge.returncode == 0, err
         assert json.loads(out)["result"]["sessions"] == []
         assert err == b""
     assert machine.log.count('"serving"') == 1

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.kit.dice import SEED
 from tests.kit.link import Link, request
-from tests.kit.sessions import SESSION, TIME, native_header
+from tests.kit.patience import paused
+from tests.kit.sessions import SESSION, native_file, stored_message
 from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = pytest.mark.slow
@@ -31,28 +30,16 @@ COPIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def lines(count: int, words: str = "said ") -> bytes:
-    """Return a native file with a chain of entries."""
-    header = native_header()
-    entries = (
-        {
-            "type": "message",
-            "id": f"m{n}",
-            "parent_id": f"m{n - 1}" if n else None,
-            "timestamp": TIME,
-            "message": {"role": "user", "content": f"{words}{n}"},
-        }
+def put(daemon: Daemon, count: int, words: str = "said ", session_id: str = SESSION) -> Path:
+    """Put a file with a chain of entries into the profile before the daemon starts."""
+    chain = [
+        stored_message(f"m{n}", f"m{n - 1}" if n else None, content=f"{words}{n}")
         for n in range(count)
-    )
-    return b"".join(json.dumps(line).encode() + b"\n" for line in (header, *entries))
-
-
-def put(daemon: Daemon, content: bytes, session_id: str) -> Path:
-    """Put a session file into the profile before the daemon starts; return its path."""
+    ]
     folder = daemon.profile / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"2026-01-01T00-00-00-000000_{session_id}.jsonl"
-    path.write_bytes(content.replace(SESSION.encode(), session_id.encode(), 1))
+    path.write_bytes(native_file(chain, session_id))
     return path
 
 
@@ -66,12 +53,12 @@ def shown(link: Link, session_id: str) -> Any:
 
 @pytest.mark.parametrize("way", ["path", "squash", "merge", "merge here"])
 def test_d4_a_copy_that_was_answered_is_there_after_a_kill(daemon: Daemon, way: str) -> None:
-    put(daemon, lines(ENTRIES), SESSION)
-    put(daemon, lines(3), OTHER)
+    put(daemon, ENTRIES)
+    put(daemon, 3, session_id=OTHER)
     method, params = COPIES[way]
     with daemon.connect() as link:
         made = link.ask(method, session_id=SESSION, **params)
-        daemon.end(signal.SIGKILL)
+        daemon.kill()
     daemon.start()
     with daemon.connect() as link:
         if way == "merge here":
@@ -87,21 +74,23 @@ def test_d4_a_copy_that_was_answered_is_there_after_a_kill(daemon: Daemon, way: 
 def test_a_kill_at_any_moment_leaves_whole_copies_and_no_half_of_one(
     socket_path: Path, home: Path
 ) -> None:
-    chance = random.Random(7)
+    chance = random.Random(SEED)
     daemon = Daemon(socket_path, home / "data")
-    source, other = (
-        put(daemon, lines(ENTRIES), SESSION),
-        put(daemon, lines(3), OTHER),
-    )
+    source, other = put(daemon, ENTRIES), put(daemon, 3, session_id=OTHER)
     before = source.read_bytes(), other.read_bytes()
     ways = [way for way in COPIES if way != "merge here"]
-    whole: dict[Any, Any] = {}
     answered: set[str] = set()
     with running(daemon):
+        # The message count of each way to copy, by the values that tell the copies apart.
+        whole: dict[Any, Any] = {}
+        with daemon.connect() as link:
+            for way in ways:
+                method, params = COPIES[way]
+                answer = link.ask(method, session_id=SESSION, dry_run=True, **params)
+                whole[_told_apart(answer["session"])] = answer["session"]["message_count"]
+        assert len(whole) == len(ways)
         for round_ in range(4):
             with daemon.connect() as link:
-                if not whole:
-                    whole = expected(link, ways)
                 chosen = [chance.choice(ways) for _ in range(12)]
                 for number, way in enumerate(chosen):
                     method, params = COPIES[way]
@@ -111,44 +100,29 @@ def test_a_kill_at_any_moment_leaves_whole_copies_and_no_half_of_one(
                     assert "result" in told, told
                     answered.add(told["result"]["session"]["id"])
                 # In the midst of the next one.
-                time.sleep(chance.random() * 0.05)
-                daemon.end(signal.SIGKILL)
+                paused(chance, 0, 0.05)
+                daemon.kill()
             daemon.start()
         with daemon.connect() as link:
             sessions = link.ask("session/list", limit=1000)["sessions"]
             assert answered <= {one["id"] for one in sessions}
             for one in sessions:
                 if one["id"] not in {SESSION, OTHER}:
-                    assert is_whole(link, one["id"], whole)
+                    info, _ = shown(link, one["id"])
+                    assert whole[_told_apart(info)] == info["message_count"]
     assert (source.read_bytes(), other.read_bytes()) == before
     named = {path.name.partition("_")[2] for path in (daemon.profile / "sessions").iterdir()}
     assert named == {f"{one['id']}.jsonl" for one in sessions}
-
-
-def expected(link: Link, ways: list[str]) -> dict[Any, Any]:
-    """Return the message count of each way to copy, by the values that tell the copies apart."""
-    found: dict[Any, Any] = {}
-    for way in ways:
-        method, params = COPIES[way]
-        info = link.ask(method, session_id=SESSION, dry_run=True, **params)["session"]
-        found[_told_apart(info)] = info["message_count"]
-    assert len(found) == len(ways)
-    return found
 
 
 def _told_apart(info: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(info["lineage"])), info["seq"], info["leaf_id"].startswith("m")
 
 
-def is_whole(link: Link, session_id: str, whole: dict[Any, Any]) -> bool:
-    info, _ = shown(link, session_id)
-    return bool(whole[_told_apart(info)] == info["message_count"])
-
-
 def test_who_has_much_copied_keeps_nobody_waiting(socket_path: Path, home: Path) -> None:
     daemon = Daemon(socket_path, home / "data")
     count = 100_000
-    put(daemon, lines(count), SESSION)
+    put(daemon, count)
     ids = [f"m{n}" for n in range(count)]
     ways: list[tuple[str, dict[str, Any]]] = [
         ("session/fork", {}),
@@ -174,7 +148,7 @@ def test_what_a_copy_keeps_in_memory_does_not_grow_with_the_session(
 ) -> None:
     daemon = Daemon(socket_path, home / "data")
     size = 4 * 1024 * 1024
-    path = put(daemon, lines(24, "x" * size), SESSION)
+    path = put(daemon, 24, "x" * size)
     ways: list[dict[str, Any]] = [
         {"entries": "path"},
         {"entries": "all", "ids": "renew"},
@@ -183,16 +157,9 @@ def test_what_a_copy_keeps_in_memory_does_not_grow_with_the_session(
     ]
     with running(daemon), daemon.connect() as link:
         link.ask("session/get", session_id=SESSION)
-        before = peak_bytes(daemon)
+        before = daemon.memory()
         for params in ways:
             made = link.ask("session/fork", session_id=SESSION, **params)["session"]
             assert made["message_count"] == (0 if params.get("entries") == "none" else 24)
         # The source is in the page cache, not in the daemon.
-        assert peak_bytes(daemon) - before < path.stat().st_size // 2
-
-
-def peak_bytes(daemon: Daemon) -> int:
-    """Return the greatest memory size that the daemon ever had."""
-    status = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
-    (line,) = [line for line in status.split("\n") if line.startswith("VmHWM:")]
-    return int(line.split()[1]) * 1024
+        assert daemon.memory() - before < path.stat().st_size // 2

@@ -6,14 +6,14 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.kit.link import request
 from tests.kit.sessions import SESSION
-from tests.processes.harness.daemon import SESSIOND, Daemon, running
+from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = pytest.mark.slow
 
@@ -78,20 +78,12 @@ def test_a_home_that_cannot_be_made_is_named(socket_path: Path, home: Path) -> N
     assert not socket_path.exists()
 
 
-@pytest.fixture
-def daemon_again(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    daemon = Daemon(socket_path, home / "data")
-    yield daemon
-    daemon.discard()
-
-
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_what_was_sent_before_a_signal_is_stored_and_answered(
-    daemon_again: Daemon, how: signal.Signals
+    daemon: Daemon, how: signal.Signals
 ) -> None:
-    daemon_again.start()
     sent = 300
-    with daemon_again.connect() as link:
+    with daemon.connect() as link:
         link.ask("session/create", cwd="/p", session_id=SESSION)
         message = {"role": "assistant", "content": "x" * 1000}
         link.send(
@@ -102,34 +94,34 @@ def test_what_was_sent_before_a_signal_is_stored_and_answered(
         )
         # The first answer is here, so the daemon holds some of the others or is storing them.
         assert link.answer("a0")["seq"] == 1
-        assert daemon_again.end(how) == 0
+        assert daemon.end(how) == 0
         answers = [json.loads(line) for line in link.rest().splitlines()]
     stored = [answer["result"]["seq"] for answer in answers if "result" in answer]
     refusals = [answer["error"]["data"]["kind"] for answer in answers if "error" in answer]
     assert stored == list(range(2, 2 + len(stored)))
     assert set(refusals) <= {"draining"}
-    assert not daemon_again.socket_path.exists()
-    (path,) = daemon_again.files(SESSION)
+    assert not daemon.socket_path.exists()
+    (path,) = daemon.files(SESSION)
     assert path.read_bytes().count(b"\n") == 1 + 1 + len(stored)
-    with running(daemon_again), daemon_again.connect() as link:
+    daemon.start()
+    with daemon.connect() as link:
         assert link.ask("session/get", session_id=SESSION)["session"]["seq"] == 1 + len(stored)
 
 
-def test_a_socket_that_a_killed_daemon_left_is_taken_over(daemon_again: Daemon) -> None:
-    daemon_again.start()
-    with daemon_again.connect() as link:
+def test_a_socket_that_a_killed_daemon_left_is_taken_over(daemon: Daemon) -> None:
+    with daemon.connect() as link:
         link.ask("session/create", cwd="/p", session_id=SESSION)
         assert link.say(SESSION, "before")["durability"] == "disk"
-    daemon_again.end(signal.SIGKILL)
-    assert daemon_again.socket_path.is_socket()
-    with running(daemon_again), daemon_again.connect() as link:
+    daemon.kill()
+    assert daemon.socket_path.is_socket()
+    daemon.start()
+    with daemon.connect() as link:
         assert link.contents(SESSION) == ["before"]
 
 
-def test_server_stop_ends_the_process_with_0(daemon_again: Daemon) -> None:
-    daemon_again.start()
-    with daemon_again.connect() as link:
+def test_server_stop_ends_the_process_with_0(daemon: Daemon) -> None:
+    with daemon.connect() as link:
         link.ask("server/stop")
         link.rest()
-    assert daemon_again.end() == 0
-    assert not daemon_again.socket_path.exists()
+    assert daemon.end() == 0
+    assert not daemon.socket_path.exists()

@@ -20,64 +20,38 @@ pytestmark = pytest.mark.slow
 HEADER: Final = native_header("elsewhere")
 
 
-@pytest.fixture
-def said(socket_path: Path) -> Path:
-    """Return a path for the daemon's log, which must not be on the disks of these tests."""
-    return socket_path.with_name("log")
-
-
-def a_daemon(socket_path: Path, home: Path, said: Path) -> Daemon:
-    daemon = Daemon(socket_path, home)
-    daemon.log = said
-    return daemon
-
-
-def refuses_to_start(daemon: Daemon) -> str:
-    """Its last words."""
-    daemon.start()
-    try:
-        assert daemon.end() == 1, daemon.said()
-    finally:
-        daemon.discard()
-    assert "Traceback" not in daemon.said()
-    assert not daemon.socket_path.exists()
-    return daemon.said()
-
-
-def filled(daemon: Daemon, *texts: str) -> list[str]:
-    """Start it, say something, and end it."""
-    with running(daemon), daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-        for text in texts:
-            link.say(SESSION, text)
-    return list(texts)
-
-
 def snapshot(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*.jsonl*")}
 
 
 @pytest.mark.parametrize("below", ["", "data"])
 def test_a_home_that_is_a_file_is_named_and_kept(
-    tmp_path: Path, socket_path: Path, said: Path, below: str
+    tmp_path: Path, socket_path: Path, below: str
 ) -> None:
     file = tmp_path / "notes"
     file.write_bytes(b"my notes\n")
-    words = refuses_to_start(a_daemon(socket_path, file / below, said))
+    daemon = Daemon(socket_path, file / below, log=socket_path.with_name("log"))
+    words = daemon.start_in_vain()
+    assert "Traceback" not in daemon.said()
+    assert not socket_path.exists()
     assert f"the data folder {file / below} cannot be used: Not a directory" in words
     assert "$SESSIOND_HOME" in words
     assert file.read_bytes() == b"my notes\n"
 
 
 def test_a_home_on_a_disk_that_is_read_only_is_named_and_works_again_later(
-    tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
     disk = mounted(tmp_path / "disk", "size=4m")
-    daemon = a_daemon(socket_path, disk / "data", said)
-    kept = filled(daemon, "one", "two")
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
+    kept = ["one", "two"]
+    with running(daemon), daemon.connect() as link:
+        link.create(*kept)
     before = snapshot(disk)
     mounted(disk, "remount,ro")
-    words = refuses_to_start(daemon)
+    words = daemon.start_in_vain()
+    assert "Traceback" not in daemon.said()
+    assert not socket_path.exists()
     assert f"the data folder {disk / 'data'} cannot be used: Read-only file system" in words
     assert snapshot(disk) == before
     mounted(disk, "remount,rw")
@@ -86,19 +60,24 @@ def test_a_home_on_a_disk_that_is_read_only_is_named_and_works_again_later(
 
 
 def test_a_new_home_on_a_disk_that_is_read_only_is_named(
-    tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
     disk = mounted(tmp_path / "disk", "size=1m,ro")
-    words = refuses_to_start(a_daemon(socket_path, disk / "data", said))
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
+    words = daemon.start_in_vain()
+    assert "Traceback" not in daemon.said()
+    assert not socket_path.exists()
     assert f"the data folder {disk / 'data'} cannot be used: Read-only file system" in words
 
 
 def test_a_disk_that_is_full_at_the_start_is_told_and_costs_no_reader_a_session(
-    tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
     disk = mounted(tmp_path / "disk", "size=2m")
-    daemon = a_daemon(socket_path, disk / "data", said)
-    kept = filled(daemon, "one", "two")
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
+    kept = ["one", "two"]
+    with running(daemon), daemon.connect() as link:
+        link.create(*kept)
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as out, suppress(OSError):
         while True:
@@ -119,10 +98,11 @@ def test_a_disk_that_is_full_at_the_start_is_told_and_costs_no_reader_a_session(
 
 
 def test_a_trash_on_another_device_takes_a_session_as_it_is(
-    tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
-    daemon = a_daemon(socket_path, tmp_path / "data", said)
-    filled(daemon, "one", "two")
+    daemon = Daemon(socket_path, tmp_path / "data", log=socket_path.with_name("log"))
+    with running(daemon), daemon.connect() as link:
+        link.create("one", "two")
     trash = mounted(daemon.profile / "trash", "size=4m")
     ((path, content),) = snapshot(daemon.home).items()
     with running(daemon), daemon.connect() as link:
@@ -136,10 +116,12 @@ def test_a_trash_on_another_device_takes_a_session_as_it_is(
 
 
 def test_a_trash_on_another_device_that_is_full_leaves_the_session_where_it_is(
-    tmp_path: Path, mounted: Mount, socket_path: Path, said: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
-    daemon = a_daemon(socket_path, tmp_path / "data", said)
-    kept = filled(daemon, "x" * 200_000)
+    daemon = Daemon(socket_path, tmp_path / "data", log=socket_path.with_name("log"))
+    kept = ["x" * 200_000]
+    with running(daemon), daemon.connect() as link:
+        link.create(*kept)
     mounted(daemon.profile / "trash", "size=64k")
     before = snapshot(daemon.home)
     with running(daemon), daemon.connect() as link:
@@ -166,49 +148,43 @@ ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder whole, also if the daemon removes some files first."""
-    while folder.exists():
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize(
     "gone", ["sessions", "pending", "archive", "trash", "../../locks", "", "../.."]
 )
 def test_a_folder_that_goes_while_the_daemon_runs_is_told_and_ends_nothing(
-    tmp_path: Path, socket_path: Path, said: Path, gone: str
+    tmp_path: Path, socket_path: Path, gone: str
 ) -> None:
-    daemon = a_daemon(socket_path, tmp_path / "data", said)
+    daemon = Daemon(socket_path, tmp_path / "data", log=socket_path.with_name("log"))
     with running(daemon), daemon.connect() as link:
         for session_id in ("session-open", "session-draft", "session-closed"):
             persist = "on_assistant" if session_id == "session-draft" else "immediate"
-            link.ask("session/create", cwd="/p", session_id=session_id, persist=persist)
-            link.say(session_id, "one")
+            link.create("one", session_id=session_id, persist=persist)
         link.ask("session/search", query="one")
         link.ask("session/close", session_id="session-closed")
-        remove((daemon.profile / gone).resolve())
+        folder = (daemon.profile / gone).resolve()
+        # The daemon may remove some files first.
+        while folder.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(folder)
         refusals = [refusal for asked in ASKED if (refusal := refused_by(daemon, link, *asked))]
         assert {refusal.kind for refusal in refusals} <= {"storage_error", "session_not_found"}
         assert {refusal.data.get("errno", "ENOENT") for refusal in refusals} <= {"ENOENT"}
         assert not any(refusal.data["retryable"] for refusal in refusals)
         assert refusals or gone == "../../locks"
-        for folder in ("sessions", "archive", "pending", "trash", "../../locks"):
-            (daemon.profile / folder).resolve().mkdir(parents=True, exist_ok=True)
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-        link.say(SESSION, "two")
+        for name in ("sessions", "archive", "pending", "trash", "../../locks"):
+            (daemon.profile / name).resolve().mkdir(parents=True, exist_ok=True)
+        link.create("two")
         assert link.contents(SESSION) == ["two"]
 
 
 def test_a_profile_that_was_moved_away_is_named_and_goes_on_when_it_is_back(
-    tmp_path: Path, socket_path: Path, said: Path
+    tmp_path: Path, socket_path: Path
 ) -> None:
-    daemon = a_daemon(socket_path, tmp_path / "data", said)
+    daemon = Daemon(socket_path, tmp_path / "data", log=socket_path.with_name("log"))
     with running(daemon), daemon.connect() as link, daemon.connect() as watcher:
         epochs: dict[str, str] = {}
         for session_id in ("session-open", "session-closed"):
-            link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
-            link.say(session_id, "one")
+            link.create("one", session_id=session_id)
             epochs[session_id] = link.ask("session/get", session_id=session_id)["session"]["epoch"]
         watcher.ask("session/subscribe", session_id="session-open")
         link.ask("session/close", session_id="session-closed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,25 +19,23 @@ FILLER_BYTES = 1 << 20
 ENTRY_BYTES = 100_000
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path, mounted: Mount) -> Path:
-    """Mount a file system of 4 MB."""
-    return mounted(tmp_path / "disk", f"size={DISK_BYTES}")
-
-
-def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Path) -> None:
-    filler = small_disk / "filler"
+def test_a_full_disk_refuses_and_loses_nothing(
+    tmp_path: Path, mounted: Mount, socket_path: Path
+) -> None:
+    disk = mounted(tmp_path / "disk", f"size={DISK_BYTES}")
+    filler = disk / "filler"
     filler.write_bytes(bytes(FILLER_BYTES))
-    daemon = Daemon(socket_path, small_disk / "data")
     # Its log is no part of the test, and there will be no room for it.
-    daemon.log = socket_path.with_name("log")
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
     with running(daemon), daemon.connect() as link, daemon.connect() as watching:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.create()
         watching.ask("session/subscribe", session_id=SESSION)
         kept = fill_up(link)
         assert_all_agree(daemon, link, kept)
         # Nothing got lighter by itself: the next one is refused as well, in the same words.
-        assert refusal(link, "y" * ENTRY_BYTES).data["errno"] == "ENOSPC"
+        message = {"role": "user", "content": "y" * ENTRY_BYTES}
+        refused = link.refusal("session/append", session_id=SESSION, message=message)
+        assert refused.data["errno"] == "ENOSPC"
         assert_all_agree(daemon, link, kept)
         filler.unlink()
         kept.append("there is room again")
@@ -46,18 +43,22 @@ def test_a_full_disk_refuses_and_loses_nothing(small_disk: Path, socket_path: Pa
         kept.append("z" * ENTRY_BYTES)
         assert link.say(SESSION, kept[-1])["seq"] == len(kept)
         assert_all_agree(daemon, link, kept)
-        assert seen_by(watching, len(kept)) == kept
+        # The subscriber starts to read now; it may have lagged meanwhile.
+        events = [watching.event() for _ in kept]
+        assert [event["seq"] for event in events] == list(range(1, len(kept) + 1))
+        assert [event["entry"]["message"]["content"] for event in events] == kept
     with running(daemon), daemon.connect() as link:
         assert_all_agree(daemon, link, kept)
 
 
 def test_a_disk_that_fills_under_load_and_is_freed_holds_what_was_acknowledged(
-    small_disk: Path, socket_path: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
-    filler = small_disk / "filler"
-    daemon = Daemon(socket_path, small_disk / "data")
+    disk = mounted(tmp_path / "disk", f"size={DISK_BYTES}")
+    filler = disk / "filler"
+    daemon = Daemon(socket_path, disk / "data")
     # On the disk that gets full, as the log of a daemon in the background is.
-    assert daemon.log.parent == small_disk
+    assert daemon.log.parent == disk
     with running(daemon):
         with daemon.connect() as link:
             for session_id in (SESSION, "session-b"):
@@ -103,12 +104,6 @@ def fill_up(link: Link) -> list[str]:
     return kept
 
 
-def refusal(link: Link, content: str) -> Refused:
-    with pytest.raises(Refused) as caught:
-        link.say(SESSION, content)
-    return caught.value
-
-
 def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:
     """Check that the daemon's memory, its reading of the file, and the file agree."""
     info = link.ask("session/get", session_id=SESSION)["session"]
@@ -123,32 +118,19 @@ def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:
         assert content.encode() in line
 
 
-def seen_by(watching: Link, count: int) -> list[str]:
-    """Return the events of a subscriber that starts to read now; it may have lagged meanwhile."""
-    events: list[dict[str, Any]] = []
-    while len(events) < count:
-        message = watching.message()
-        if message["method"] == "session/event":
-            events.append(message["params"])
-    assert [event["seq"] for event in events] == list(range(1, count + 1))
-    return [event["entry"]["message"]["content"] for event in events]
-
-
 def test_on_a_full_disk_nothing_is_created_and_what_is_there_is_served(
-    small_disk: Path, socket_path: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
-    filler = small_disk / "filler"
-    daemon = Daemon(socket_path, small_disk / "data")
-    daemon.log = socket_path.with_name("log")
+    disk = mounted(tmp_path / "disk", f"size={DISK_BYTES}")
+    filler = disk / "filler"
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
     with running(daemon):
         with daemon.connect() as link:
-            link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-            link.say(SESSION, "here")
+            link.create("here")
         fill_with(filler)
         with daemon.connect() as link:
-            with pytest.raises(Refused) as caught:
-                link.ask("session/create", cwd="/p", session_id="session-b")
-            assert caught.value.data["errno"] == "ENOSPC"
+            refused = link.refusal("session/create", cwd="/p", session_id="session-b")
+            assert refused.data["errno"] == "ENOSPC"
             assert daemon.files("session-b") == []
             assert link.contents(SESSION) == ["here"]
             filler.unlink()
@@ -157,14 +139,13 @@ def test_on_a_full_disk_nothing_is_created_and_what_is_there_is_served(
 
 
 def test_a_daemon_that_finds_the_disk_full_serves_readers_and_forgets_nothing(
-    small_disk: Path, socket_path: Path
+    tmp_path: Path, mounted: Mount, socket_path: Path
 ) -> None:
-    filler = small_disk / "filler"
-    daemon = Daemon(socket_path, small_disk / "data")
-    daemon.log = socket_path.with_name("log")
+    disk = mounted(tmp_path / "disk", f"size={DISK_BYTES}")
+    filler = disk / "filler"
+    daemon = Daemon(socket_path, disk / "data", log=socket_path.with_name("log"))
     with running(daemon), daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-        link.say(SESSION, "here")
+        link.create("here")
         epoch = link.ask("session/subscribe", session_id=SESSION)["epoch"]
     fill_with(filler)
     daemon.log.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 from itertools import groupby
@@ -82,8 +83,7 @@ def test_every_head_is_where_its_agent_left_it_over_the_death_of_the_daemon(
         # Of main's path: whoever has the lease is in the middle of a turn.
         while link.ask("session/get", session_id=SESSION)["session"]["message_count"] < 20:
             pass
-    daemon.kill()
-    daemon.start()
+    daemon.restart(signal.SIGKILL)
     results: dict[str, Any] = {}
     for name, agent in agents.items():
         told, _ = agent.communicate(timeout=PATIENCE_SECONDS)

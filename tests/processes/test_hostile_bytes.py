@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
-from tests.kit.link import Link, request
+from tests.kit.link import request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 
@@ -27,7 +27,7 @@ def healthy(daemon: Daemon) -> Iterator[None]:
     """Run a client that appends during the block; require exactly its entries at the end."""
     done = threading.Event()
     with daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.create()
 
         def go_on() -> list[str]:
             said: list[str] = []
@@ -72,16 +72,10 @@ def healthy(daemon: Daemon) -> Iterator[None]:
 )
 def test_what_is_no_frame_is_closed_without_an_answer(daemon: Daemon, data: bytes) -> None:
     with healthy(daemon), daemon.connect() as link:
-        send_to_closed(link, data)
+        # The daemon may close the connection before the end of the data.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            link.send(data)
         assert link.rest() == b""
-
-
-def send_to_closed(link: Link, data: bytes) -> None:
-    """Send data to a daemon that may close the connection before the end of the data."""
-    try:
-        link.send(data)
-    except (BrokenPipeError, ConnectionResetError):
-        return
 
 
 @pytest.mark.parametrize(
@@ -128,7 +122,7 @@ DEEP = b"[" * 50_000 + b"]" * 50_000
 def test_a_payload_that_is_nested_too_deeply_is_refused_or_kept_as_it_is(daemon: Daemon) -> None:
     """The payload is opaque, so both outcomes are right, but every later reader must survive."""
     with daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id="session-b", persist="immediate")
+        link.create(session_id="session-b")
         link.send(
             b'{"id":1,"method":"append","params":{"session_id":"session-b",'
             b'"message":{"role":"user","content":"x","deep":' + DEEP + b"}}}\n"
@@ -152,55 +146,44 @@ def test_a_frame_of_33_mb_in_lsp_framing_is_skipped(daemon: Daemon) -> None:
         link.send(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         link.send(b"Content-Length: %d\r\n\r\n" % len(ping) + ping)
         link.end_input()
-        refusal, pong = frames(link.rest())
+        framed = link.rest()
+    frames: list[dict[str, Any]] = []
+    while framed:
+        header, _, framed = framed.partition(b"\r\n\r\n")
+        size = int(header.removeprefix(b"Content-Length: "))
+        frames.append(json.loads(framed[:size]))
+        framed = framed[size:]
+    refusal, pong = frames
     assert (refusal["id"], refusal["error"]["code"]) == (None, -32014)
     assert refusal["error"]["data"]["limit"] == FRAME_BYTES_MAX
     assert "result" in pong
 
 
-def frames(data: bytes) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while data:
-        header, _, data = data.partition(b"\r\n\r\n")
-        size = int(header.removeprefix(b"Content-Length: "))
-        found.append(json.loads(data[:size]))
-        data = data[size:]
-    return found
+BEGUN = {
+    "half_a_line": APPEND[: len(APPEND) // 2],
+    "half_a_frame": b"Content-Length: %d\r\n\r\n" % len(APPEND) + APPEND[: len(APPEND) // 2],
+    "half_a_header": b"Content-Le",
+    "nothing": b"",
+}
 
 
-def half_a_line(link: Link) -> None:
-    link.send(APPEND[: len(APPEND) // 2])
-
-
-def half_a_frame(link: Link) -> None:
-    link.send(b"Content-Length: %d\r\n\r\n" % len(APPEND) + APPEND[: len(APPEND) // 2])
-
-
-def half_a_header(link: Link) -> None:
-    link.send(b"Content-Le")
-
-
-def nothing(link: Link) -> None:
-    return
-
-
-@pytest.mark.parametrize("begin", [half_a_line, half_a_frame, half_a_header, nothing])
+@pytest.mark.parametrize("begin", BEGUN)
 @pytest.mark.parametrize("politely", [True, False])
 def test_half_a_frame_and_a_closed_connection_store_nothing(
-    daemon: Daemon, begin: Callable[[Link], None], *, politely: bool
+    daemon: Daemon, begin: str, *, politely: bool
 ) -> None:
     with healthy(daemon), daemon.connect() as link:
-        begin(link)
+        link.send(BEGUN[begin])
         if politely:
             link.end_input()
             answer = link.rest()
             # A line may lack its newline; half a line is no JSON. Frames have lengths.
-            assert (b"-32700" in answer) == (begin is half_a_line)
+            assert (b"-32700" in answer) == (begin == "half_a_line")
 
 
 def test_an_append_without_a_newline_at_the_end_of_input_counts(daemon: Daemon) -> None:
     with daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.create()
         link.send(APPEND.rstrip(b"\n"))
         link.end_input()
         assert json.loads(link.rest())["result"]["seq"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -35,8 +36,7 @@ def test_a_head_goes_from_one_to_the_next_whoever_is_killed(daemon: Daemon, star
     first.end()
     epochs.append(int(second.word()))
     # The one that has it now loses it with the daemon, is told so, and had written nothing since.
-    daemon.kill()
-    daemon.start()
+    daemon.restart(signal.SIGKILL)
     assert second.word() == "lease_lost"
     third = started(*command, "third")
     epochs.append(int(third.word()))

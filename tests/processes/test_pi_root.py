@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.kit.link import Link
 from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 from tests.processes.test_copies_in_pi import SAMPLE, context
@@ -43,16 +42,6 @@ def pi(home: Path, absent: Callable[[str], NoReturn]) -> Iterator[Pi]:
         tasks.close()
 
 
-def told(watcher: Link, entry_id: str) -> dict[str, Any]:
-    """Return the event of an entry."""
-    while True:
-        message = watcher.message()
-        if message.get("method") == "session/event":
-            params: dict[str, Any] = message["params"]
-            if params["entry"]["id"] == entry_id:
-                return params
-
-
 def test_pi_and_clients_share_a_root(daemon: Daemon, tmp_path: Path, pi: Pi) -> None:
     root = tmp_path / "agent" / "sessions"
     folder = root / "--work-shop--"
@@ -74,7 +63,8 @@ def test_pi_and_clients_share_a_root(daemon: Daemon, tmp_path: Path, pi: Pi) -> 
 
         def pi_says(role: str, text: str) -> str:
             entry_id: str = pi("say", path, role=role, text=text)["id"]
-            event = told(watcher, entry_id)
+            while (event := watcher.event())["entry"]["id"] != entry_id:
+                pass
             assert event["origin"]["external"]
             assert event["entry"]["message"]["content"] == [{"type": "text", "text": text}]
             return entry_id

@@ -6,7 +6,6 @@ import json
 import signal
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,36 +20,29 @@ pytestmark = pytest.mark.slow
 MARK = "hush-5f0c"
 
 
-@pytest.fixture
-def open_handed(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """Run a daemon with umask 0 whose data folder does not exist yet."""
+def test_files_and_the_socket_are_the_users_own(
+    socket_path: Path, home: Path, tmp_path: Path
+) -> None:
+    exported = tmp_path / "exported.jsonl"
+    # The data folder does not exist yet.
     daemon = Daemon(socket_path.parent / "run" / "s", home / "new" / "data")
     daemon.log.parent.mkdir(mode=0o700)
-    with running(daemon, umask=0) as daemon:
-        yield daemon
-
-
-def modes(folder: Path) -> dict[str, int]:
-    paths = [folder, *folder.rglob("*")]
-    return {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths}
-
-
-def test_files_and_the_socket_are_the_users_own(open_handed: Daemon, tmp_path: Path) -> None:
-    exported = tmp_path / "exported.jsonl"
-    with open_handed.connect() as link:
-        fill(link)
-        link.ask("session/export", session_id=SESSION, format="native", path=str(exported))
-    found = modes(open_handed.home)
-    assert {path: mode for path, mode in found.items() if mode not in (0o600, 0o700)} == {}
-    names = " ".join(found)
-    # A look at nothing would find nothing wrong.
-    for part in ("sessions/", "pending/", "locks/", "catalog.sqlite", "daemon.lock"):
-        assert part in names
-    for path, mode in found.items():
-        assert mode == (0o700 if Path(path).is_dir() else 0o600), path
-    assert stat.S_IMODE(open_handed.socket_path.lstat().st_mode) == 0o600
-    assert stat.S_IMODE(open_handed.socket_path.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(exported.stat().st_mode) == 0o600
+    with running(daemon, umask=0):
+        with daemon.connect() as link:
+            fill(link)
+            link.ask("session/export", session_id=SESSION, format="native", path=str(exported))
+        paths = [daemon.home, *daemon.home.rglob("*")]
+        found = {str(path): stat.S_IMODE(path.lstat().st_mode) for path in paths}
+        assert {path: mode for path, mode in found.items() if mode not in (0o600, 0o700)} == {}
+        names = " ".join(found)
+        # A look at nothing would find nothing wrong.
+        for part in ("sessions/", "pending/", "locks/", "catalog.sqlite", "daemon.lock"):
+            assert part in names
+        for path, mode in found.items():
+            assert mode == (0o700 if Path(path).is_dir() else 0o600), path
+        assert stat.S_IMODE(daemon.socket_path.lstat().st_mode) == 0o600
+        assert stat.S_IMODE(daemon.socket_path.parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(exported.stat().st_mode) == 0o600
 
 
 def fill(link: Link) -> None:

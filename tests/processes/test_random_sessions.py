@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.dice import seeds
 from tests.kit.link import Link, Refused, request
 from tests.kit.remembered import Remembered
 from tests.processes.harness.daemon import Daemon
@@ -151,36 +152,23 @@ def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
     return found
 
 
-def files_of(daemon: Daemon, session_id: str) -> list[str]:
-    """Return the folder of each file that has the name of a session."""
-    return [
+def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int, list[str]]:
+    """Return a session as clients see it, its number of files in the trash, and its queue."""
+    folders = [
         path.parent.name
         for path in daemon.profile.glob("*/*.jsonl*")
         if (name := NAME.fullmatch(path.name)) is not None
         and name[1] == session_id
         and ".origin" not in path.suffixes
     ]
-
-
-def found(link: Link, session_id: str) -> dict[str, Any] | None:
-    """Return a session as clients see it; None if there is none."""
+    assert not list(daemon.profile.glob("*/*.new"))
+    trashed = folders.count("trash")
+    files = [folder for folder in folders if folder != "trash"]
     try:
         info: dict[str, Any] = link.ask("session/get", session_id=session_id)["session"]
     except Refused as refused:
         if refused.kind != "session_not_found":
             raise
-        return None
-    return info
-
-
-def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int, list[str]]:
-    """Return a session as clients see it, its number of files in the trash, and its queue."""
-    folders = files_of(daemon, session_id)
-    assert not list(daemon.profile.glob("*/*.new"))
-    trashed = folders.count("trash")
-    files = [folder for folder in folders if folder != "trash"]
-    info = found(link, session_id)
-    if info is None:
         assert files == []
         return None, trashed, []
     place = files[0] if files else "memory"
@@ -280,7 +268,7 @@ def test_a_purge_that_a_kill_cut_off_may_have_removed_some_files() -> None:
         assert [one.trashed for one in possible["a"]] == counts
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_sessions_are_what_the_requests_make_of_them(daemon: Daemon, seed: int) -> None:
     chance = random.Random(seed)
     requests = Requests(chance)

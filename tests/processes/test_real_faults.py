@@ -7,16 +7,15 @@ sessions go on.
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from tests.kit.link import Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.faults import failing
 from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow
@@ -34,14 +33,6 @@ FAULTS = [
     # Nor opened again, which comes before that.
     ("fdatasync,openat", "EMFILE"),
 ]
-
-
-@pytest.fixture(scope="session")
-def strace(program: Callable[[str], str], absent: Callable[[str], NoReturn]) -> str:
-    found = program("strace")
-    if not can_attach(found):
-        absent("this machine lets nobody trace")
-    return found
 
 
 @pytest.mark.parametrize(("calls", "error"), FAULTS)

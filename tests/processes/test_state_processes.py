@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
@@ -21,32 +20,25 @@ pytestmark = pytest.mark.slow
 MARKER = "sk-MARKER-4711-c0ffee"
 
 
-def value(link: Link, method: str, key: str) -> Any:
-    return link.ask(method, namespace="n", key=key)["value"]
-
-
 def test_what_was_answered_is_there_after_a_kill(daemon: Daemon) -> None:
     stored: list[int] = []
     for number in range(8):
         with daemon.connect() as link:
             for before in stored:
-                assert value(link, "state/get", f"k{before}") == before
-                assert value(link, "secret/get", f"k{before}") == f"{MARKER}{before}"
+                assert link.ask("state/get", namespace="n", key=f"k{before}")["value"] == before
+                assert (
+                    link.ask("secret/get", namespace="n", key=f"k{before}")["value"]
+                    == f"{MARKER}{before}"
+                )
             link.ask("state/set", namespace="n", key=f"k{number}", value=number)
             link.ask("secret/set", namespace="n", key=f"k{number}", value=f"{MARKER}{number}")
             if number % 3 == 2:
                 link.ask("secret/rotate")
             stored.append(number)
-            daemon.end(signal.SIGKILL)
+            daemon.kill()
         daemon.start()
     with daemon.connect() as link:
         assert len(link.ask("secret/list")["secrets"]) == 8
-
-
-def refused(link: Link, method: str, **params: Any) -> str:
-    with pytest.raises(Refused) as caught:
-        link.ask(method, **params)
-    return str(vars(caught.value)) + str(caught.value)
 
 
 def test_a_secret_is_in_its_answer_and_nowhere_else(daemon: Daemon, tmp_path: Path) -> None:
@@ -58,22 +50,27 @@ def test_a_secret_is_in_its_answer_and_nowhere_else(daemon: Daemon, tmp_path: Pa
             link.ask("secret/set", namespace="n", key="k", value=text)
             for text in (f"old {MARKER}", MARKER)
         )
-        assert value(link, "secret/get", "k") == MARKER
-        answers.append(refused(link, "secret/set", namespace="n", key="../x", value=MARKER))
-        answers.append(refused(link, "secret/set", namespace="n", key="k", value={"v": MARKER}))
+        assert link.ask("secret/get", namespace="n", key="k")["value"] == MARKER
+        answers.append(link.refusal("secret/set", namespace="n", key="../x", value=MARKER).error)
         answers.append(
-            refused(link, "secret/set", namespace="n", key="k", value=MARKER, expected_revision=1)
+            link.refusal("secret/set", namespace="n", key="k", value={"v": MARKER}).error
         )
-        answers.append(refused(link, "secret/set", namespace="n", key="k", value=MARKER * 9_000))
-        answers.append(refused(link, "secret/sett", namespace="n", key="k", value=MARKER))
+        answers.append(
+            link.refusal(
+                "secret/set", namespace="n", key="k", value=MARKER, expected_revision=1
+            ).error
+        )
+        answers.append(
+            link.refusal("secret/set", namespace="n", key="k", value=MARKER * 9_000).error
+        )
+        answers.append(link.refusal("secret/sett", namespace="n", key="k", value=MARKER).error)
         answers.append(link.ask("secret/rotate"))
         answers.append(link.ask("secret/list"))
         answers.append(link.ask("state/list"))
         link.ask("state/set", namespace="n", key="k", value="open")
         answers.append(link.ask("state/all", namespace="n"))
         answers.append(link.ask("state/save", namespace="n", path=str(tmp_path / "saved.json")))
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-        link.say(SESSION, "hello")
+        link.create("hello")
         answers.append(link.ask("session/search", query="MARKER"))
         answers.append(link.ask("session/search", query="hello"))
         link.ask("session/export", session_id=SESSION, path=str(tmp_path / "out.jsonl"))
@@ -92,12 +89,11 @@ def test_a_secret_is_in_its_answer_and_nowhere_else(daemon: Daemon, tmp_path: Pa
         broken.write_bytes(content)
         daemon.start()
         with daemon.connect() as link:
-            answers.append(refused(link, "secret/get", namespace="n", key="k"))
+            answers.append(link.refusal("secret/get", namespace="n", key="k").error)
         broken.write_bytes(kept)
-    assert daemon.end(signal.SIGTERM) == 0
-    daemon.start()
+    daemon.restart()
     with daemon.connect() as link:
-        assert value(link, "secret/get", "k") == MARKER
+        assert link.ask("secret/get", namespace="n", key="k")["value"] == MARKER
     doctor = subprocess.run(
         [SESSIOND, "doctor", "--json"], env=daemon.environment, capture_output=True, check=False
     )
@@ -132,7 +128,8 @@ def test_a_bug_shows_no_secret(socket_path: Path, home: Path) -> None:
     daemon.start()
     try:
         with daemon.connect() as link:
-            told = refused(link, "secret/set", namespace="n", key="k", value=MARKER)
+            refused = link.refusal("secret/set", namespace="n", key="k", value=MARKER)
+            told = str(refused.error)
         assert "internal" in told
         assert daemon.end(signal.SIGABRT) != 0
         assert MARKER not in told + daemon.said()
@@ -160,15 +157,15 @@ def test_a_key_command_gives_the_key_and_its_failures_are_told(
     ):
         script.write_text(body)
         with running(daemon) as daemon, daemon.connect() as link:
-            told = refused(link, "secret/get", namespace="n", key="k")
-            assert reason in told
+            refused = link.refusal("secret/get", namespace="n", key="k")
+            assert reason in str(refused.error)
     script.write_text(f"echo {'22' * 32}; echo {'11' * 32}")
     with running(daemon) as daemon, daemon.connect() as link:
-        assert value(link, "secret/get", "k") == MARKER
+        assert link.ask("secret/get", namespace="n", key="k")["value"] == MARKER
         assert link.ask("secret/rotate") == {"secrets": 1, "keys": 2}
     script.write_text(f"echo {'22' * 32}")
     with running(daemon) as daemon, daemon.connect() as link:
-        assert value(link, "secret/get", "k") == MARKER
+        assert link.ask("secret/get", namespace="n", key="k")["value"] == MARKER
 
 
 def test_values_of_the_shell_come_by_standard_input(daemon: Daemon) -> None:

@@ -89,8 +89,9 @@ class Daemon:
         self.end(signal.SIGKILL)
 
     def restart(self, how: signal.Signals | None = signal.SIGTERM) -> None:
-        """Start it again, once it has ended in order: by a signal, or as a client has asked."""
-        assert self.end(how) == 0, self.said()
+        """Start it again, once it has ended by a signal or as a client has asked: in order, or killed."""
+        code = self.end(how)
+        assert code == (-how if how is signal.SIGKILL else 0), self.said()
         self.start()
 
     def start_in_vain(self) -> str:
