@@ -7,10 +7,10 @@ import pytest
 from anyio import fail_after
 
 from sessiond.limits import FRAME_BYTES_MAX
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION, native_file
-from tests.service.one_database.calls import SAID, entries
+from tests.service.one_database.calls import SAID
 from tests.service.one_database.site import Site, clients_of
 
 pytestmark = pytest.mark.one_loop
@@ -62,7 +62,7 @@ async def test_what_is_no_json_is_refused_and_stores_nothing(site: Site, payload
         answer = msgspec.json.decode(await one.receive())
         assert answer["error"]["data"]["kind"] in {"parse_error", "invalid_request"}
         for wire in (one, two):
-            assert await entries(wire) == []
+            assert await call(wire, "session/entries", "entries") == []
         await append(one, "e-1")
 
 
@@ -80,8 +80,8 @@ async def test_a_message_as_large_as_a_frame_is_stored_and_one_byte_more_is_refu
             answer = msgspec.json.decode(await one.receive())
             assert answer["result"]["seq"] == 1
         async with clients_of(site, "two") as (two,):
-            (row,) = await entries(two)
-            assert row["entry"]["message"]["content"] == "x" * room
+            (said,) = await call(two, "session/entries", "entries[].entry.message.content")
+            assert said == "x" * room
             await append(two, "e-2")
 
 

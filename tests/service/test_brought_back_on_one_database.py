@@ -11,20 +11,20 @@ from msgspec.json import encode
 
 from sessiond.service.database.database import chained
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import ids
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries, told
+from tests.service.one_database.calls import told
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
-from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 
 DELETED = "session-deleted-later"
 YOUNG = "session-made-later"
 FOUND = "hits[].session_id"
+IDS = "entries[].entry.id"
 ANYWHERE = pytest.mark.parametrize(
     "elsewhere", [False, True], ids=["same-server", "another-server"]
 )
@@ -164,7 +164,7 @@ async def test_a_session_that_was_brought_back_has_another_epoch(
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         await append(one, "e-1")
-        told_first = await subscribe(one)
+        told_first = await watch(one)
         site.remember()
         await append(one, "e-lost")
         assert await told(one, 1) == [(2, "e-lost")]
@@ -174,12 +174,12 @@ async def test_a_session_that_was_brought_back_has_another_epoch(
             await append(three, "e-2")
         info = (await call(one, "session/get"))["session"]
         assert info["epoch"] != told_first["epoch"]
-        assert (await call(three, "session/get"))["session"]["epoch"] == info["epoch"]
+        assert await call(three, "session/get", "session.epoch") == info["epoch"]
         notice = await one.next_notification()
         assert (notice["method"], notice["params"]["epoch"]) == ("session/replaced", info["epoch"])
         await append(three, "e-3")
         last = ["e-1", "e-2", "e-3"] if is_rewritten else ["e-1", "e-3"]
-        assert [row["entry"]["id"] for row in await entries(one)] == last
+        assert await call(one, "session/entries", IDS) == last
         assert [name for _, name in await told(one, len(last))] == last
 
 
@@ -191,7 +191,7 @@ async def test_a_session_that_was_brought_back_and_is_as_long_again_gets_an_epoc
         await append(one, "e-1")
         site.remember()
         await append(one, "e-lost")
-        epoch = (await subscribe(one))["epoch"]
+        epoch = (await watch(one))["epoch"]
 
         def bring_back_and_store() -> None:
             # A daemon that does not have the session open stores another line before any look.
@@ -209,8 +209,8 @@ async def test_a_session_that_was_brought_back_and_is_as_long_again_gets_an_epoc
         notice = await one.next_notification()
         assert notice["method"] == "session/replaced"
         assert notice["params"]["epoch"] != epoch
-        assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-other"]
-        assert [row["entry"]["id"] for row in await entries(two)] == ["e-1", "e-other"]
+        assert await call(one, "session/entries", IDS) == ["e-1", "e-other"]
+        assert await call(two, "session/entries", IDS) == ["e-1", "e-other"]
 
 
 async def test_a_list_shows_a_session_that_was_brought_back_and_is_as_long_again(
@@ -236,15 +236,15 @@ async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:
         await append(one, "e-1")
         site.remember()
         await append(one, "e-lost")
-        epoch = (await call(one, "session/get"))["session"]["epoch"]
+        epoch = await call(one, "session/get", "session.epoch")
     site.bring_back()
     # No daemon has a copy of the lines that are lost.
     async with clients_of(site, "two", "three") as (two, three):
-        await subscribe(three)
+        await watch(three)
         for cursor in ({"epoch": "another"}, {"entry_id": "e-lost"}):
-            await subscribe(two, after={"seq": 2, **cursor})
-            assert (await call(two, "session/get"))["session"]["epoch"] == epoch
-        told_first = await subscribe(two, after={"seq": 2, "epoch": epoch})
+            await watch(two, after={"seq": 2, **cursor})
+            assert await call(two, "session/get", "session.epoch") == epoch
+        told_first = await watch(two, after={"seq": 2, "epoch": epoch})
         assert (told_first["replaced"], told_first["seq"]) == ("ahead", 1)
         assert told_first["epoch"] != epoch
         notice = await three.next_notification()
@@ -253,7 +253,7 @@ async def test_lines_that_only_a_client_knows_end_the_epoch(site: Site) -> None:
             told_first["epoch"],
         )
         await append(three, "e-2")
-        again = await subscribe(two, after={"seq": 2, "epoch": epoch})
+        again = await watch(two, after={"seq": 2, "epoch": epoch})
         assert (again["replaced"], again["epoch"]) == ("epoch", told_first["epoch"])
 
 

@@ -20,13 +20,6 @@ from tests.kit.sessions import SESSION, native_file, stored_message
 PINGS = 100
 
 
-def line(number: int, size: int) -> bytes:
-    """Return an entry of about `size` bytes."""
-    parent_id = f"n{number - 1}" if number else None
-    message = stored_message(f"n{number}", parent_id, content="x" * size)
-    return msgspec.json.encode(message) + b"\n"
-
-
 async def test_pings_are_answered_while_a_file_is_being_read(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,7 +36,12 @@ async def test_pings_are_answered_while_a_file_is_being_read(
         visit_lines(indexer, first, lines)
 
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        house.put(native_file([]) + b"".join(line(n, 1000) for n in range(count)))
+        house.put(
+            [
+                stored_message(f"n{n}", f"n{n - 1}" if n else None, content="x" * 1000)
+                for n in range(count)
+            ]
+        )
         monkeypatch.setattr(Indexer, "visit_lines", slow)
         opening = await wire.request("session/get", session_id=SESSION)
         append = await wire.request("append", session_id=SESSION, message={"role": "user"})
@@ -93,6 +91,7 @@ def write(path: Path, lines: int) -> None:
     """Make a session file of more than a gigabyte."""
     with path.open("wb") as file:
         file.write(native_file([]))
-        for first in range(0, lines, 1000):
-            file.write(b"".join(line(n, 10_600) for n in range(first, first + 1000)))
+        for n in range(lines):
+            message = stored_message(f"n{n}", f"n{n - 1}" if n else None, content="x" * 10_600)
+            file.write(msgspec.json.encode(message) + b"\n")
     assert path.stat().st_size > 1_000_000_000

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import create, session_info
+from tests.kit.calls import create, refused_answer, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import kind_of
 
 
 async def test_of_two_that_create_one_session_one_does(house: House) -> None:
@@ -43,7 +42,7 @@ async def test_creating_what_somebody_just_failed_to_find_creates_it(
             await other.call("server/ping")
             late = await wire.request("session/get", session_id=SESSION)
             await wire.call("server/ping")
-        assert await kind_of(wire, early) == "session_not_found"
+        assert await refused_answer(wire, early) == "session_not_found"
         assert (await other.answer(made))["created"]
         assert (await wire.answer(late))["session"]["id"] == SESSION
 
@@ -53,7 +52,7 @@ async def test_a_session_in_memory_cannot_take_the_id_of_a_file(house: House) ->
         await create(wire)
         await wire.call("session/close", session_id=SESSION)
         number = await wire.request("session/create", cwd="/p", session_id=SESSION, persist="never")
-        assert await kind_of(wire, number) == "session_exists"
+        assert await refused_answer(wire, number) == "session_exists"
 
 
 async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(house: House) -> None:
@@ -62,6 +61,6 @@ async def test_a_file_that_another_process_holds_is_locked_and_says_by_whom(hous
         fd = house.disk.open_update(path)
         assert house.disk.lock(fd)
         number = await wire.request("session/get", session_id=SESSION)
-        assert await kind_of(wire, number) == "session_locked"
+        assert await refused_answer(wire, number) == "session_locked"
         house.disk.close(fd)
         assert (await session_info(wire))["seq"] == 0

@@ -9,9 +9,9 @@ import pytest
 from anyio import to_thread
 
 from sessiond.service.database.database import Unsent
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import SAID, entries
+from tests.service.one_database.calls import SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
 
@@ -49,7 +49,7 @@ async def test_an_append_whose_answer_was_lost_is_stored_once(site: Site) -> Non
         again = await wire.call("append", session_id=SESSION, entry=SAID)
         assert again["entries"][0]["seq"] == 1
         assert (await append(wire, "e-2"))["entries"][0]["seq"] == 2
-        assert len(await entries(wire)) == 2
+        assert len(await call(wire, "session/entries", "entries")) == 2
 
 
 async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: Site) -> None:
@@ -61,7 +61,7 @@ async def test_a_lost_answer_is_looked_up_as_soon_as_the_database_answers(site: 
         assert (stored["entries"][0]["seq"], stored["durability"]) == (1, "disk")
         connection.cut = "before"
         await wire.refusal("append", session_id=SESSION, entry=SAID | {"id": "e-2"})
-        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
+        assert await call(wire, "session/entries", "entries[].entry.id") == ["e-1"]
 
 
 class Refusing(Wrapped):
@@ -115,4 +115,4 @@ async def test_an_append_that_was_refused_is_not_stored_later(site: Site) -> Non
         assert connection.held is not None
         assert await to_thread.run_sync(connection.held) is None
         await append(wire, "e-2")
-        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-2"]
+        assert await call(wire, "session/entries", "entries[].entry.id") == ["e-2"]
