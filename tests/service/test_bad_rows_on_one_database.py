@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from anyio import fail_after, to_thread
 
+from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, part_of, refused
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
@@ -14,6 +15,14 @@ from tests.service.test_presence_on_one_database import is_shown, present, until
 pytestmark = pytest.mark.one_loop
 
 WELL = "session-b"
+
+
+async def shown(wire: Wire) -> tuple[list[str], list[str]]:
+    """Return the sessions of a list, and what the list says cannot be read; the list is not old."""
+    listed = await call(wire, "session/list")
+    assert "_meta" not in listed
+    unreadable = [one["path"] for one in listed.get("unreadable", ())]
+    return sorted(part_of(listed, "sessions[].id")), unreadable
 
 
 async def test_an_id_that_is_no_text_keeps_no_other_session_from_lists_and_events(
@@ -34,17 +43,12 @@ async def test_an_id_that_is_no_text_keeps_no_other_session_from_lists_and_event
                 assert event["method"] in {"session/event", "session/synced"}
                 sessions.add(event["params"]["session_id"])
         for wire in (one, three):
-            listed = await call(wire, "session/list")
-            # The list is not an old one.
-            assert "_meta" not in listed
-            assert WELL in part_of(listed, "sessions[].id")
-            assert part_of(listed, "unreadable[].path") == [SPOILT_ID]
+            sessions_shown, unreadable = await shown(wire)
+            assert WELL in sessions_shown
+            assert unreadable == [SPOILT_ID]
     async with site.daemon("five") as daemon, daemon.connect() as wire:
         with fail_after(PATIENCE_SECONDS):
-            listed = await call(wire, "session/list")
-            assert "_meta" not in listed
-            assert part_of(listed, "sessions[].id") == [WELL]
-            assert part_of(listed, "unreadable[].path") == [SPOILT_ID]
+            assert await shown(wire) == ([WELL], [SPOILT_ID])
             assert await refused(wire, "session/get") == "session_not_found"
             await append(wire, "e-3", session_id=WELL)
 
