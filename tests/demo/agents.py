@@ -19,10 +19,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -31,6 +31,8 @@ from rich.table import Table
 from sessiond_client import BlockingClient, connect_blocking
 from tests.demo import fake_model
 from tests.kit.node import built_client, node_program
+
+T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYTHON_AGENT = REPOSITORY / "clients" / "python" / "examples" / "agent.py"
@@ -125,10 +127,18 @@ def play(
     return prompts, daemons
 
 
+def within(seconds: float, look: Callable[[], T]) -> T:
+    """Look until a look gives something true, or until that takes too long; return the last look."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    return found
+
+
 def come_to_rest(client: BlockingClient, agents: dict[str, Program]) -> dict[str, Any]:
     """Wait until nothing is left to do; return what each agent says of its context."""
-    deadline = time.monotonic() + LAST_TURNS_SECONDS
-    while time.monotonic() < deadline:
+
+    def resting_agents() -> dict[str, Any]:
         # The queue is asked first: a prompt that is taken between two answers would be in neither.
         is_empty = not client.queue(SESSION)
         leaf_id = client.get(SESSION).leaf_id
@@ -137,10 +147,9 @@ def come_to_rest(client: BlockingClient, agents: dict[str, Program]) -> dict[str
             for one in client.presence(SESSION)
             if one.client_id in agents and one.state == "idle" and one.data["leaf_id"] == leaf_id
         }
-        if is_empty and len(resting) == len(agents):
-            return resting
-        time.sleep(PAUSE_SECONDS)
-    return {}
+        return resting if is_empty and len(resting) == len(agents) else {}
+
+    return within(LAST_TURNS_SECONDS, resting_agents)
 
 
 def stored(client: BlockingClient) -> list[dict[str, Any]]:
@@ -151,12 +160,12 @@ def stored(client: BlockingClient) -> list[dict[str, Any]]:
 
 def watched(seen: Path, last: str, seconds: float) -> list[str]:
     """Return the ids of the entries that the watcher saw, once it saw the last one."""
-    deadline = time.monotonic() + seconds
-    while True:
-        ids = [json.loads(line)["entry"]["id"] for line in seen.read_bytes().splitlines()]
-        if ids[-1:] == [last] or time.monotonic() > deadline:
-            return ids
-        time.sleep(PAUSE_SECONDS)
+
+    def ids() -> list[str]:
+        return [json.loads(line)["entry"]["id"] for line in seen.read_bytes().splitlines()]
+
+    within(seconds, lambda: ids()[-1:] == [last])
+    return ids()
 
 
 def said(entries: list[dict[str, Any]]) -> Counter[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import paused, soon
 from tests.torture.company import Company
 from tests.torture.owner import Owner
 from tests.torture.records import Killed, Log, now
@@ -45,14 +45,16 @@ class Killer:
     def wait(self, answers: int) -> None:
         """Wait until `answers` more requests are answered; require that all actors stay alive."""
         wanted = self._company.answers() + answers
-        until = time.monotonic() + PATIENCE_SECONDS
-        while self._company.answers() < wanted:
+
+        def answered() -> bool:
+            if self._company.answers() >= wanted:
+                return True
             self._company.require_alive()
             if not self._owner.is_alive:
                 raise AssertionError(f"the daemon ended by itself: {self._owner.said()[-3000:]}")
-            if time.monotonic() > until:
-                raise AssertionError(f"nobody is answered any more: {self._owner.said()[-3000:]}")
-            time.sleep(0.02)
+            return False
+
+        soon(answered, lambda: f"no client is answered any more: {self._owner.said()[-3000:]}")
 
     def _note(self, who: str, how: str) -> None:
         self._done += 1
@@ -97,7 +99,8 @@ class Killer:
 
     def _nap(self) -> None:
         low, high = STOP_SECONDS
-        time.sleep(low + (high - low) * self._chance.random() ** 2)
+        # Most stops are short.
+        paused(self._chance, low, low + (high - low) * self._chance.random())
 
 
 Misfortune = Callable[[Killer, Random, Callable[[str], None]], None]
@@ -120,7 +123,7 @@ def rage(seconds: float) -> Misfortune:
         killer.wait(ANSWERS)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            time.sleep(chance.uniform(*PAUSE_SECONDS))
+            paused(chance, *PAUSE_SECONDS)
             progress(killer.so_far())
             killer.wait(ANSWERS)
             if first:

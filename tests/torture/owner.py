@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.link import Link
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import Daemon
 
 __all__ = ["Owner"]
@@ -41,14 +41,15 @@ class Owner:
     def ensure(self, *, wait: float = 0.0) -> None:
         """Require a daemon that answers; start one if no client has within `wait` seconds."""
         until = time.monotonic() + wait
-        while time.monotonic() < until and not self._found():
-            time.sleep(0.02)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not self._found():
-            assert time.monotonic() < end, f"no daemon answers: {self.said()[-2000:]}"
-            if self._ended_or_never():
+
+        def answers() -> bool:
+            if self._found():
+                return True
+            if time.monotonic() >= until and self._ended_or_never():
                 self._daemon.start()
-            time.sleep(0.02)
+            return False
+
+        soon(answers, lambda: f"no daemon answers: {self.said()[-2000:]}")
 
     def _ended_or_never(self) -> bool:
         process = self._daemon._process

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon_answered
 from tests.torture.hearing import heard
 from tests.torture.records import (
     Act,
@@ -100,17 +100,13 @@ class RawPort:
         """Connect if there is no connection; True if this one is new."""
         if self._wire is not None:
             return False
-        until = time.monotonic() + PATIENCE_SECONDS
         if self._lives:
             time.sleep(_NAP_SECONDS)
-        while self._wire is None:
-            try:
-                self._wire = self._connect()
-            except OSError:
-                if time.monotonic() > until:
-                    self._trouble(f"nobody listened for {PATIENCE_SECONDS:.0f} s")
-                    raise
-                time.sleep(_NAP_SECONDS)
+        try:
+            self._wire = soon_answered(self._connect, lambda error: isinstance(error, OSError))
+        except OSError:
+            self._trouble(f"no daemon listened for {PATIENCE_SECONDS:.0f} s")
+            raise
         os.set_blocking(self._wire.reading, False)
         os.set_blocking(self._wire.writing, False)
         self._lives += 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,13 +19,13 @@ from msgspec import Struct
 from tests.bench.harness.errors import BenchError, Missing
 from tests.bench.harness.link import Link
 from tests.bench.harness.machine import on_core
+from tests.kit.patience import soon_answered
 
 __all__ = ["REPOSITORY", "Program", "Worker", "last_line", "listening", "started", "working"]
 
 T = TypeVar("T")
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-START_SECONDS = 30.0
 STOP_SECONDS = 15.0
 
 
@@ -77,16 +76,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def listening(program: Program, socket_path: Path) -> Iterator[Callable[[], Link]]:
     """Run a server on a Unix socket; yield a function that connects to it. Raises Missing."""
     with started(program) as process:
-        end = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                Link(socket_path).close()
-                break
-            except OSError as error:
-                if process.poll() is not None or time.monotonic() > end:
-                    reason = f"it does not start: {last_line(program.log)}"
-                    raise Missing(program.name, reason) from error
-                time.sleep(0.01)
+        try:
+            soon_answered(
+                lambda: Link(socket_path).close(),
+                lambda error: isinstance(error, OSError) and process.poll() is None,
+            )
+        except OSError as error:
+            reason = f"it does not start: {last_line(program.log)}"
+            raise Missing(program.name, reason) from error
         yield lambda: Link(socket_path)
 
 
