@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, TypeVar, overload
 
 from anyio import CapacityLimiter, move_on_after, sleep, to_thread
 
@@ -28,6 +28,12 @@ PATIENCE_SECONDS: Final = 120
 _LOOK_SECONDS: Final = 0.005
 
 
+@overload
+async def eventually(
+    look: Callable[[], Awaitable[T]], shows: Callable[[], object] | None = None
+) -> T: ...
+@overload
+async def eventually(look: Callable[[], T], shows: Callable[[], object] | None = None) -> T: ...
 async def eventually(
     look: Callable[[], T | Awaitable[T]], shows: Callable[[], object] | None = None
 ) -> T:
