@@ -80,41 +80,38 @@ def site() -> Iterator[Site]:
         thread.join()
 
 
+SECRET = {"type": "thinking", "thinking": "a needle in a thought"}
+# A session with a branch, and a branch of that branch.
+BRANCHED = native(
+    stored_message("u1", None, content="The beginning."),
+    stored_message("a1", "u1", "assistant", "An answer with a needle."),
+    stored_message("u2", "a1", content="The way that was taken."),
+    stored_message("b1", "a1", content="Another way."),
+    stored_message("b2", "b1", "assistant", [SECRET]),
+    stored_message("c1", "b1", content="A way of the other way: needle, needle."),
+    stored_entry("label", "l1", "c1", target_id="a1", label="good"),
+    stored_entry("leaf", "m1", "c1", target_id="u2"),
+)
+# Gives the ids of what a locator finds.
+IDS = "found => found.map((one) => one.id)"
+UNFOLDED = ".branch[open]"
+
+
 def made(session: OpenSession) -> str:
     """Return the page of a session, made in a thread of its own: the driver's loop runs in this one."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(documents.made, session, "html").result()
 
 
-def opened_page(browser: Browser, site: Site, text: str, where: str = "", **more: Any) -> Page:
-    """Open a page with a canary that a script of the session's texts would call."""
-    site.page = text.encode()
+def opened_page(
+    browser: Browser, site: Site, session: OpenSession, where: str = "", **more: Any
+) -> Page:
+    """Open the page of a session, with a canary that a script of the session's texts would call."""
+    site.page = made(session).encode()
     page = browser.new_page(**more)
     page.add_init_script(CANARY)
     page.goto(f"{site.url}/page.html{where}")
     return page
-
-
-def branched() -> str:
-    """Return the page of a session with a branch, and a branch of that branch."""
-    secret = {"type": "thinking", "thinking": "a needle in a thought"}
-    return made(
-        native(
-            stored_message("u1", None, content="The beginning."),
-            stored_message("a1", "u1", "assistant", "An answer with a needle."),
-            stored_message("u2", "a1", content="The way that was taken."),
-            stored_message("b1", "a1", content="Another way."),
-            stored_message("b2", "b1", "assistant", [secret]),
-            stored_message("c1", "b1", content="A way of the other way: needle, needle."),
-            stored_entry("label", "l1", "c1", target_id="a1", label="good"),
-            stored_entry("leaf", "m1", "c1", target_id="u2"),
-        )
-    )
-
-
-def open_branches(page: Page) -> list[str]:
-    """Return the branches that are unfolded."""
-    return [one.get_attribute("id") or "" for one in page.locator(".branch[open]").all()]
 
 
 def expect(place: Locator) -> Any:
@@ -133,8 +130,8 @@ def in_view(place: Locator) -> bool:
 
 
 def test_branches_fold_and_unfold(browser: Browser, site: Site) -> None:
-    page = opened_page(browser, site, branched())
-    assert open_branches(page) == ["branch-0"]
+    page = opened_page(browser, site, BRANCHED)
+    assert page.locator(UNFOLDED).evaluate_all(IDS) == ["branch-0"]
     assert page.locator("#entry-u2").is_visible()
     assert not page.locator("#entry-b1").is_visible()
     # A branch of a folded branch is not shown at all.
@@ -147,17 +144,15 @@ def test_branches_fold_and_unfold(browser: Browser, site: Site) -> None:
     expect(page.locator("#fold")).to_have_text("Unfold branches")
     page.click("#fold")
     expect(page.locator("#fold")).to_have_text("Fold branches")
-    assert open_branches(page) == ["branch-0", "branch-1", "branch-2"]
+    assert page.locator(UNFOLDED).evaluate_all(IDS) == ["branch-0", "branch-1", "branch-2"]
     page.click("#fold")
     expect(page.locator("#fold")).to_have_text("Unfold branches")
-    assert open_branches(page) == ["branch-0"]
+    assert page.locator(UNFOLDED).evaluate_all(IDS) == ["branch-0"]
     expect(page.locator("#branch-2 > summary")).not_to_be_visible()
 
 
 def test_a_link_opens_what_it_points_to(browser: Browser, site: Site) -> None:
-    page = opened_page(
-        browser, site, branched(), "#entry-c1", viewport={"width": 900, "height": 300}
-    )
+    page = opened_page(browser, site, BRANCHED, "#entry-c1", viewport={"width": 900, "height": 300})
     expect(page.locator("#branch-1")).to_have_attribute("open", "")
     assert in_view(page.locator("#entry-c1"))
     page.goto(f"{site.url}/page.html#entry-u1")
@@ -173,7 +168,7 @@ def test_a_link_opens_what_it_points_to(browser: Browser, site: Site) -> None:
 def test_search_finds_every_entry_and_goes_from_one_to_the_next(
     browser: Browser, site: Site
 ) -> None:
-    page = opened_page(browser, site, branched())
+    page = opened_page(browser, site, BRANCHED)
     page.keyboard.press("/")
     page.keyboard.type("NEEDLE")
     expect(page.locator("#found")).to_have_text("3")
@@ -201,7 +196,7 @@ def test_the_theme_follows_the_system_until_a_reader_chooses(browser: Browser, s
         color: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
         return sum(map(int, color[4:-1].split(",")))
 
-    page = opened_page(browser, site, branched(), color_scheme="dark")
+    page = opened_page(browser, site, BRANCHED, color_scheme="dark")
     assert shade(page) < 200
     page.emulate_media(color_scheme="light")
     assert shade(page) > 600
@@ -225,7 +220,7 @@ def test_nothing_is_wider_than_the_window(browser: Browser, site: Site, width: i
         title=word,
         cwd="/" + word,
     )
-    page = opened_page(browser, site, made(session), viewport={"width": width, "height": 600})
+    page = opened_page(browser, site, session, viewport={"width": width, "height": 600})
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
@@ -252,17 +247,21 @@ def test_hostile_texts_run_no_script_and_send_no_request(browser: Browser, site:
 def test_the_policy_holds_against_a_script_and_a_picture_that_come_in_later(
     browser: Browser, site: Site
 ) -> None:
-    page = opened_page(browser, site, branched())
+    page = opened_page(browser, site, BRANCHED)
     page.evaluate(
-        """() => {
+        """() => new Promise((done) => {
+            const refused = new Set(["script-src-elem", "script-src-attr", "img-src"]);
+            document.addEventListener("securitypolicyviolation", (told) => {
+                refused.delete(told.effectiveDirective);
+                if (refused.size === 0) done();
+            });
             const script = document.createElement("script");
             script.textContent = "window.canary()";
             const picture = document.createElement("img");
             picture.src = "/picture.png";
             picture.setAttribute("onerror", "window.canary()");
             document.body.append(script, picture);
-            return new Promise((done) => setTimeout(done, 100));
-        }"""
+        })"""
     )
     assert page.evaluate(NO_CANARY)
     assert site.asked == ["/page.html"]
@@ -280,7 +279,7 @@ def test_ten_thousand_entries_open_and_only_those_in_sight_are_laid_out(
         )
         for n in range(10_000)
     ]
-    page = opened_page(browser, site, made(native(*entries)))
+    page = opened_page(browser, site, native(*entries))
     laid_out = (
         "[...document.querySelectorAll('.entry')].filter((one) =>"
         " one.firstElementChild.checkVisibility({contentVisibilityAuto: true})).length"
