@@ -16,6 +16,7 @@ import pytest
 from sessiond.errors import SessionLocked, StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal
+from tests.kit.patience import PATIENCE_SECONDS
 
 PROGRAM = Path(__file__).with_name("journal_process.py")
 HEADER = b'{"header":1}'
@@ -71,7 +72,7 @@ def check_lines(path: Path, acknowledged: int) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 12, 60, 10_000])
 def test_a_kill_inside_a_write_loses_nothing_acknowledged(path: Path, cut: int) -> None:
     with process("append", path, path.parent, 3, cut) as child:
-        text, _ = child.communicate(timeout=30)
+        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
         assert child.returncode == -signal.SIGKILL
     acknowledged = acknowledged_in(text)
     assert acknowledged == 12
@@ -117,7 +118,7 @@ def test_a_lock_dies_with_its_process_and_the_record_changes_hands(path: Path) -
     with process("hold", path, path.parent) as first:
         assert line_from(first) == ["open"]
         first.kill()
-        first.wait(30)
+        first.wait(PATIENCE_SECONDS)
     journal = opened(path)
     with process("hold", path, path.parent) as second:
         assert line_from(second) == ["locked", str(os.getpid())]
@@ -180,7 +181,7 @@ def test_a_full_disk_refuses_and_goes_on_once_there_is_room(small_disk: Path) ->
 
 def test_a_file_size_limit_is_a_refusal_like_any_other(path: Path) -> None:
     with process("full", path, path.parent, 10_000) as child:
-        text, _ = child.communicate(timeout=30)
+        text, _ = child.communicate(timeout=PATIENCE_SECONDS)
         assert child.returncode == 0
     name, acknowledged, line_count = text.decode().split()
     assert name == "EFBIG"

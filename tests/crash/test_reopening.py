@@ -17,6 +17,7 @@ from sessiond.journal.journal import Journal
 from sessiond.journal.profile.lock import owned
 from sessiond.testing.disk import FaultDisk
 from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
+from tests.kit.patience import PATIENCE_SECONDS
 
 STORED = [b'{"header":1}', b'{"first":1}']
 LOST = [b'{"lost":1}', b'{"lost":2}']
@@ -257,9 +258,9 @@ def test_what_another_program_appends_while_an_opening_writes_again_stays_behind
     with disk.hold("pwrite") as gate:
         opening = threading.Thread(target=lambda: found.append(opened(disk, truncates=False)))
         opening.start()
-        assert gate.reached.wait(20)
+        assert gate.reached.wait(PATIENCE_SECONDS)
         disk.write_as_another(FILE, text(NEXT))
-    opening.join(20)
+    opening.join(PATIENCE_SECONDS)
     assert disk.content(FILE) == text(STORED + LOST + NEXT)
     assert disk.crash().content(FILE) == text(STORED + LOST + NEXT)
     found[0].look()
@@ -278,9 +279,9 @@ def test_an_opening_is_refused_if_the_kernel_drops_what_it_has_just_read() -> No
     with disk.hold("open_append") as gate:
         opening = threading.Thread(target=open_it)
         opening.start()
-        assert gate.reached.wait(20)
+        assert gate.reached.wait(PATIENCE_SECONDS)
         disk.evict(FILE)
-    opening.join(20)
+    opening.join(PATIENCE_SECONDS)
     assert refused[0].data()["errno"] == "ESTALE"
     assert opened(disk, truncates=False).tail == bytes(len(text(LOST)))
 

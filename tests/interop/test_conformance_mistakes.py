@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -54,7 +55,7 @@ def run_kit(*arguments: str, seconds: int = 30) -> subprocess.CompletedProcess[s
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "protocol.openrpc.json"
@@ -39,7 +41,7 @@ def test_the_document_passes_the_specifications_meta_schema(node: Path, node_mod
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     rules = without_elsewhere(json.loads(done.stdout))

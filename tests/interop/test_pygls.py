@@ -19,6 +19,7 @@ import pytest
 from pygls.client import JsonRPCClient
 from pygls.exceptions import JsonRpcException
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -44,18 +45,20 @@ class Editor(JsonRPCClient):
         self.feature("session/synced")(partial(self.synced.put_nowait))
 
     async def ask(self, method: str, **params: Any) -> Any:
-        return await asyncio.wait_for(self.protocol.send_request_async(method, params), 20)
+        return await asyncio.wait_for(
+            self.protocol.send_request_async(method, params), PATIENCE_SECONDS
+        )
 
     def tell(self, method: str, **params: Any) -> None:
         self.protocol.notify(method, params)
 
     async def event(self) -> Any:
-        return await asyncio.wait_for(self.events.get(), 20)
+        return await asyncio.wait_for(self.events.get(), PATIENCE_SECONDS)
 
     async def leave(self) -> None:
         """Wait until the server has ended and all its tasks here are done."""
         stop: Callable[[], Awaitable[None]] = self.stop
-        await asyncio.wait_for(stop(), 20)
+        await asyncio.wait_for(stop(), PATIENCE_SECONDS)
 
     async def server_exit(self, server: asyncio.subprocess.Process) -> None:
         self.exit_code = server.returncode

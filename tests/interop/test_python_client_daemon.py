@@ -27,6 +27,7 @@ from sessiond_client import (
     connect,
     connect_blocking,
 )
+from tests.kit.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -50,7 +51,7 @@ class Daemon:
     def end(self, how: signal.Signals) -> int:
         assert self._process is not None
         self._process.send_signal(how)
-        return self._process.wait(20)
+        return self._process.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def counted(client: Any, monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[str]:
     return renewed
 
 
+@pytest.mark.real_clock
 async def test_a_lease_is_renewed_in_time_and_released_at_the_end(
     server: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ async def test_a_lease_ends_with_a_daemon_that_is_killed_and_is_not_taken_up_aga
             await client.append(session_id, message=MESSAGE, lease_id=again.id)
 
 
+@pytest.mark.real_clock
 def test_threads_hold_leases_the_same_way(server: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     path = server.socket_path
     with connect_blocking(path, **PATIENT) as client, connect_blocking(path) as other:

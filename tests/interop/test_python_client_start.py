@@ -22,6 +22,7 @@ from anyio import to_thread
 
 from sessiond_client import ConnectionLost, EntryEvent, connect, connect_blocking
 from sessiond_client.results import Appended
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -36,7 +37,7 @@ def sessiond(*arguments: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -103,7 +104,7 @@ def test_the_programs_of_the_readme_run() -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             check=True,
         ).stdout
         for program in programs[:2]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.interop import stdlib_client
 from tests.interop.stdlib_client import Client
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -65,12 +66,12 @@ def test_it_loses_and_doubles_nothing_when_the_daemon_is_killed(server: Daemon) 
         watching = pool.submit(watch, session_id)
         appending = [pool.submit(append, session_id) for _ in range(2)]
         for mark in marks.values():
-            assert mark.wait(30)
+            assert mark.wait(PATIENCE_SECONDS)
             server.end(signal.SIGKILL)
             server.start()
         for one in appending:
-            one.result(60)
-        seen = watching.result(60)
+            one.result(PATIENCE_SECONDS)
+        seen = watching.result(PATIENCE_SECONDS)
     assert [seq for seq, _ in seen] == list(range(1, 2 * EACH + 1))
     # The leaf of an answer may be a later entry of another client, its seq is its own.
     assert sorted(seq for seq, _ in stored) == [seq for seq, _ in seen]

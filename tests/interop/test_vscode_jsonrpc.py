@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -26,7 +27,7 @@ def test_vscode_jsonrpc_creates_appends_subscribes_and_reads_back(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

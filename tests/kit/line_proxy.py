@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 __all__ = ["Cut", "Pass", "line_proxy", "unchanged"]
 
 Pass = Callable[[bytes], list[bytes]]
@@ -55,7 +57,7 @@ def line_proxy(
         finally:
             _shut_down(*ends)
             for thread in threads:
-                thread.join(30)
+                thread.join(PATIENCE_SECONDS)
 
 
 def _forward(source: socket.socket, target: socket.socket, through: Pass) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 __all__ = ["LspLink", "language_server"]
 
 _HIERARCHY = {"textDocument": {"documentSymbol": {"hierarchicalDocumentSymbolSupport": True}}}
@@ -96,7 +98,7 @@ def language_server(
             yield link
             link.ask("shutdown", None)
             link.tell("exit", None)
-            status = process.wait(60)
+            status = process.wait(PATIENCE_SECONDS)
         except BaseException:
             process.kill()
             raise

@@ -84,6 +84,7 @@ async def ids(wire: Wire, session_id: str = SESSION) -> list[str]:
     return [row["entry"]["id"] for row in page["entries"]]
 
 
+@pytest.mark.real_clock
 @pytest.mark.usefixtures("impatient")
 async def test_an_append_that_a_stopped_backend_has_is_refused_and_not_stored_later(
     site: PostgresqlSite, cluster: Cluster
@@ -107,6 +108,7 @@ async def test_an_append_that_a_stopped_backend_has_is_refused_and_not_stored_la
         assert await ids(one) == ["e-next"]
 
 
+@pytest.mark.real_clock
 @pytest.mark.usefixtures("impatient")
 async def test_a_backend_that_is_stopped_at_a_row_stops_no_other_session(
     site: PostgresqlSite, cluster: Cluster, schema: str
@@ -367,6 +369,7 @@ def test_an_append_for_which_there_is_no_memory_gives_its_connection_back(
     assert under_way.stored() is not None
 
 
+@pytest.mark.real_clock
 @pytest.mark.usefixtures("impatient")
 def test_a_stopped_server_costs_each_call_a_moment_and_works_when_it_goes_on(
     own_cluster: Cluster,
@@ -398,6 +401,7 @@ QUESTIONS: dict[str, Callable[[PostgresqlDatabase, Head], Any]] = {
 }
 
 
+@pytest.mark.real_clock
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_a_question_that_a_stopped_server_has_waits_for_no_new_connection(

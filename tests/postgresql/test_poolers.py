@@ -164,8 +164,8 @@ async def test_a_daemon_that_hears_no_rings_says_so_and_polls(
         async def one_more() -> bool:
             """Append at one daemon, hear of it at the other one; return whether that one hears rings."""
             number = next(numbers)
-            waits.clear()
             await append(one, f"e-{number}")
+            waits.clear()
             assert await told(three, 1) == [(number, f"e-{number}")]
             # A wait that was under way ends, with a look that may come too early, and then one more.
             assert len(waits) <= 2

@@ -10,6 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from sessiond_client import Client, connect
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 
@@ -38,7 +39,7 @@ def listening(server: Daemon) -> Daemon:
 @pytest.fixture
 async def client(listening: Daemon) -> AsyncIterator[Client]:
     """Return a client of the daemon."""
-    async with connect(listening.socket_path, timeout=60.0) as client:
+    async with connect(listening.socket_path, timeout=PATIENCE_SECONDS) as client:
         yield client
 
 

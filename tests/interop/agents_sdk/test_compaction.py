@@ -19,6 +19,7 @@ from anyio import wait_all_tasks_blocked
 from sessiond_client import Client
 from tests.interop.agents_sdk.test_branches import call, reply
 from tests.interop.agents_sdk.test_memory import an_agent, run, user
+from tests.kit.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -312,7 +313,7 @@ async def test_a_cancelled_replacement_settles_before_the_next_append(
     work = asyncio.create_task(
         run("run", agent, "Go.", session=session, run_config=limited(1)),
     )
-    await asyncio.wait_for(started.wait(), 20)
+    await asyncio.wait_for(started.wait(), PATIENCE_SECONDS)
     work.cancel()
     newer = asyncio.create_task(session.add_items([user("newer")]))
     before = len(appends)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
 
 METHODS = pytest.mark.parametrize("method", ["run", "run_sync", "run_streamed"])
@@ -154,7 +156,9 @@ async def test_a_failing_add_items_ends_the_stream(new_session: Make, script: An
     session.add_items = failing
     script.says("not reached")
     with pytest.raises(RuntimeError, match="cannot add"):
-        await asyncio.wait_for(run("run_streamed", an_agent(script), "Hello", session=session), 30)
+        await asyncio.wait_for(
+            run("run_streamed", an_agent(script), "Hello", session=session), PATIENCE_SECONDS
+        )
 
 
 # -- the protocol -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from anyio import to_thread
 from sessiond_client import Client, connect_blocking
 from tests.interop.browse.application import SESSION, browsing, conversation
 from tests.kit.line_proxy import line_proxy
-from tests.kit.patience import soon
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -254,7 +254,7 @@ async def test_a_view_that_is_left_before_its_answer_harms_nothing(
     def hold(line: bytes) -> list[bytes]:
         if holding and msgspec.json.decode(line)["method"] == method:
             is_held.set()
-            may_go.wait(60)
+            may_go.wait(PATIENCE_SECONDS)
         return [line]
 
     holding: list[str] = []

@@ -7,6 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
+
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.interop]
 
 
@@ -26,7 +28,7 @@ async def test_a_change_during_a_notification_is_told_by_another() -> None:
         if len(told) == 3:
             is_told.set()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             watch = Watch(client, tasks, send)
             tasks.start_soon(watch.run)

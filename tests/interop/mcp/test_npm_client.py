@@ -12,6 +12,7 @@ import pytest
 
 from sessiond_client import connect_blocking
 from tests.kit.driver import Driver, JsError
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -46,7 +47,9 @@ def start(node: Path, node_modules: Path, server: Daemon) -> Iterator[Start]:
 
 
 def fill(server: Daemon, *texts: str) -> None:
-    with connect_blocking(server.socket_path, timeout=60.0, connect_timeout=20.0) as client:
+    with connect_blocking(
+        server.socket_path, timeout=PATIENCE_SECONDS, connect_timeout=PATIENCE_SECONDS
+    ) as client:
         client.create("/", session_id=SESSION, title="told", persist="immediate", if_exists="open")
         for text in texts:
             message = {"role": "assistant", "content": text}

@@ -133,7 +133,7 @@ async def test_an_update_while_the_daemon_was_killed_is_announced_after(server: 
         await one.session.subscribe_resource(URI)
         server.end(signal.SIGKILL)
         server.start()
-        async with connect(server.socket_path, connect_timeout=20.0) as client:
+        async with connect(server.socket_path, connect_timeout=PATIENCE_SECONDS) as client:
             await client.append(SESSION, message={"role": "user", "content": "b"})
         await one.news.wait()
         assert set(one.told) == {URI}
@@ -202,7 +202,7 @@ def test_without_a_daemon_that_may_be_started_the_command_says_so(socket_path: P
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stdout) == (3, "")

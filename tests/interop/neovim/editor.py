@@ -24,6 +24,25 @@ from tests.kit.processes import children
 __all__ = ["Editor", "editing"]
 
 PLUGIN: Final = Path(__file__).resolve().parents[3] / "clients" / "neovim"
+INIT: Final = """
+local make = vim.loop.new_timer
+Timers = {}
+vim.loop.new_timer = function()
+  table.insert(Timers, make())
+  return Timers[#Timers]
+end
+vim.cmd('packadd sessiond')
+"""
+"""A user's `init.lua` that also keeps the timers, those of `vim.defer_fn` among them."""
+RUNNING: Final = """
+local count = 0
+for _, timer in ipairs(Timers) do
+  if not timer:is_closing() and timer:is_active() then
+    count = count + 1
+  end
+end
+return count
+"""
 
 
 class Editor:
@@ -91,6 +110,10 @@ class Editor:
             lambda: f"no {text!r} in {self.lines(name)}; {self.messages()}",
         )
 
+    def until_no_timer(self) -> None:
+        """Wait until the plugin waits for no time: what it says then, it says to an answer or an event."""
+        self.until(lambda: self.lua(RUNNING) == 0, lambda: f"{self.lua(RUNNING)} timers run")
+
     def messages(self) -> str:
         """Return what the editor told its user."""
         told: str = self.lua("return vim.fn.execute('messages')")
@@ -115,7 +138,7 @@ def editing(
     program: str,
     home: Path,
     environment: Mapping[str, str],
-    init: str = "vim.cmd('packadd sessiond')",
+    init: str = INIT,
 ) -> Iterator[Editor]:
     """Run an editor with a configuration of its own; end it by its handle."""
     data, configuration = home / "nvim-data", home / "nvim-config"

@@ -15,26 +15,6 @@ from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
-# `vim.defer_fn` makes its timers here, too.
-INIT = """
-local make = vim.loop.new_timer
-Timers = {}
-vim.loop.new_timer = function()
-  table.insert(Timers, make())
-  return Timers[#Timers]
-end
-vim.cmd('packadd sessiond')
-"""
-RUNNING = """
-local count = 0
-for _, timer in ipairs(Timers) do
-  if not timer:is_closing() and timer:is_active() then
-    count = count + 1
-  end
-end
-return count
-"""
-
 
 def test_one_connection_no_process_and_no_poll(
     neovim: str, home: Path, session: str, environment: Mapping[str, str]
@@ -50,7 +30,7 @@ def test_one_connection_no_process_and_no_poll(
     place = home / "proxy"
     with (
         line_proxy(place, Path(daemon), requests=counted, answers=counted),
-        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}, INIT) as editor,
+        editing(neovim, home, {**environment, "SESSIOND_SOCKET": str(place)}) as editor,
     ):
         for view in ("list", "tail", "tree"):
             editor.command(f"Sessiond {view}" + (f" {session}" if view != "list" else ""))
@@ -63,6 +43,7 @@ def test_one_connection_no_process_and_no_poll(
         )
         say(environment, "Quiet now.")
         editor.until_shown("Quiet now.", "sessiond://tree/")
-        editor.until(lambda: editor.lua(RUNNING) == 0, lambda: lines[-5:])
+        editor.until_no_timer()
         assert sum(b'"method":"initialize"' in line for line in lines) == 1
+        assert editor.lua("return #Timers") > 0
         assert editor.children() == []

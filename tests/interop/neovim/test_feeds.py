@@ -101,8 +101,7 @@ def test_a_feed_of_a_deleted_session_ends(
 
 def until_answered_later(editor: Editor, session_id: str) -> None:
     """Wait until the editor has the answers to what a view asks for after a pause."""
-    editor.lua("vim.defer_fn(function() _G.is_later = true end, 500)")
-    editor.until(lambda: editor.lua("return _G.is_later"))
+    editor.until_no_timer()
     assert asked(editor, "heads", session_id)["kind"] == "session_not_found"
 
 

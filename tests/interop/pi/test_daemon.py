@@ -14,6 +14,7 @@ import pytest
 
 from sessiond_client import Presence, connect_blocking
 from tests.interop.pi.conftest import Pi, Watcher
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -92,7 +93,7 @@ def test_the_extension_starts_a_daemon(
         assert pi.end() == 0
     finally:
         command = [SESSIOND, "--home", str(home / "data"), "--socket", str(socket_path), "stop"]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
     assert pi.log.read_text("utf-8") == ""
 
 
@@ -110,6 +111,6 @@ def test_print_mode_ends_with_its_answer(
 ) -> None:
     server.connect().close()
     pi = start_pi("--mode", "json", "-p", "Hello")
-    out, _ = pi.process.communicate(timeout=60)
+    out, _ = pi.process.communicate(timeout=PATIENCE_SECONDS)
     assert pi.process.returncode == 0
     assert "You said: Hello" in str([json.loads(line) for line in out.splitlines()])

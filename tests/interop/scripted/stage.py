@@ -19,6 +19,7 @@ from typing import Any
 from anyio import to_thread
 
 from sessiond_client import BlockingClient, BlockingSubscription, Client, Cursor, EntryEvent, Event
+from tests.kit.patience import PATIENCE_SECONDS
 
 MESSAGE = {"role": "user", "content": "hi"}
 BIG = 3_000_000  # far more than a socket buffers
@@ -66,8 +67,8 @@ class Peer:
             except BlockingIOError:
                 if full is not None:
                     full()
-                select.select([], [self.connection], [], 20)
-        self.connection.settimeout(20)
+                select.select([], [self.connection], [], PATIENCE_SECONDS)
+        self.connection.settimeout(PATIENCE_SECONDS)
 
     def notify(self, word: str, **params: Any) -> None:
         self.say(method=f"session/{word}", params={"session_id": "s", **params})
@@ -83,7 +84,7 @@ class Stage:
         self.path = path
         self._pool = ThreadPoolExecutor(8)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.settimeout(20)
+        self._listener.settimeout(PATIENCE_SECONDS)
         self._plays: list[Any] = []
 
     def play(self, *scenes: Scene) -> None:
@@ -94,7 +95,7 @@ class Stage:
     def _accept(self, scenes: tuple[Scene, ...]) -> None:
         for scene in scenes:
             connection, _ = self._listener.accept()
-            connection.settimeout(20)
+            connection.settimeout(PATIENCE_SECONDS)
             self._plays.append(self._pool.submit(self._perform, scene, connection))
 
     @staticmethod
@@ -106,7 +107,7 @@ class Stage:
     def close(self) -> None:
         """Every scene was played to its end, as written."""
         while self._plays:
-            self._plays.pop(0).result(20)
+            self._plays.pop(0).result(PATIENCE_SECONDS)
         self._pool.shutdown()
         self._listener.close()
 

@@ -22,6 +22,7 @@ from sessiond_client import (
     connect_blocking,
 )
 from tests.interop.scripted.stage import MESSAGE, STORED, Connect, Peer, Stage, quiet
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 async def test_an_append_whose_connection_breaks_is_sent_again_with_its_ids(
@@ -88,7 +89,7 @@ async def test_a_daemon_that_restarted_meanwhile_is_not_noticed(
     stage.play(serves_once, ends_without_a_word, serves)
     async with connected(stage.path) as client:
         assert await client.label("s", "e1", "one") == 3
-        assert await to_thread.run_sync(gone.wait, 10)
+        assert await to_thread.run_sync(gone.wait, PATIENCE_SECONDS)
         assert await client.label("s", "e1", "two") == 4
 
 
@@ -199,7 +200,7 @@ async def test_disconnecting_tells_every_caller(stage: Stage, connected: Connect
 
         group.start_soon(ask)
         group.start_soon(ask)
-        assert await to_thread.run_sync(heard.wait, 10)
+        assert await to_thread.run_sync(heard.wait, PATIENCE_SECONDS)
         client.disconnect()
     assert told == ["told", "told"]
     with pytest.raises(ClientClosed):
@@ -225,7 +226,9 @@ async def test_a_daemon_that_starts_meanwhile_is_waited_for(
     async with anyio.create_task_group() as group:
 
         async def use() -> None:
-            async with connected(stage.path, connect_timeout=20.0, client_id="me") as client:
+            async with connected(
+                stage.path, connect_timeout=PATIENCE_SECONDS, client_id="me"
+            ) as client:
                 assert await client.ping() == "pong"
 
         group.start_soon(use)
@@ -252,7 +255,7 @@ def test_threads_share_one_blocking_client(stage: Stage) -> None:
         def work(thread: int) -> list[Any]:
             results: list[Any] = []
             for number in range(20):
-                barrier.wait(20)
+                barrier.wait(PATIENCE_SECONDS)
                 results.append(client.call("work/do", thread=thread, number=number))
             return results
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sessiond_client import connect, connect_blocking
 from tests.interop.scripted.stage import Peer, Scene, Stage, quiet
+from tests.kit.patience import PATIENCE_SECONDS
 
 
 def offers_twice() -> tuple[Scene, Scene, list[Any]]:
@@ -59,6 +60,6 @@ def test_an_offer_in_threads_is_made_on_every_connection(stage: Stage) -> None:
         with ThreadPoolExecutor(1) as pool:
             vetoed = pool.submit(first.veto, "no")
             second = next(offer)
-            vetoed.result(20)
+            vetoed.result(PATIENCE_SECONDS)
     assert second.is_withdrawn
     assert said == [HELLO, {"veto": "no"}, HELLO]

@@ -10,6 +10,7 @@ import pytest
 
 from sessiond_client import BlockingClient, connect_blocking
 from tests.kit.driver import Driver, JsError
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -36,7 +37,9 @@ FOLLOW = """
 
 
 def other(server: Daemon) -> BlockingClient:
-    return connect_blocking(server.socket_path, timeout=60.0, connect_timeout=20.0)
+    return connect_blocking(
+        server.socket_path, timeout=PATIENCE_SECONDS, connect_timeout=PATIENCE_SECONDS
+    )
 
 
 @pytest.fixture

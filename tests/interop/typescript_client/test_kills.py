@@ -10,6 +10,7 @@ import pytest
 
 from sessiond_client import connect_blocking
 from tests.interop.typescript_client.conftest import HERE
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -26,7 +27,7 @@ def test_every_message_is_stored_once_and_seen_in_one_order(
     any_node: Path, library: Path, server: Daemon, tmp_path: Path
 ) -> None:
     server.connect().close()
-    with connect_blocking(server.socket_path, timeout=60.0) as client:
+    with connect_blocking(server.socket_path, timeout=PATIENCE_SECONDS) as client:
         client.create(str(tmp_path), session_id=SESSION, persist="immediate")
         total = WRITERS * APPENDS
         place = (library, server.socket_path, SESSION)
@@ -43,9 +44,11 @@ def test_every_message_is_stored_once_and_seen_in_one_order(
             server.end(signal.SIGKILL)
             server.start()
         for process in writers:
-            process.communicate(timeout=120)
+            process.communicate(timeout=PATIENCE_SECONDS)
             assert process.returncode == 0
-        seen = [process.communicate(timeout=120)[0].splitlines() for process in watchers]
+        seen = [
+            process.communicate(timeout=PATIENCE_SECONDS)[0].splitlines() for process in watchers
+        ]
         rows = client.path(SESSION, limit=2 * total).entries
         said = [row.entry["message"]["content"] for row in rows]
     assert sorted(said) == sorted(

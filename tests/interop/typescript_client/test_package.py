@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.node import TYPESCRIPT, compile_typescript, run_npm
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -70,13 +71,13 @@ def test_the_examples_of_the_readme_compile_strictly_and_run(
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE_SECONDS,
                 check=True,
             ).stdout
             for number in range(len(examples))
         ]
     finally:
-        subprocess.run([SESSIOND, "stop"], env=environment, check=False, timeout=60)
+        subprocess.run([SESSIOND, "stop"], env=environment, check=False, timeout=PATIENCE_SECONDS)
     assert said == ["1 message\n", "there is no such session\n", ""]
 
 

@@ -15,6 +15,7 @@ import pytest
 from sessiond_client import BlockingClient, connect_blocking
 from sessiond_client.place import UnsafeFolder, socket_place
 from tests.kit.driver import Driver, JsError
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(180)]
@@ -52,7 +53,9 @@ def killed(server: Daemon) -> None:
 
 
 def other(server: Daemon) -> BlockingClient:
-    return connect_blocking(server.socket_path, timeout=60.0, connect_timeout=20.0)
+    return connect_blocking(
+        server.socket_path, timeout=PATIENCE_SECONDS, connect_timeout=PATIENCE_SECONDS
+    )
 
 
 # -- errors and values ------------------------------------------------------------------------
@@ -112,6 +115,7 @@ def test_an_aborted_call_is_rejected_with_its_reason(js: Driver) -> None:
 # -- leases, presence, offers -----------------------------------------------------------------
 
 
+@pytest.mark.real_clock
 def test_a_lease_renews_itself_and_is_lost_with_the_daemon(js: Driver, server: Daemon) -> None:
     js("s.lease = await c.lease({session_id: s.session_id, ttl_ms: 3000})")
     js("await new Promise((fulfil) => setTimeout(fulfil, 5000))")
@@ -298,7 +302,7 @@ def run(node: Path, code: str, environment: dict[str, str]) -> subprocess.Comple
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 

@@ -10,6 +10,7 @@ import pytest
 from tests.interop.typescript_client.cutting import Cutting
 from tests.kit.driver import Driver, JsError
 from tests.kit.line_proxy import line_proxy
+from tests.kit.patience import soon
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(120)]
@@ -124,12 +125,15 @@ def test_a_refusal_is_followed_by_another_try_where_that_is_safe(
 
 def test_a_call_that_is_given_up_is_cancelled_at_the_daemon(js: Driver, proxy: Cutting) -> None:
     js("s.lease = await c.lease({session_id: s.session_id})")
+    asked = proxy.seen.count("session/acquire")
+    js(
+        "s.stop = new AbortController();"
+        "s.waits = c.acquire({session_id: s.session_id, ttl_ms: 1000, wait_ms: 60000}, {signal: s.stop.signal});"
+        "s.waits.catch(() => undefined);"
+    )
+    soon(lambda: proxy.seen.count("session/acquire") > asked)
     with pytest.raises(JsError, match="enough"):
-        js(
-            "const stop = new AbortController();"
-            "const waits = c.acquire({session_id: s.session_id, ttl_ms: 1000, wait_ms: 60000}, {signal: stop.signal});"
-            "setTimeout(() => stop.abort(new Error('enough')), 50); await waits;"
-        )
+        js("s.stop.abort(new Error('enough')); await s.waits;")
     js(COUNT)
     assert proxy.seen.count("$/cancelRequest") == 1
 
