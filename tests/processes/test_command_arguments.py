@@ -15,12 +15,6 @@ pytestmark = pytest.mark.slow
 ENTRY: Final = "019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b"
 
 
-def text_of(shell: Shell, entry_id: str) -> str:
-    row = shell.json(f"sessiond call session/entry session_id=my-session-id entry_id={entry_id}")
-    content: str = row["entry"]["message"]["content"]
-    return content
-
-
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -41,7 +35,9 @@ def text_of(shell: Shell, entry_id: str) -> str:
 def test_a_text_is_the_same_however_it_comes(shell: Shell, script: str, said: str) -> None:
     done = shell.run(script)
     assert done.returncode == 0, done.stderr
-    assert text_of(shell, done.stdout.strip()) == said
+    params = f"session_id=my-session-id entry_id={done.stdout.strip()}"
+    row = shell.json(f"sessiond call session/entry {params}")
+    assert row["entry"]["message"]["content"] == said
 
 
 def test_a_text_of_a_file_that_is_not_there_says_how_to_begin_one_with_a_sign(shell: Shell) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -16,6 +15,7 @@ from sessiond.methods import METHODS
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
+from tests.processes.harness.terminal import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -305,8 +305,6 @@ def test_a_reader_that_goes_away_ends_a_command_without_a_word(shell: Shell) -> 
 
 
 def test_what_a_message_holds_cannot_act_on_a_terminal(shell: Shell) -> None:
-    import pty
-
     evil = "\x1b]0;owned\x07 \x9b31m \u202e"
     assert shell.run("sessiond append my-session", stdin=evil).returncode == 0
     for arguments in (
@@ -317,29 +315,11 @@ def test_what_a_message_holds_cannot_act_on_a_terminal(shell: Shell) -> None:
         ["tail", "--json"],
         ["context", "--json"],
     ):
-        master, slave = pty.openpty()
-        command = shell.start(*arguments, "my-session", stdout=slave, stderr=slave)
-        os.close(slave)
-        shown = _read_all(master)
-        assert command.wait(PATIENCE_SECONDS) == 0
+        shown = on_a_terminal(shell, 80, *arguments, "my-session")
         assert "owned" in shown, arguments
         assert "\x1b]" not in shown
         assert "\x9b" not in shown
         assert "\u202e" not in shown
-
-
-def _read_all(descriptor: int) -> str:
-    pieces: list[bytes] = []
-    while True:
-        try:
-            piece = os.read(descriptor, 65536)
-        except OSError:  # EIO: the other end is closed
-            break
-        if not piece:
-            break
-        pieces.append(piece)
-    os.close(descriptor)
-    return b"".join(pieces).decode()
 
 
 def test_a_value_of_call_is_json_or_text_or_a_file_or_standard_input(shell: Shell) -> None:

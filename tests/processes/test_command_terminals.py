@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from sessiond.cli.ui.text import cells
+from tests.kit.sessions import entry
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
@@ -23,14 +24,6 @@ def fill(shell: Shell, entries: list[Any], session_id: str = "my-session-id") ->
     (shell.folder / "entries.json").write_text(json.dumps(params), "utf-8")
     done = shell.run("sessiond call append @entries.json")
     assert done.returncode == 0, done.stderr
-
-
-def message(entry_id: str, content: str) -> Any:
-    return {
-        "type": "message",
-        "id": entry_id,
-        "message": {"role": "user", "content": content},
-    }
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
@@ -56,7 +49,7 @@ def test_the_short_ids_of_sessions_made_in_a_minute_differ_and_can_be_pasted(she
 
 def test_ids_on_a_terminal_are_short_and_each_can_be_pasted(shell: Shell) -> None:
     ids = [f"019a1b2c-3d4e-7{at:03x}-8b6f-{at + 7:012x}" for at in range(3)]
-    fill(shell, [message(one, "x") for one in ids])
+    fill(shell, [entry(one, "x") for one in ids])
     for at, one in enumerate(ids):
         shell.run(f"sessiond label my-session {one} 'label {at}'")
     for words in ("tail", "show", "tree --ids", "label", "context"):
@@ -65,15 +58,14 @@ def test_ids_on_a_terminal_are_short_and_each_can_be_pasted(shell: Shell) -> Non
             assert one not in drawn, words
             assert one[-8:] in drawn, words
     for one in ids:
-        entry = shell.run(f"sessiond branch my-session {one[-8:]}")
-        assert (entry.returncode, entry.stdout.strip()) == (0, one)
+        assert shell.output(f"sessiond branch my-session {one[-8:]}") == one
     assert ids[-1][-8:] in on_a_terminal(shell, 80, "heads", "my-session")
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_lines_on_a_terminal_fit_and_have_no_tab(shell: Shell, columns: int) -> None:
     entry_id = "0123456789abcdef0123456789abcdef"
-    fill(shell, [message(entry_id, "時計\t\x1b[2J が " * 60)])
+    fill(shell, [entry(entry_id, "時計\t\x1b[2J が " * 60)])
     shell.run("sessiond rename my-session-id $'my\\tsession'")
     fitting = ("tail my-session-id", "tree my-session-id --ids", "forest")
     for words in (*fitting, "dump session.jsonl --content"):
@@ -90,7 +82,7 @@ def test_lines_on_a_terminal_fit_and_have_no_tab(shell: Shell, columns: int) -> 
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_a_search_cuts_its_text_and_nothing_that_is_pasted(shell: Shell, columns: int) -> None:
     entry_id = "0123456789abcdef0123456789abcdef"
-    fill(shell, [message(entry_id, "needle" + "x" * 199_000)])
+    fill(shell, [entry(entry_id, "needle" + "x" * 199_000)])
     drawn = on_a_terminal(shell, columns, "search", "needle")
     assert entry_id in drawn
     assert "my-session-id" in drawn
@@ -100,7 +92,7 @@ def test_a_search_cuts_its_text_and_nothing_that_is_pasted(shell: Shell, columns
 
 
 def test_a_tree_shows_its_heads_and_a_part_of_it_around_an_entry(shell: Shell) -> None:
-    fill(shell, [message(f"more-{at}", "x") for at in range(30)])
+    fill(shell, [entry(f"more-{at}", "x") for at in range(30)])
     shell.run("sessiond branch my-session more-10 --head reviewer")
     shell.run("sessiond label my-session more-20 here")
     assert " ◀ reviewer" in shell.run("sessiond tree my-session").stdout
@@ -112,7 +104,7 @@ def test_a_tree_shows_its_heads_and_a_part_of_it_around_an_entry(shell: Shell) -
 
 
 def test_what_is_longer_than_the_terminal_goes_to_the_pager(shell: Shell) -> None:
-    fill(shell, [message(f"more-{at}", "x") for at in range(30)])
+    fill(shell, [entry(f"more-{at}", "x") for at in range(30)])
     pager = {"PAGER": "sed 's/^/PAGED /'"}
     for words in (["tree", "my-session"], ["tail", "my-session", "-n", "30"]):
         drawn = on_a_terminal(shell, 80, *words, lines=20, environment=pager)

@@ -11,7 +11,6 @@ import importlib
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ import pytest
 
 from sessiond.cli import CONTENTS
 from tests.processes.harness.shell import Shell
-from tests.processes.harness.terminal import script_on_a_terminal
+from tests.processes.harness.terminal import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -115,14 +114,10 @@ JSON_LINES: Final = {
 }
 
 
-def help_of(command: click.Command) -> str:
-    context = click.Context(command, info_name=f"sessiond {command.name}")
-    return command.get_help(context)
-
-
 def examples_of(command: click.Command) -> list[str]:
     """Return the command lines under "Examples:" in a command's help."""
-    _, _, examples = help_of(command).partition("\nExamples:\n")
+    context = click.Context(command, info_name=f"sessiond {command.name}")
+    _, _, examples = command.get_help(context).partition("\nExamples:\n")
     return [line.strip() for line in examples.splitlines() if line.strip()]
 
 
@@ -153,23 +148,12 @@ def is_about_a_checkout(block: str) -> bool:
     return all(line.startswith(starts) for line in block.strip().splitlines())
 
 
-def story(block: str) -> list[tuple[str, str]]:
-    """Each command of a block with `$` before its commands, and the output below it."""
-    parts = re.split(r"^\$ (.*)\n", block.partition("\n")[2], flags=re.MULTILINE)
-    return list(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def check(done: subprocess.CompletedProcess[str]) -> None:
-    assert done.returncode == 0, f"{done.args[-1]}: {done.stderr}"
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - ENDLESS))
 def test_the_examples_of_a_help_run(shell: Shell, name: str) -> None:
     if name in BEFORE:
-        check(shell.run(BEFORE[name]))
+        shell.output(BEFORE[name])
     for example in examples_of(COMMANDS[name]):
-        check(shell.run(example))
+        shell.output(example)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -190,19 +174,20 @@ def test_the_tour_of_the_readme_draws_what_it_shows(
 ) -> None:
     """The ten lines, in one shell on a terminal; then the block that goes on with their session."""
     (tour,) = [block for block in blocks_of("README.md") if block.startswith("console\n")]
-    lines = story(tour)
+    # Each command behind a `$`, and the output below it.
+    parts = re.split(r"^\$ (.*)\n", tour.partition("\n")[2], flags=re.MULTILINE)
+    lines = list(zip(parts[1::2], parts[2::2], strict=True))
     assert len(lines) == 10
     between = "- - - - -"
     script = "\n".join(f"{command}; echo '{between}'" for command, _ in lines)
-    drawn = script_on_a_terminal(shell, 100, script).split(f"{between}\n")
+    bash = ("bash", "-euo", "pipefail", "-c")
+    drawn = on_a_terminal(shell, 100, script, program=bash).split(f"{between}\n")
     for (command, shown), happened in zip(lines, drawn, strict=False):
         assert elided(happened) == elided(shown), command
     assert len(drawn) == len(lines) + 1
     program("socat")
     (with_socat,) = shell_blocks("README.md")
-    done = shell.run(with_socat)
-    check(done)
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [json.loads(line) for line in shell.output(with_socat).splitlines()]
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["messages"][-1]["content"] == "hi"
 
@@ -217,7 +202,7 @@ def test_the_blocks_of_the_page_on_commands_run(shell: Shell) -> None:
     blocks = shell_blocks("docs/commands.md")
     assert len(blocks) == 8
     for block in blocks:
-        check(shell.run(block))
+        shell.output(block)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/developing.md"])
@@ -232,7 +217,7 @@ def test_targets_that_a_page_names_are_in_the_makefile() -> None:
     makefile = (REPOSITORY / "Makefile").read_text("utf-8")
     pages = [(REPOSITORY / page).read_text("utf-8") for page in ("README.md", "docs/developing.md")]
     named = set(re.findall(r"(?:^ {4}|`|\$ )make ([a-z-]+)", "\n".join(pages), re.MULTILINE))
-    assert {"demo", "test", "torture"} <= named
+    assert {"demo", "test", "search"} <= named
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
@@ -241,7 +226,7 @@ def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell
     # It follows the session for ever: what it prints first is its end here.
     script = f"import sys\n\ndef print(*words):\n    sys.exit(0)\n\n{block.removeprefix('python')}"
     (shell.folder / "example.py").write_text(script, "utf-8")
-    check(shell.run(f"{sys.executable} example.py"))
+    shell.output(f"{sys.executable} example.py")
     listed = shell.json("sessiond list --json")["sessions"]
     (title,) = [one["title"] for one in listed if one["cwd"] == "/my/project"]
     assert shell.json(f"sessiond show '{title}' --json")["session"]["first_message"] == "hi"
@@ -250,11 +235,9 @@ def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell
 @pytest.mark.parametrize("name", [*JSON, *JSON_LINES])
 def test_json_is_one_document_or_lines_of_them(shell: Shell, name: str) -> None:
     if name in BEFORE:
-        check(shell.run(BEFORE[name]))
+        shell.output(BEFORE[name])
     line, members = {**JSON, **JSON_LINES}[name]
-    done = shell.run(line)
-    check(done)
-    lines = done.stdout.splitlines()
+    lines = shell.output(line).splitlines()
     assert name in JSON_LINES or len(lines) == 1
     assert lines
     for text in lines:
@@ -269,9 +252,7 @@ def test_a_plan_and_the_views_of_a_context_are_for_pipes(shell: Shell) -> None:
         sessiond compact my-session --plan "$plan" --summary - <last
         sessiond context my-session --repair --shape openai
     """
-    done = shell.run(f"set -e\n{script}")
-    check(done)
-    compacted, *context = done.stdout.splitlines()
+    compacted, *context = shell.output(f"set -e\n{script}").splitlines()
     assert re.search(r"^\S+: \d+ tokens before, \d+ tokens after$", compacted)
     # The prompt went through the pipe, and what came of it is what a model is given.
     assert "Above all, mind this: the tests" in context

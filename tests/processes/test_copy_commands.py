@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
@@ -33,44 +34,33 @@ SLASH_COMMANDS: Final = {
 }
 
 
-def said(shell: Shell, script: str) -> str:
-    """Return the output of a script that must succeed."""
-    done = shell.run(script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.removesuffix("\n")
-
-
-def context(shell: Shell, session: str) -> Any:
-    return shell.json(f"sessiond context {session} --json")
-
-
 def test_rebased_entries_stand_in_the_order_of_the_command_line(shell: Shell) -> None:
-    said(shell, "sessiond label my-session entry-2 answer")
-    made = said(shell, "sessiond rebase my-session answer entry-1")
-    assert context(shell, made)["sources"] == ["entry-2", "entry-1"]
+    shell.output("sessiond label my-session entry-2 answer")
+    made = shell.output("sessiond rebase my-session answer entry-1")
+    assert shell.json(f"sessiond context {made} --json")["sources"] == ["entry-2", "entry-1"]
     lineage = shell.json(f"sessiond show {made} --json")["session"]["lineage"]
     assert (lineage["rebased_from"], lineage["parent_id"]) == ("my-session-id", "my-session-id")
-    made = said(shell, "sessiond rebase my-session --messages 1,0-0 --detached")
-    assert context(shell, made)["sources"] == ["entry-2", "entry-1"]
+    made = shell.output("sessiond rebase my-session --messages 1,0-0 --detached")
+    assert shell.json(f"sessiond context {made} --json")["sources"] == ["entry-2", "entry-1"]
     lineage = shell.json(f"sessiond show {made} --json")["session"]["lineage"]
     assert lineage == {"rebased_from": "my-session-id", "detached": True}
-    made = said(shell, "sessiond rebase my-session --messages 0-1 --summary @question.txt")
-    (message,) = context(shell, made)["messages"]
+    made = shell.output("sessiond rebase my-session --messages 0-1 --summary @question.txt")
+    (message,) = shell.json(f"sessiond context {made} --json")["messages"]
     assert message["summary"] == "And now?"
 
 
 def test_a_dry_run_says_what_would_be_and_stores_nothing(shell: Shell) -> None:
     ids = 'sessiond list --drafts --json | grep -o \'"id":"[^"]*\''
-    said(shell, "sessiond new --id other-one")
-    before = said(shell, ids)
+    shell.output("sessiond new --id other-one")
+    before = shell.output(ids)
     done = shell.run("sessiond rebase my-session entry-1 --dry-run")
     assert "1 entry, 1 message" in done.stdout
     assert "without --dry-run" in done.stderr
     for line in ("--text both", "--text both --new"):
-        told = said(shell, f"sessiond merge my-session other-one {line} --dry-run")
+        told = shell.output(f"sessiond merge my-session other-one {line} --dry-run")
         assert "messages" in told
-    assert said(shell, ids) == before
-    assert context(shell, "my-session")["leaf_id"] == "entry-2"
+    assert shell.output(ids) == before
+    assert shell.json("sessiond context my-session --json")["leaf_id"] == "entry-2"
 
 
 @pytest.mark.parametrize(
@@ -100,22 +90,22 @@ def test_a_refusal_says_what_to_do_next(shell: Shell, line: str, status: int, ad
     done = shell.run(f"sessiond {line}")
     assert (done.returncode, done.stdout) == (status, "")
     assert advice in done.stderr
-    said(shell, "sessiond export my-session after.jsonl")
+    shell.output("sessiond export my-session after.jsonl")
     assert (shell.folder / "after.jsonl").read_bytes() == before
 
 
 def test_a_merge_appends_a_turn_or_begins_a_session_with_it(shell: Shell) -> None:
-    said(shell, "sessiond fork my-session --entries all --id other-one --detached")
-    said(shell, "sessiond append other-one 'It was the moon.'")
+    shell.output("sessiond fork my-session --entries all --id other-one --detached")
+    shell.output("sessiond append other-one 'It was the moon.'")
     prompt = shell.run("sessiond merge my-session other-one --prompt")
     assert "It was the moon." in prompt.stdout
     assert "quotes 2 entries and 3 entries" in prompt.stderr
     line = "sessiond merge my-session other-one --text - --expect-leaf entry-2"
-    stored = said(shell, f"sessiond merge my-session other-one --prompt | tail -n 1 | {line}")
-    merged = context(shell, "my-session")
+    stored = shell.output(f"sessiond merge my-session other-one --prompt | tail -n 1 | {line}")
+    merged = shell.json("sessiond context my-session --json")
     assert merged["sources"][-1] == stored
     assert merged["messages"][-1]["content"] == [{"type": "text", "text": "</session>"}]
-    made = said(shell, "sessiond merge my-session other-one --new --text 'Cron and moon.'")
+    made = shell.output("sessiond merge my-session other-one --new --text 'Cron and moon.'")
     session = shell.json(f"sessiond show {made} --json")["session"]
     assert session["lineage"]["merge_source"] == "other-one"
     stale = shell.run(f"{line} <question.txt")
@@ -124,14 +114,14 @@ def test_a_merge_appends_a_turn_or_begins_a_session_with_it(shell: Shell) -> Non
 
 
 def test_at_a_users_message_its_text_comes_back_to_be_changed(shell: Shell) -> None:
-    assert said(shell, "sessiond navigate my-session entry-1") == "null\nWhy is it late?"
-    assert said(shell, "sessiond navigate my-session entry-2 --label here") == "entry-2"
+    assert shell.output("sessiond navigate my-session entry-1") == "null\nWhy is it late?"
+    assert shell.output("sessiond navigate my-session entry-2 --label here") == "entry-2"
     done = shell.run("sessiond navigate my-session here")
     assert (done.stdout, done.stderr) == ("entry-2\n", "the head was there already\n")
-    prompt = said(shell, "sessiond navigate my-session null --prompt")
+    prompt = shell.output("sessiond navigate my-session null --prompt")
     assert "The cron job." in prompt
-    said(shell, "sessiond navigate my-session null --summary 'A dead end.'")
-    (message,) = context(shell, "my-session")["messages"]
+    shell.output("sessiond navigate my-session null --summary 'A dead end.'")
+    (message,) = shell.json("sessiond context my-session --json")["messages"]
     assert message["summary"] == "A dead end."
 
 
@@ -140,13 +130,13 @@ def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> No
         '{"role":"assistant","content":"x","usage":{"input_tokens":30,"output_tokens":12,'
         '"total_tokens":42,"cost":0.25}}'
     )
-    said(shell, f"sessiond append my-session --json-message '{message}'")
-    used = said(shell, "sessiond usage my-session")
+    shell.output(f"sessiond append my-session --json-message '{message}'")
+    used = shell.output("sessiond usage my-session")
     assert "42 tokens: 30 in, 12 out" in used
     assert "0.2500" in used
     assert "not yet" in used
-    assert "sessiond compact" in said(shell, "sessiond usage my-session --window 1")
-    figures = said(shell, "sessiond stats my-session")
+    assert "sessiond compact" in shell.output("sessiond usage my-session --window 1")
+    figures = shell.output("sessiond stats my-session")
     for text in (
         "3 on main's path, 3 in all",
         "3, 1 head, 1 leaf",
@@ -162,19 +152,22 @@ def test_usage_says_how_full_the_window_is_and_what_was_used(shell: Shell) -> No
 
 def test_the_configured_command_writes_what_the_command_line_leaves_out(shell: Shell) -> None:
     writer = """["sh", "-c", "echo written for a $SESSIOND_PURPOSE"]"""
-    said(shell, f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
+    shell.output(f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
     try:
-        said(shell, "sessiond fork my-session --id other-one")
-        said(shell, "sessiond merge my-session other-one")
-        (block,) = context(shell, "my-session")["messages"][-1]["content"]
+        shell.output("sessiond fork my-session --id other-one")
+        shell.output("sessiond merge my-session other-one")
+        (block,) = shell.json("sessiond context my-session --json")["messages"][-1]["content"]
         assert block["text"] == "written for a merge"
-        made = said(shell, "sessiond merge my-session other-one --new")
-        assert context(shell, made)["messages"][-1]["content"][0]["text"] == "written for a merge"
-        made = said(shell, "sessiond rebase my-session entry-1 --squash")
-        (message,) = context(shell, made)["messages"]
+        made = shell.output("sessiond merge my-session other-one --new")
+        assert (
+            shell.json(f"sessiond context {made} --json")["messages"][-1]["content"][0]["text"]
+            == "written for a merge"
+        )
+        made = shell.output("sessiond rebase my-session entry-1 --squash")
+        (message,) = shell.json(f"sessiond context {made} --json")["messages"]
         assert message["summary"] == "written for a squash"
     finally:
-        said(shell, "sessiond restart")
+        shell.output("sessiond restart")
 
 
 def test_ctrl_c_while_a_text_is_written_ends_the_writer_and_stores_nothing(shell: Shell) -> None:
@@ -182,18 +175,18 @@ def test_ctrl_c_while_a_text_is_written_ends_the_writer_and_stores_nothing(shell
     os.mkfifo(begun)
     # Its end is the end of the writer: nobody else has the pipe open for writing.
     writer = json.dumps(["sh", "-c", f"exec >>{begun}; echo begun; sleep 600"])
-    said(shell, f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
+    shell.output(f"SESSIOND_SUMMARIZER_COMMAND='{writer}' sessiond restart")
     try:
-        said(shell, "sessiond fork my-session --id other-one")
+        shell.output("sessiond fork my-session --id other-one")
         process = shell.start("merge", "my-session", "other-one", stderr=subprocess.DEVNULL)
         with begun.open() as pipe:
             assert pipe.readline() == "begun\n"
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            assert process.wait(PATIENCE_SECONDS) == 130
             assert pipe.read() == ""
-        assert len(context(shell, "my-session")["messages"]) == 2
+        assert len(shell.json("sessiond context my-session --json")["messages"]) == 2
     finally:
-        said(shell, "sessiond restart")
+        shell.output("sessiond restart")
 
 
 @pytest.mark.parametrize(
@@ -206,19 +199,19 @@ def test_ctrl_c_while_a_text_is_written_ends_the_writer_and_stores_nothing(shell
 def test_without_a_writer_the_next_step_is_told_and_the_prompt_is_in_the_json(
     shell: Shell, line: str, option: str
 ) -> None:
-    said(shell, "sessiond new --id other-one")
+    shell.output("sessiond new --id other-one")
     done = shell.run(f"sessiond {line} --json")
     assert done.returncode == 1
     assert "there is no writer of summaries: " in done.stderr
     assert option in done.stderr
     error = json.loads(done.stdout)["error"]
     assert "[User]: Why is it late?" in error["plan"]["prompt"]
-    assert len(context(shell, "my-session")["messages"]) == 2
+    assert len(shell.json("sessiond context my-session --json")["messages"]) == 2
 
 
 def test_a_terminal_shows_short_ids(shell: Shell) -> None:
     entry = f'{{"type":"custom","custom_type":"note","data":1,"id":"{LONG_ID}"}}'
-    said(shell, f"sessiond append my-session --entry '{entry}'; sessiond new --id other-one")
+    shell.output(f"sessiond append my-session --entry '{entry}'; sessiond new --id other-one")
     drawn = on_a_terminal(shell, 80, "navigate", "my-session", LONG_ID)
     assert drawn.splitlines()[0] == LONG_ID[-8:]
 
@@ -226,16 +219,16 @@ def test_a_terminal_shows_short_ids(shell: Shell) -> None:
 @pytest.mark.parametrize("name", SLASH_COMMANDS)
 def test_the_slash_commands_of_other_programs_are_there(shell: Shell, name: str) -> None:
     """Row 173 of the features: each of these commands exists and does its work on a session."""
-    said(shell, "sessiond new --id other-one")
-    said(shell, f"sessiond {name} {SLASH_COMMANDS[name]}")
+    shell.output("sessiond new --id other-one")
+    shell.output(f"sessiond {name} {SLASH_COMMANDS[name]}")
 
 
 def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
     # session.jsonl is an export of my-session, so its session is here.
-    said(shell, "mkdir -p old/deep && cp session.jsonl old/a.jsonl && echo no >old/b.jsonl")
-    said(shell, "sed 's/Why/When/' session.jsonl >old/deep/c.jsonl && touch old/d.txt")
+    shell.output("mkdir -p old/deep && cp session.jsonl old/a.jsonl && echo no >old/b.jsonl")
+    shell.output("sed 's/Why/When/' session.jsonl >old/deep/c.jsonl && touch old/d.txt")
     count = "sessiond list --json | grep -o '\"id\":' | wc -l"
-    before = int(said(shell, count))
+    before = int(shell.output(count))
 
     def outcome(options: str) -> dict[str, list[str]]:
         done = shell.run(f"sessiond import {options} --json")
@@ -243,12 +236,12 @@ def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
         found = msgspec.json.decode(done.stdout)
         return {what: [Path(one["file"]).name for one in found[what]] for what in found}
 
-    said(shell, "cp old/deep/c.jsonl old/deep/e.jsonl")
+    shell.output("cp old/deep/c.jsonl old/deep/e.jsonl")
     first = {"imported": ["c.jsonl"], "skipped": ["a.jsonl", "e.jsonl"], "failed": ["b.jsonl"]}
     assert outcome("--dry-run old") == first
-    assert int(said(shell, count)) == before
+    assert int(shell.output(count)) == before
     assert outcome("old") == first
-    assert int(said(shell, count)) == before + 1
+    assert int(shell.output(count)) == before + 1
     skipped = ["a.jsonl", "c.jsonl", "e.jsonl"]
     assert outcome("old") == first | {"imported": [], "skipped": skipped}
     text = shell.run("sessiond import old").stderr
@@ -268,5 +261,5 @@ def test_an_import_names_each_line_that_it_leaves_out(shell: Shell) -> None:
     assert "line 2: bad_line: " in done.stderr
     assert "and 2 more" in done.stderr
     assert "102 lines of found.jsonl could not be imported" in done.stderr
-    report = json.loads(said(shell, "sessiond import found.jsonl --json"))["imported"][0]["report"]
+    report = json.loads(shell.output("sessiond import found.jsonl --json"))["imported"][0]["report"]
     assert (report["entries"], report["dropped"], len(report["problems"])) == (1, 102, 100)
