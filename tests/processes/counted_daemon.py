@@ -33,7 +33,7 @@ Calls = dict[str, dict[str, Counter[str]]]
 
 
 def count_calls(periods: list[Calls]) -> None:
-    """Count from here on; the last of `periods` is the one that runs."""
+    """Count from here on; the first call and each ping begin a period of `periods`."""
     mark = ping.METHOD.handle.__code__
     loop = threading.get_ident()
     names: dict[CodeType, str] = {}
@@ -50,8 +50,11 @@ def count_calls(periods: list[Calls]) -> None:
             code, name, kind = None, str(getattr(called, "__qualname__", called)), "c"
         else:
             return
-        if code is mark:
-            periods.append(no_calls())
+        if code is mark or not periods:
+            begun: Calls = {
+                name: {"python": Counter(), "c": Counter()} for name in ("loop", "others")
+            }
+            periods.append(begun)
         thread = "loop" if threading.get_ident() == loop else "others"
         periods[-1][thread][kind][name] += 1
 
@@ -68,15 +71,10 @@ def stop_clocks() -> None:
                 setattr(module, name, 3600.0)
 
 
-def no_calls() -> Calls:
-    """Return the counters of a period that begins."""
-    return {thread: {"python": Counter(), "c": Counter()} for thread in ("loop", "others")}
-
-
 if __name__ == "__main__":
     target = Path(sys.argv.pop(1))
     stop_clocks()
-    counted = [no_calls()]
+    counted: list[Calls] = []
     count_calls(counted)
     try:
         main()

@@ -15,7 +15,6 @@ from typing import Final
 
 import pytest
 
-from tests.kit.link import Link
 from tests.kit.sessions import SESSION
 from tests.processes import counted_daemon
 from tests.processes.harness.daemon import Daemon
@@ -72,31 +71,6 @@ def counted(socket_path: Path, home: Path) -> Iterator[Callable[[], Counted]]:
         yield start
 
 
-def appends(count: int) -> bytes:
-    """Return so many requests for an append."""
-    message = {"role": "user", "content": CONTENT}
-    requests = [
-        {
-            "jsonrpc": "2.0",
-            "id": f"append-{n}",
-            "method": "session/append",
-            "params": {"session_id": SESSION, "message": message},
-        }
-        for n in range(count)
-    ]
-    # Spelled as clients in most languages spell it: without blanks.
-    return b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in requests)
-
-
-def store(link: Link, count: int, *, at_once: int) -> None:
-    """Append so many messages, always `at_once` in one piece, and wait for the answers to each."""
-    data = appends(at_once)
-    for _ in range(count // at_once):
-        link.send(data)
-        for _ in range(at_once):
-            assert "result" in link.message()
-
-
 def figures(periods: list[counted_daemon.Calls], thread: str, kind: str) -> float:
     """Return the calls per append of the cheapest period: load splits batches and adds calls."""
     return min(sum(period[thread][kind].values()) for period in periods) / IN_FLIGHT
@@ -111,16 +85,29 @@ def report(periods: list[counted_daemon.Calls]) -> str:
     return "\n".join(f"{count / appended:8.2f}  {name}" for name, count in total.most_common(120))
 
 
-def stored_with_watchers(daemon: Daemon, watchers: int, *, at_once: int) -> None:
-    """Append in every period while so many connections watch the session, and read all they get."""
+def store(daemon: Daemon, persist: str, *, at_once: int, watchers: int = 0) -> None:
+    """Append in every period, always `at_once` in one piece, and wait for the answers to each.
+
+    So many connections watch the session meanwhile, and read all they get.
+    """
+    params = {"session_id": SESSION, "message": {"role": "user", "content": CONTENT}}
+    requests = [
+        {"jsonrpc": "2.0", "id": f"append-{n}", "method": "session/append", "params": params}
+        for n in range(at_once)
+    ]
+    # Spelled as clients in most languages spell it: without blanks.
+    data = b"".join(json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in requests)
     with daemon.connect() as link, ExitStack() as links:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="never")
+        link.create(persist=persist)
         watching = [links.enter_context(daemon.connect()) for _ in range(watchers)]
         for one in watching:
             one.ask("session/subscribe", session_id=SESSION)
         for _ in range(WARM_UP + PERIODS + 1):
             link.ask("server/ping")
-            store(link, IN_FLIGHT, at_once=at_once)
+            for _ in range(IN_FLIGHT // at_once):
+                link.send(data)
+                for _ in range(at_once):
+                    assert "result" in link.message()
             for one in watching:
                 assert [one.message()["method"] for _ in range(IN_FLIGHT)][-1] == "session/event"
 
@@ -133,7 +120,7 @@ def test_an_event_costs_little_for_each_subscriber(
     found: list[float] = []
     for watchers in (FEW, MANY):
         one = counted()
-        stored_with_watchers(one.daemon, watchers, at_once=at_once)
+        store(one.daemon, "never", at_once=at_once, watchers=watchers)
         found.append(figures(one.end(), "loop", "python"))
     each = (found[1] - found[0]) / (MANY - FEW)
     sys.stdout.write(f"event and subscriber, {at_once} at once: {each:.2f}\n")
@@ -154,11 +141,7 @@ def test_an_append_costs_no_more_calls_than_it_may(
     counted: Callable[[], Counted], case: str, persist: str, at_once: int
 ) -> None:
     one = counted()
-    with one.daemon.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist=persist)
-        for _ in range(WARM_UP + PERIODS + 1):
-            link.ask("server/ping")
-            store(link, IN_FLIGHT, at_once=at_once)
+    store(one.daemon, persist, at_once=at_once)
     periods = one.end()
     assert len(periods) == PERIODS
     calls = {

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import pytest
 
 from sessiond_client import Timeout, connect_blocking
-from tests.crowd.stuck import resident_kib
 from tests.kit.link import Link, request
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
@@ -49,22 +49,18 @@ def small(
 @contextmanager
 def grows_less(daemon: Daemon, link: Link, mib: int) -> Iterator[None]:
     """Require that the daemon's memory grows by less than `mib` and a healthy client is served."""
-    before = resident_kib(daemon.pid, "VmHWM")
+    before = daemon.memory()
     yield
     assert link.say(SESSION, "all is well")["durability"] == "disk"
-    assert resident_kib(daemon.pid, "VmHWM") - before < mib * 1024
+    assert daemon.memory() - before < mib * MIB
 
 
 @pytest.fixture
 def link(small: Daemon) -> Iterator[Link]:
     """Connect a client that has made a session."""
     with small.connect() as link:
-        link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
+        link.create()
         yield link
-
-
-def holdings(link: Link) -> Any:
-    return link.ask("server/stats")["holdings"]
 
 
 def test_halves_of_large_frames_on_many_connections_have_one_bound(
@@ -86,7 +82,7 @@ def test_halves_of_large_frames_on_many_connections_have_one_bound(
             # Whether it was taken or not, and it is no JSON: the next one is served.
             sender.answer("next")
         assert refused >= 9
-        kept = holdings(link)
+        kept = link.ask("server/stats")["holdings"]
         assert (kept["frames_refused"], kept["large_frames"]) == (refused, 0)
 
 
@@ -159,7 +155,7 @@ def test_one_process_leaves_connections_to_others(
         status = [SESSIOND, "status", "--json", "--socket", str(socket_path)]
         done = subprocess.run(status, env=daemon.environment, capture_output=True, check=True)
         assert json.loads(done.stdout)
-        assert holdings(links[0])["connections_refused"] == 30
+        assert links[0].ask("server/stats")["holdings"]["connections_refused"] == 30
 
 
 def test_the_python_client_waits_for_a_place_and_says_why_there_was_none(
@@ -177,9 +173,15 @@ def test_the_python_client_waits_for_a_place_and_says_why_there_was_none(
         ) as timeout:
             client.call("session/create", cwd="/p", timeout=1.0)
         assert not timeout.value.outcome_unknown
-        hangs_up = threading.Timer(0.5, link.close)
-        hangs_up.start()
-        # Of all that was sent before, nothing was done.
-        client.call("session/create", cwd="/p", persist="immediate", timeout=60.0)
-        assert len(client.list().sessions) == 1
-        hangs_up.join()
+        refused = link.ask("server/stats")["holdings"]["connections_refused"]
+
+        def hang_up() -> None:
+            soon(lambda: link.ask("server/stats")["holdings"]["connections_refused"] > refused)
+            link.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            hangs_up = pool.submit(hang_up)
+            # Of all that was sent before, nothing was done.
+            client.call("session/create", cwd="/p", persist="immediate", timeout=PATIENCE_SECONDS)
+            assert len(client.list().sessions) == 1
+            hangs_up.result()
