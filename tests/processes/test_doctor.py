@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.kit.link import Link
 from tests.kit.opencode import database
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
 
 
-def root_of(shell: Shell) -> Path:
-    return Path(shell.environment["SESSIOND_HOME"], "profiles/default")
-
-
-def session_file(shell: Shell) -> Path:
-    (path,) = root_of(shell).glob("sessions/*.jsonl")
-    return path
+IN_THE_PROFILE: Final = """
+cd "$SESSIOND_HOME/profiles/default"; umask 077
+file=$(echo sessions/*_my-session-id.jsonl); twin=sessions/2027-01-01T00-00-00-000000_my
+"""
+DAMAGES: Final = {
+    "open_folder": ("chmod 755 trash", "chmod 700 trash"),
+    "open_file": ('chmod 644 "$file"', 'chmod 600 "$file"'),
+    "bad_line": ('cp "$file" ~/kept; echo "no entry" >>"$file"', 'cat ~/kept >"$file"'),
+    "stray_file": ("echo nobody >sessions/stray.jsonl", "rm sessions/stray.jsonl"),
+    "twin": ('cp "$file" $twin-session-id.jsonl', "rm $twin-session-id.jsonl"),
+    "draft_beside": ('head -n 1 "$file" >pending/my-session-id.jsonl', "rm pending/*"),
+    "folder_for_a_file": ("mkdir $twin-folder.jsonl", "rmdir $twin-folder.jsonl"),
+    "open_key": (
+        "printf %s secret | sessiond secret set api token; chmod 640 ~/.config/sessiond/keys/*.key",
+        "chmod 600 ~/.config/sessiond/keys/*.key",
+    ),
+}
+"""Scripts that do harm in the profile, and scripts that mend it."""
 
 
 def complaints(shell: Shell, *flags: str) -> list[dict[str, Any]]:
@@ -37,98 +48,38 @@ def complaints(shell: Shell, *flags: str) -> list[dict[str, Any]]:
     return wrong
 
 
-def open_folder(shell: Shell) -> Callable[[], object]:
-    folder = root_of(shell) / "trash"
-    folder.chmod(0o755)
-    return lambda: folder.chmod(0o700)
-
-
-def open_file(shell: Shell) -> Callable[[], object]:
-    session_file(shell).chmod(0o644)
-    return lambda: session_file(shell).chmod(0o600)
-
-
-def bad_line(shell: Shell) -> Callable[[], object]:
-    path = session_file(shell)
-    before = path.read_bytes()
-    path.write_bytes(before + b"no entry\n")
-    return lambda: path.write_bytes(before)
-
-
-def stray_file(shell: Shell) -> Callable[[], object]:
-    path = root_of(shell) / "sessions" / "stray.jsonl"
-    path.touch(0o600)
-    path.write_bytes(b"nobody's header\n")
-    return path.unlink
-
-
-def twin(shell: Shell) -> Callable[[], object]:
-    path = session_file(shell)
-    other = path.with_name("2027-01-01T00-00-00-000000_" + path.name.partition("_")[2])
-    other.touch(0o600)
-    other.write_bytes(path.read_bytes())
-    return other.unlink
-
-
-def draft_beside(shell: Shell) -> Callable[[], object]:
-    path = session_file(shell)
-    draft = root_of(shell) / "pending" / path.name.partition("_")[2]
-    draft.touch(0o600)
-    draft.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
-    return draft.unlink
-
-
-def other_id(shell: Shell) -> Callable[[], object]:
-    path = session_file(shell)
-    before = path.read_bytes()
-    path.write_bytes(before.replace(b"my-session-id", b"your-session-id", 1))
-    return lambda: path.write_bytes(before)
-
-
-def folder_for_a_file(shell: Shell) -> Callable[[], object]:
-    path = root_of(shell) / "sessions" / "2027-01-01T00-00-00-000000_my-folder.jsonl"
-    path.mkdir()
-    return path.rmdir
-
-
-def open_key(shell: Shell) -> Callable[[], object]:
-    shell.run("printf %s secret | sessiond secret set api token")
-    (path,) = Path(shell.environment["HOME"]).glob(".config/sessiond/keys/*.key")
-    path.chmod(0o640)
-    return lambda: path.chmod(0o600)
-
-
 @pytest.mark.parametrize(
     ("damage", "check", "said"),
     [
-        (open_folder, "folders", "trash is open to other users (mode 0755)"),
-        (open_file, "files", "is open to other users (mode 0644)"),
-        (bad_line, "files", "1 problem, the first in line 4"),
-        (stray_file, "files", "stray.jsonl"),
-        (twin, "files", "is the session of that id"),
-        (draft_beside, "files", "pending"),
-        (folder_for_a_file, "files", "folder"),
-        (open_key, "key", "other users (mode 0640)"),
+        ("open_folder", "folders", "trash is open to other users (mode 0755)"),
+        ("open_file", "files", "is open to other users (mode 0644)"),
+        ("bad_line", "files", "1 problem, the first in line 4"),
+        ("stray_file", "files", "stray.jsonl"),
+        ("twin", "files", "is the session of that id"),
+        ("draft_beside", "files", "pending"),
+        ("folder_for_a_file", "files", "folder"),
+        ("open_key", "key", "other users (mode 0640)"),
     ],
 )
 def test_one_thing_that_is_wrong_is_one_finding(
-    shell: Shell, damage: Callable[[Shell], Callable[[], object]], check: str, said: str
+    shell: Shell, damage: str, check: str, said: str
 ) -> None:
     assert complaints(shell) == []
-    mend = damage(shell)
-    seen = {path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl") if path.is_file()}
+    harm, mend = DAMAGES[damage]
+    shell.output(IN_THE_PROFILE + harm)
+    seen = {path: path.read_bytes() for path in shell.profile.rglob("*.jsonl") if path.is_file()}
     (wrong,) = complaints(shell)
     assert wrong["check"] == check
     assert said in wrong["what"]
     assert {
-        path: path.read_bytes() for path in root_of(shell).rglob("*.jsonl") if path.is_file()
+        path: path.read_bytes() for path in shell.profile.rglob("*.jsonl") if path.is_file()
     } == seen
-    mend()
+    shell.output(IN_THE_PROFILE + mend)
     assert complaints(shell) == []
 
 
 def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell: Shell) -> None:
-    path = session_file(shell)
+    (path,) = shell.profile.glob("sessions/*.jsonl")
     lines = path.read_bytes().split(b"\n")
     assert len(lines) == 4, "a header and two entries"
     path.write_bytes(b"\n".join([lines[0], b"no entry", *lines[2:]]))
@@ -150,7 +101,8 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
     assert (told(shell, "remains"), told(shell, "locks"), told(shell, "trash")) == ([], [], [])
     shell.run("sessiond new --id my-second-one --title second; sessiond delete my-second-one")
     shell.run("sessiond stop")
-    root, path = root_of(shell), session_file(shell)
+    root = shell.profile
+    (path,) = root.glob("sessions/*.jsonl")
     left = {
         path.with_name(f".sessiond-{'0' * 32}.new"): b"half",
         path.with_name(path.name + ".torn-2026-01-01T00-00-00-000000"): b"torn",
@@ -180,7 +132,7 @@ def test_what_crashes_and_deletes_left_is_named_and_is_no_complaint(shell: Shell
 
 def test_a_damaged_index_of_words_is_named(shell: Shell) -> None:
     shell.run("sessiond search something; sessiond stop")
-    path = root_of(shell) / "search.sqlite"
+    path = shell.profile / "search.sqlite"
     path.write_bytes(b"no database" * 1000)
     (wrong,) = complaints(shell)
     assert (wrong["check"], "rm " in wrong["next"]) == ("search", True)
@@ -191,7 +143,7 @@ def test_a_damaged_index_of_words_is_named(shell: Shell) -> None:
 @pytest.mark.parametrize("name", ["catalog", "search"])
 def test_a_damage_whose_words_are_no_text_is_named(shell: Shell, name: str) -> None:
     shell.run("sessiond search something; sessiond stop")
-    path = root_of(shell) / f"{name}.sqlite"
+    path = shell.profile / f"{name}.sqlite"
     # A name in a damaged statement, which SQLite repeats.
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE ", b"CREATE \xff\xfe\xfd\xfc\xfb "))
     (wrong,) = complaints(shell)
@@ -210,23 +162,26 @@ def test_a_session_of_a_database_is_not_missing(shell: Shell, tmp_path: Path) ->
 
 def test_a_header_of_another_session_is_told_and_hinders_nobody(shell: Shell) -> None:
     shell.run("sessiond stop")
-    mend = other_id(shell)
+    (path,) = shell.profile.glob("sessions/*.jsonl")
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"my-session-id", b"your-session-id", 1))
     assert complaints(shell) == []
     assert any("another session" in one["what"] for one in told(shell, "files"))
-    mend()
+    path.write_bytes(before)
 
 
 def test_a_damaged_catalog_and_a_torn_line_are_seen_while_no_daemon_runs(shell: Shell) -> None:
     shell.run("sessiond stop")
-    (root_of(shell) / "catalog.sqlite").write_bytes(b"no database" * 1000)
-    with session_file(shell).open("ab") as file:
+    (shell.profile / "catalog.sqlite").write_bytes(b"no database" * 1000)
+    (path,) = shell.profile.glob("sessions/*.jsonl")
+    with path.open("ab") as file:
         file.write(b'{"type":"mess')
     wrong = complaints(shell)
     assert [check["check"] for check in wrong] == ["catalog", "files"]
     assert "rm " in wrong[0]["next"]
     assert "half a line" in wrong[1]["what"]
     assert shell.json("sessiond status --json || true")["running"] is False
-    (root_of(shell) / "catalog.sqlite").unlink()
+    (shell.profile / "catalog.sqlite").unlink()
 
 
 def test_what_stands_where_the_socket_belongs_is_named(shell: Shell) -> None:
@@ -241,19 +196,14 @@ def test_a_daemon_that_gives_another_version_or_folder_is_named(
 ) -> None:
     other = shell.start("serve", "--profile", "other", "--socket", str(socket_path))
     try:
-        while not _listens(socket_path):
-            assert other.poll() is None
+        # It waits until the daemon listens.
+        Link(socket_path, alive=lambda: None).close()
         wrong = complaints(shell, f"--socket {socket_path}")
         assert [check["check"] for check in wrong] == ["daemon"]
         assert "profiles/other" in wrong[0]["what"]
     finally:
         other.terminate()
-        assert other.wait(30) == 0
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as sock:
-        return sock.connect_ex(str(path)) == 0
+        assert other.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_bad_configuration_is_named(shell: Shell) -> None:
