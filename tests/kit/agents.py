@@ -72,6 +72,24 @@ def codex_said(text: str, role: str = "user") -> Any:
     )
 
 
+def codex_asked(text: str) -> list[Any]:
+    """Return the lines of a user's prompt."""
+    return [codex_said(text), codex_event("user_message", message=text)]
+
+
+def codex_turn(number: int, text: str, answer: str) -> list[Any]:
+    """Return the lines of a turn that marks its beginning."""
+    start = codex_event("task_started", turn_id=f"t{number}")
+    return [start, *codex_asked(text), codex_said(answer, "assistant")]
+
+
+def codex_tokens(total: int, *, sent: int, got: int) -> Any:
+    """Return a count of tokens."""
+    last = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
+    info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
+    return codex_event("token_count", info=info)
+
+
 async def copied(wire: Wire, path: Path, **more: Any) -> dict[str, Any]:
     """Import a file; return the answer."""
     answer: dict[str, Any] = await wire.call("session/import", path=str(path), **more)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from sessiond.journal.journal import Journal
+from sessiond.journal.store import SessionLog
 from sessiond.testing.disk import FaultDisk
 
 FOLDER: Final = Path("/sessions")
@@ -13,7 +15,7 @@ LOCKS: Final = Path("/locks")
 FILE: Final = FOLDER / "s.jsonl"
 
 
-def text(lines: list[bytes]) -> bytes:
+def text(lines: Iterable[bytes]) -> bytes:
     """Return the bytes of a file with these lines."""
     return b"".join(line + b"\n" for line in lines)
 
@@ -35,6 +37,6 @@ def opened_on(disk: FaultDisk, content: bytes, *, truncates: bool = True) -> Jou
     return opened(disk, truncates=truncates)
 
 
-def lines_of(journal: Journal) -> list[bytes]:
+def lines_of(journal: SessionLog) -> list[bytes]:
     """Return every line of a journal."""
     return journal.read(0, journal.line_count - 1) if journal.line_count else []

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from sessiond.dialects.base import ContextLine, Dialect
 from sessiond.model.parsed_message import ParsedMessage
+from sessiond.service.log.indexer import Indexer
 from sessiond.session.context.context import ContextPlan, plan_context
 from sessiond.session.index import Session
 from sessiond.testing.dialects import lines_of
@@ -21,6 +23,7 @@ __all__ = [
     "context_at",
     "context_lines",
     "folded",
+    "indexer_of",
     "leaf_of",
     "line_of",
     "lines_in",
@@ -28,6 +31,7 @@ __all__ = [
     "pi_vectors",
     "sample",
     "spelled",
+    "state_of",
 ]
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "samples"
@@ -67,10 +71,15 @@ def sample(dialect: Dialect, name: str) -> list[bytes]:
     return lines_of(dialect, (SAMPLES / dialect.name / f"{name}.jsonl").read_bytes())
 
 
-def pi_vectors(shared: Path, function: str) -> list[dict[str, Any]]:
-    """Return what pi's own functions gave for their inputs, of one function."""
+def pi_vectors(shared: Path, function: str, count: int = 1) -> list[dict[str, Any]]:
+    """Return what pi's own functions gave for their inputs, of one function.
+
+    There must be no less of them than `count`.
+    """
     every = json.loads((shared / "vectors" / "pi-vectors.json").read_bytes())
-    return [vector for vector in every if vector["function"] == function]
+    found = [vector for vector in every if vector["function"] == function]
+    assert len(found) >= count
+    return found
 
 
 def parsed(dialect: Dialect, message: Any) -> ParsedMessage:
@@ -91,6 +100,24 @@ def folded(dialect: Dialect, lines: Iterable[bytes]) -> Session:
 def leaf_of(session: Session) -> str | None:
     """Return the id of the leaf of main."""
     return session.id_of(session.heads["main"].leaf)
+
+
+def state_of(session: Session, *left_out: str) -> dict[str, Any]:
+    """Return all that a session knows but for some of its fields, in a form that can be compared."""
+    known = {name: getattr(session, name) for name in Session.__slots__ if name not in left_out}
+    facts = {
+        name: bytes(value) if isinstance(value, Raw) else value
+        for name, value in session.facts.items()
+    }
+    return known | {"facts": facts}
+
+
+def indexer_of(lines: Iterable[bytes], path: Path = Path("/x/file.jsonl")) -> Indexer:
+    """Return the indexer of a file with these lines, header first."""
+    indexer = Indexer(path)
+    for seq, line in enumerate(lines):
+        indexer.visit(seq, line)
+    return indexer
 
 
 def context_at(

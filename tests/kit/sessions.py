@@ -37,6 +37,17 @@ def tool_result(call_id: str, said: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": said}
 
 
+def calling(*call_ids: str, **more: Any) -> dict[str, Any]:
+    """Return a message that calls tools, as pi spells it."""
+    calls = [{"type": "toolCall", "id": one, "name": "ls", "arguments": {}} for one in call_ids]
+    return {"role": "assistant", "content": calls, **more}
+
+
+def resolving(call_id: str, **more: Any) -> dict[str, Any]:
+    """Return the message with the result of a call, as pi spells it."""
+    return {"role": "toolResult", "toolCallId": call_id, "content": [text("out")], **more}
+
+
 def stored_entry(
     entry_type: str, entry_id: str, parent_id: str | None, **fields: Any
 ) -> dict[str, Any]:

@@ -88,7 +88,10 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         yield from _fields(name, value)
         yield from _members(name, value)
     elif getattr(value, "__total__", None) is not None:
-        yield from _options(name, value)
+        required_keys: frozenset[str] = getattr(value, "__required_keys__", frozenset())
+        for key, hint in get_type_hints(value).items():
+            required = " required" if key in required_keys else ""
+            yield f"{name}[{key!r}]: {_spell(hint)}{required}"
     else:
         yield _heading(name, value)
         if issubclass(value, Exception):
@@ -98,17 +101,13 @@ def _lines(name: str, value: Any) -> Iterator[str]:
 
 def _heading(name: str, kind: type) -> str:
     """Return the line that says what else an instance is, as far as a program can rely on it."""
-    named = [base.__name__ for base in kind.__mro__[1:] if _is_named(base)]
+    public = {*sessiond_client.__all__, *" ".join(MODULES.values()).split()}
+    named = [
+        base.__name__
+        for base in kind.__mro__[1:]
+        if base.__name__ in public or issubclass(base, BaseException)
+    ]
     return f"{name} is {', '.join(named) or 'a class'}"
-
-
-def _is_named(base: type) -> bool:
-    public = {name for names in MODULES.values() for name in names.split()}
-    return (
-        base.__name__ in public
-        or base.__name__ in sessiond_client.__all__
-        or issubclass(base, BaseException)
-    )
 
 
 def _fields(name: str, kind: type[Struct]) -> Iterator[str]:
@@ -116,31 +115,19 @@ def _fields(name: str, kind: type[Struct]) -> Iterator[str]:
     hints = get_type_hints(kind)
     parts: list[str] = []
     for field in msgspec.structs.fields(kind):
-        default = "" if field.required else f" = {_default(field)}"
+        default = ""
+        if field.default_factory is not NODEFAULT:
+            default = f" = {field.default_factory()!r}"
+        elif not field.required:
+            is_raw = isinstance(field.default, Raw)
+            default = f" = {bytes(field.default) if is_raw else field.default!r}"
         spelled = "" if field.name == field.encode_name else f" as {field.encode_name!r}"
         parts.append(f"{field.name}{spelled}: {_spell(hints[field.name])}{default}")
         yield f"{name}.{parts[-1]}"
     # The order of the fields is the order of positional arguments, and of patterns.
-    yield f"{name}({', '.join(kind.__struct_fields__)}) frozen={config.frozen} kw_only={_kw_only(kind)}"
-
-
-def _kw_only(kind: type[Struct]) -> list[str]:
     parameters = inspect.signature(kind).parameters.values()
-    return [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
-
-
-def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.default is not NODEFAULT:
-        is_raw = isinstance(field.default, Raw)
-        return repr(bytes(field.default) if is_raw else field.default)
-    assert field.default_factory is not NODEFAULT
-    return repr(field.default_factory())
-
-
-def _options(name: str, kind: Any) -> Iterator[str]:
-    required: frozenset[str] = kind.__required_keys__
-    for key, hint in get_type_hints(kind).items():
-        yield f"{name}[{key!r}]: {_spell(hint)}{' required' if key in required else ''}"
+    kw_only = [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    yield f"{name}({', '.join(kind.__struct_fields__)}) frozen={config.frozen} kw_only={kw_only}"
 
 
 def _members(name: str, kind: type) -> Iterator[str]:

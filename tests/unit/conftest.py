@@ -10,9 +10,12 @@ from tests.unit.dispatch_rig import Rig
 
 
 @pytest.fixture
-def disk() -> FaultDisk:
-    """Return an empty disk in memory with a folder for files and one for locks."""
-    return FaultDisk(FOLDER, LOCKS)
+def disk(request: pytest.FixtureRequest) -> FaultDisk:
+    """Return an empty disk in memory with the FOLDERS of the test's module.
+
+    A module that names none has a folder for files and one for locks.
+    """
+    return FaultDisk(*getattr(request.module, "FOLDERS", (FOLDER, LOCKS)))
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from sessiond.journal.memory import MemoryJournal
-from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
+from tests.kit.lines import indexer_of
 from tests.kit.sessions import TIME
 
 __all__ = ["HEADER", "NATIVE_HEADER", "TIME", "Counted", "opened", "opened_lines"]
@@ -34,9 +33,7 @@ def opened(entries: list[dict[str, Any]], header: dict[str, Any] | None = None) 
 
 def opened_lines(lines: list[bytes]) -> OpenSession:
     """Return the session of these lines, header first; its journal is a `Counted`."""
-    indexer = Indexer(Path("/x"))
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
+    indexer = indexer_of(lines)
     return OpenSession(
         "session-a",
         indexer.session,

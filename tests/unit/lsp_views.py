@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from sessiond.lsp.document import Snapshot
+from sessiond.lsp.document import Document, Snapshot
 from sessiond.lsp.features.desk import View
 from sessiond.lsp.places import Places, Row, find_places
 from sessiond.lsp.text.lines import Index
@@ -14,7 +14,7 @@ from sessiond.lsp.text.text import Encoding, Text
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode
 
-__all__ = ["UTF16", "node", "placed", "view_of"]
+__all__ = ["UTF16", "document_of", "node", "placed", "said_line", "view_of"]
 
 UTF16 = Encoding("utf-16-le", 2)
 
@@ -26,6 +26,16 @@ def node(
     is_message = what in {"user", "assistant", "tool"}
     role = what if is_message else None
     return TreeNode(entry_id, parent_id, seq, "message" if is_message else what, role=role, **more)
+
+
+def said_line(entry_id: str, role: str = "user") -> str:
+    """Return the line of a message."""
+    return f'{{"type":"message","id":"{entry_id}","message":{{"role":"{role}"}}}}\n'
+
+
+def document_of(text: str | Sequence[str]) -> Document:
+    """Return an open document with a text, or with lines."""
+    return Document("file:///x.jsonl", Path("/x.jsonl"), Text(text, UTF16))
 
 
 def placed(*nodes: TreeNode) -> Places:

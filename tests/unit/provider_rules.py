@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["anthropic_troubles", "openai_troubles"]
 
 Message = dict[str, Any]
+Check = Callable[[Message], Iterator[str]]
 IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 DATA_URL = re.compile(r"data:([\w/.+-]+);base64,[^\s]+")
 NO_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -65,10 +66,10 @@ def _anthropic(messages: list[Message]) -> Iterator[str]:
 def _blocks(role: str, content: list[Message]) -> Iterator[str]:
     allowed = _ASSISTANT_BLOCKS if role == "assistant" else _USER_BLOCKS
     for block in content:
-        if block["type"] in allowed:
-            yield from allowed[block["type"]](block)
-        else:
+        if block["type"] not in allowed:
             yield f"{block['type']} in a message of {role}"
+        elif check := allowed[block["type"]]:
+            yield from check(block)
     if role == "assistant" and content[-1]["type"] in {"thinking", "redacted_thinking"}:
         yield "the last block is thinking"
 
@@ -123,24 +124,21 @@ def _thinking(block: Message) -> Iterator[str]:
         yield "thinking without a signature"
 
 
-def _anything(_block: Message) -> Iterator[str]:
-    return iter(())
-
-
-_USER_BLOCKS = {
+# What has no rules of its own is allowed as it is.
+_USER_BLOCKS: dict[str, Check | None] = {
     "text": _text,
     "image": _image,
     "tool_result": _tool_result,
-    "document": _anything,
-    "search_result": _anything,
+    "document": None,
+    "search_result": None,
 }
-_ASSISTANT_BLOCKS = {
+_ASSISTANT_BLOCKS: dict[str, Check | None] = {
     "text": _text,
     "thinking": _thinking,
-    "redacted_thinking": _anything,
+    "redacted_thinking": None,
     "tool_use": _tool_use,
-    "server_tool_use": _anything,
-    "web_search_tool_result": _anything,
+    "server_tool_use": None,
+    "web_search_tool_result": None,
 }
 
 

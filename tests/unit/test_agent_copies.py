@@ -58,13 +58,6 @@ def test_the_copy_of_a_sample_and_of_its_variants_has_the_same_context(
             require_equal(agent, [lines[0], *variant])
 
 
-def _count(total: int, chance: random.Random) -> Any:
-    last = {"input_tokens": chance.randrange(9), "output_tokens": chance.randrange(9)}
-    last["total_tokens"] = sum(last.values())
-    info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
-    return codex_event("token_count", info=info)
-
-
 def rollout(chance: random.Random) -> list[Any]:
     """Return the lines of a rollout with answers in parts, turns, rollbacks and compactions."""
     lines: list[Any] = [codex_line("session_meta", id="x", cwd="/p", model_provider="openai")]
@@ -74,6 +67,12 @@ def rollout(chance: random.Random) -> list[Any]:
         item = codex_item("function_call", name="n", arguments="{}", call_id=call)
         output = codex_item("function_call_output", output=words, call_id=call)
         back = codex_event("thread_rolled_back", num_turns=chance.randrange(3))
+        last = {"input_tokens": chance.randrange(9), "output_tokens": chance.randrange(9)}
+        last["total_tokens"] = sum(last.values())
+        tokens = {
+            "total_token_usage": {"total_tokens": number // 2},
+            "last_token_usage": last,
+        }
         history = [codex_said(words)["payload"], codex_said(words, "assistant")["payload"]]
         lines += chance.choice(
             [
@@ -84,7 +83,7 @@ def rollout(chance: random.Random) -> list[Any]:
                 [codex_said(words, "assistant"), item, output],
                 [item],
                 [output],
-                [_count(number // 2, chance)],
+                [codex_event("token_count", info=tokens)],
                 [codex_line("turn_context", model=f"m{number % 3}")],
                 [back],
                 [codex_line("compacted", message=words)],

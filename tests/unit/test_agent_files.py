@@ -39,6 +39,7 @@ from tests.kit.agent_files.second_opencode import read_opencode
 from tests.kit.agent_files.shapes import claude_faults, codex_faults, gemini_faults
 from tests.kit.agent_files.writing import torn, write_fast, write_torn
 from tests.kit.agents import SAMPLES
+from tests.kit.journals import text
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SEEDS: Final = range(3)
@@ -74,10 +75,6 @@ def objects(lines: Iterable[bytes]) -> list[Json]:
     found = [one for one in parsed(list(lines)) if one is not None]
     assert found
     return found
-
-
-def joined(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def played(
@@ -146,7 +143,7 @@ def test_forks_and_segments_of_codex_read_over_files(seed: int) -> None:
         used = {USAGE_NAMES[name]: count for name, count in reading.usage.items() if count}
         assert used == script.used
         assert [one for one in reading.prompts if one.startswith("line-")] == script.prompts
-        files[script.thread.rollout_id] = joined(lines)
+        files[script.thread.rollout_id] = text(lines)
         return reading
 
     def over_files(lines: list[bytes]) -> Reading:
@@ -262,16 +259,6 @@ def test_generated_files_have_each_feature(agent: str, wanted: tuple[str, ...]) 
     assert [name for name in found if name not in wanted and not name.startswith("kind ")] == []
 
 
-def listed_boundaries(lines: list[Json]) -> list[Json]:
-    """Return the boundaries that list what they keep."""
-    return [
-        one
-        for one in lines
-        if one.get("subtype") == "compact_boundary"
-        and "preservedMessages" in one["compactMetadata"]
-    ]
-
-
 def test_features_of_claude_are_in_the_lines() -> None:
     script = claude_script(0, Sizes(turns=140))
     lines = objects(script)
@@ -283,12 +270,12 @@ def test_features_of_claude_are_in_the_lines() -> None:
     doubles = count["compaction_again_with_copies"] + count["compaction_at_once_again"]
     assert len(boundaries) == compactions + doubles
     later_tails = 0
-    for boundary in listed_boundaries(lines):
+    listed = [one for one in boundaries if "preservedMessages" in one["compactMetadata"]]
+    for boundary in listed:
         kept = boundary["compactMetadata"]["preservedMessages"]
         last = [one for one in lines if one.get("uuid") == kept["uuids"][-1]]
         later_tails += last[0]["parentUuid"] == kept["anchorUuid"]
     assert later_tails == count["compaction_tail_written_later"]
-    listed = listed_boundaries(lines)
     segments = [one for one in boundaries if "preservedSegment" in one["compactMetadata"]]
     only_segments = [one for one in segments if one not in listed]
     assert len(only_segments) == count["compaction_segment_only"]
@@ -362,9 +349,9 @@ def test_features_of_gemini_are_in_the_lines() -> None:
 
 def test_sizes_are_tunable() -> None:
     for make in (claude_script, codex_script, gemini_script):
-        few = joined(make(1, Sizes(turns=10)))
-        many = joined(make(1, Sizes(turns=100)))
-        wide = joined(make(1, Sizes(turns=10, text_bytes=20_000, result_bytes=200_000)))
+        few = text(make(1, Sizes(turns=10)))
+        many = text(make(1, Sizes(turns=100)))
+        wide = text(make(1, Sizes(turns=10, text_bytes=20_000, result_bytes=200_000)))
         assert len(few) * 5 < len(many)
         assert len(few) + 200_000 < len(wide)
 
@@ -373,7 +360,7 @@ def test_a_talk_can_leave_moves_out() -> None:
     script = claude_script(3, LONG, moves=claude_moves.without("gap", "surrogate"))
     lines, reading = played(script, read_claude, step=50)
     assert not reading.missing
-    assert b"\\ud83d" not in joined(lines)
+    assert b"\\ud83d" not in text(lines)
     with pytest.raises(AssertionError):
         claude_moves.without("no such move")
 
@@ -396,9 +383,9 @@ def test_as_many_turns_as_there_are_moves_make_each_move(moves: dict[str, object
 
 @pytest.mark.parametrize("agent", MAKERS)
 def test_equal_seeds_give_equal_bytes_and_other_seeds_other_bytes(agent: str) -> None:
-    once = joined(MAKERS[agent](7))
-    assert once == joined(MAKERS[agent](7))
-    assert once != joined(MAKERS[agent](8))
+    once = text(MAKERS[agent](7))
+    assert once == text(MAKERS[agent](7))
+    assert once != text(MAKERS[agent](8))
 
 
 def test_equal_seeds_give_equal_bytes_in_another_process() -> None:
@@ -489,7 +476,7 @@ def test_torn_pieces_are_the_lines_again_and_end_anywhere() -> None:
     lines = list(codex_script(4, Sizes(turns=30)))
     for most in (1, 7, 500, 100_000):
         pieces = list(torn(lines, 1, most))
-        assert b"".join(pieces) == joined(lines)
+        assert b"".join(pieces) == text(lines)
         assert all(0 < len(piece) <= most for piece in pieces)
         assert pieces == list(torn(lines, 1, most))
     pieces = list(torn(lines, 2, 300))
@@ -513,10 +500,10 @@ def test_a_reader_can_look_while_a_line_is_torn(tmp_path: Path) -> None:
         tails.append(tail)
 
     assert write_torn(path, lines, most_bytes=400, pause=look) == len(tails) > 20
-    assert path.read_bytes() == joined(lines)
+    assert path.read_bytes() == text(lines)
     more = [b'{"type":"x"}']
-    assert write_fast(path, more, tail=b'{"type"') == len(joined(more)) + 7
-    assert path.read_bytes() == joined([*lines, *more]) + b'{"type"'
+    assert write_fast(path, more, tail=b'{"type"') == len(text(more)) + 7
+    assert path.read_bytes() == text([*lines, *more]) + b'{"type"'
 
 
 def read_made(made: Made) -> bytes:
@@ -526,26 +513,26 @@ def read_made(made: Made) -> bytes:
     return data
 
 
-def files_below(home: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(home)): path.read_bytes()
-        for path in sorted(home.rglob("*"))
-        if path.is_file()
-    }
-
-
-def assert_times_are_equal(made: list[Made], again: list[Made]) -> None:
-    """Hold the times of files of two equal roots against each other: they come from the lines."""
+def assert_equal(made: list[Made], again: list[Made], home: Path, other: Path) -> None:
+    """Hold two equal roots against each other; the times of files come from the lines."""
     times = [one.path.stat().st_mtime_ns for one in made]
     assert times == [one.path.stat().st_mtime_ns for one in again]
     assert len(set(times)) > len(made) // 2
+    files, others = (
+        {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+        for root in (home, other)
+    )
+    assert files == others
 
 
 def test_a_claude_root_is_laid_out_as_the_program_does(tmp_path: Path) -> None:
     plan = Plan(files=8, big_files=1, big_bytes=3_000_000)
     made = make_claude_root(tmp_path / "a", plan)
-    assert_times_are_equal(made, make_claude_root(tmp_path / "b", plan))
-    assert files_below(tmp_path / "a") == files_below(tmp_path / "b")
+    assert_equal(made, make_claude_root(tmp_path / "b", plan), tmp_path / "a", tmp_path / "b")
     kinds = Counter(one.kind for one in made)
     assert kinds["main"] == 8
     assert kinds["subagent"] > 0
@@ -570,8 +557,7 @@ def test_a_codex_root_is_laid_out_as_the_program_does(tmp_path: Path) -> None:
     plan = Plan(files=20, big_files=1, big_bytes=3_000_000)
     home = tmp_path / "a"
     made = make_codex_root(home, plan)
-    assert_times_are_equal(made, make_codex_root(tmp_path / "b", plan))
-    assert files_below(home) == files_below(tmp_path / "b")
+    assert_equal(made, make_codex_root(tmp_path / "b", plan), home, tmp_path / "b")
     assert len(made) == 21
     assert {one.kind for one in made} == {"main", "fork", "segment", "copy", "big"}
     rollouts = {one.path.name.split(".")[0][-36:]: read_made(one) for one in made}
@@ -605,8 +591,7 @@ def test_a_codex_root_is_laid_out_as_the_program_does(tmp_path: Path) -> None:
 def test_a_gemini_root_is_laid_out_as_the_program_does(tmp_path: Path) -> None:
     plan = Plan(files=8, big_files=1, big_bytes=3_000_000)
     made = make_gemini_root(tmp_path / "a", plan)
-    assert_times_are_equal(made, make_gemini_root(tmp_path / "b", plan))
-    assert files_below(tmp_path / "a") == files_below(tmp_path / "b")
+    assert_equal(made, make_gemini_root(tmp_path / "b", plan), tmp_path / "a", tmp_path / "b")
     projects = json.loads((tmp_path / "a" / "projects.json").read_bytes())["projects"]
     assert {one.kind for one in made} == {"main", "subagent", "big"}
     for one in made:

@@ -13,11 +13,10 @@ from sessiond.dialects.agents.replies import OpenCalls, StatedUsage, as_all, one
 from sessiond.dialects.agents.view import AgentDialect, arranged
 from sessiond.dialects.base import ContextLine, ContextMessage
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.dialects.payload import read_message
 from sessiond.model.entries import Compaction, Message, Opaque
-from sessiond.model.parsed_message import ParsedMessage
 from sessiond.model.row import Kind
 from sessiond.model.usage import Usage
+from tests.kit.lines import parsed
 from tests.kit.sessions import text, tool_result, tool_use
 
 VIEW = AgentDialect("claude-code")
@@ -25,10 +24,7 @@ VIEW = AgentDialect("claude-code")
 
 def message(role: str, *content: Any, answer: str | None = None, **more: Any) -> msgspec.Raw:
     """Return the one message that a reading makes of this content."""
-    spelled = json.dumps({"role": role, "content": content, **more}).encode()
-    found = read_message(spelled)
-    assert found is not None
-    return one_message(found, answer)
+    return one_message(parsed(NATIVE, {"role": role, "content": content, **more}), answer)
 
 
 def line(entry_id: str, said: msgspec.Raw, *, kept: bool = False) -> ContextLine:
@@ -212,23 +208,26 @@ def test_each_part_of_an_answer_states_only_what_the_parts_before_did_not() -> N
     assert StatedUsage().take(Usage()) == Usage()
 
 
-def parsed(role: str, *content: Any) -> ParsedMessage:
-    """Return a decoded message."""
-    found = read_message(json.dumps({"role": role, "content": content}).encode())
-    assert found is not None
-    return found
-
-
 def test_a_call_is_open_until_its_result() -> None:
     calls = OpenCalls()
-    calls.ask(1, parsed("assistant", tool_use("a", "A"), tool_use("b", "B")))
+    calls.ask(
+        1,
+        parsed(NATIVE, {"role": "assistant", "content": [tool_use("a", "A"), tool_use("b", "B")]}),
+    )
     assert calls.is_waiting(1)
-    said, group = calls.settle(parsed("user", tool_result("a", "A"), tool_result("x", "X")))
+    said, group = calls.settle(
+        parsed(NATIVE, {"role": "user", "content": [tool_result("a", "A"), tool_result("x", "X")]})
+    )
     assert ([block.name for block in said.blocks], group) == (["A", ""], 1)
     assert calls.is_waiting(1)
     # A call that is told again belongs to the later group.
-    calls.ask(2, parsed("assistant", tool_use("b")))
+    calls.ask(2, parsed(NATIVE, {"role": "assistant", "content": [tool_use("b")]}))
     assert not calls.is_waiting(1)
-    assert calls.settle(parsed("user", tool_result("b", "B")))[1] == 2
+    assert (
+        calls.settle(parsed(NATIVE, {"role": "user", "content": [tool_result("b", "B")]}))[1] == 2
+    )
     assert not calls.is_waiting(2)
-    assert calls.settle(parsed("user", tool_result("b", "B")))[1] is None
+    assert (
+        calls.settle(parsed(NATIVE, {"role": "user", "content": [tool_result("b", "B")]}))[1]
+        is None
+    )

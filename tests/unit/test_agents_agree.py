@@ -8,7 +8,9 @@ from __future__ import annotations
 import random
 import re
 from array import array
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,6 @@ from sessiond.journal.splitter import Splitter
 from sessiond.service.sources.agents.neighbours import spans_before
 from sessiond.service.sources.agents.sources import open_fork, open_source
 from tests.kit.agent_files import claude_moves, codex_moves, gemini_moves
-from tests.kit.agent_files.claude import ClaudeScript
 from tests.kit.agent_files.claude_moves import claude_script
 from tests.kit.agent_files.codex import CodexScript
 from tests.kit.agent_files.codex_moves import codex_child, codex_script
@@ -45,11 +46,7 @@ MOVES = {
 }
 LEFT_OUT = {"gemini": {"again"}, "gemini-again": {"rewind"}}
 RANDOM_SEEDS = 4
-
-
-@pytest.fixture(params=KITS)
-def kit(request: pytest.FixtureRequest) -> Kit:
-    return KITS[request.param]
+EACH_KIT = pytest.mark.parametrize("kit", KITS.values(), ids=KITS)
 
 
 def test_each_move_is_made_by_some_seed() -> None:
@@ -59,11 +56,13 @@ def test_each_move_is_made_by_some_seed() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_both_readers_find_the_same_behind_each_move(kit: Kit, seed: int) -> None:
     hold_all(kit, seed, SIZES)
 
 
 @pytest.mark.slow
+@EACH_KIT
 def test_both_readers_find_the_same_for_any_seed(kit: Kit) -> None:
     for _ in range(RANDOM_SEEDS):
         seed = random.SystemRandom().randrange(10**12)
@@ -91,25 +90,10 @@ def test_the_files_of_subagents_are_read_alike() -> None:
 # -- forks over files -----------------------------------------------------------------------------
 
 
-def lines_in_place(path: Path) -> list[bytes]:
-    """Return the lines of a rollout that may begin in other files."""
-    files = Files()
-    spans = spans_before(path, path.read_bytes().partition(b"\n")[0], files)
-    assert spans is not None
-    source = open_fork(files, open_source(files, path), spans)
-    found: list[bytes] = []
-    try:
-        while lines := source.more():
-            found += lines
-    finally:
-        source.close()
-    return found
-
-
 @pytest.mark.one_loop
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int) -> None:
-    home, contents = tmp_path.resolve(), dict[str, bytes]()
+    home, contents, files = tmp_path.resolve(), dict[str, bytes](), Files()
     # The lines of each rollout behind its first one, those of other files included.
     behind: dict[str, list[bytes]] = {}
 
@@ -125,7 +109,14 @@ def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int)
             before = behind[base.rollout_id][: -len(cut)]
         behind[script.thread.rollout_id] = [*before, *own[1:]]
         found = ReadSession(AGENTS["codex"].reading())
-        assert lines_in_place(path) == [own[0], *before, *own[1:]]
+        # A rollout may begin in other files.
+        spans = spans_before(path, own[0], files)
+        assert spans is not None
+        in_place: list[bytes] = []
+        with closing(open_fork(files, open_source(files, path), spans)) as source:
+            while lines := source.more():
+                in_place += lines
+        assert in_place == [own[0], *before, *own[1:]]
         found.take_all([own[0], *before])
         so_far: list[bytes] = []
         for lines in moves:
@@ -150,6 +141,7 @@ def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_lines_that_come_torn_are_the_whole_lines_at_any_time(kit: Kit, seed: int) -> None:
     lines = lines_of(kit, seed, SMALL)
     splitter, pair, came = Splitter(array("q", [0])), Pair(kit), b""
@@ -162,6 +154,7 @@ def test_lines_that_come_torn_are_the_whole_lines_at_any_time(kit: Kit, seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_a_file_that_ends_anywhere_is_read_alike(kit: Kit, seed: int) -> None:
     data = b"".join(line + b"\n" for line in lines_of(kit, seed, SMALL))
     chance = random.Random(seed)
@@ -176,6 +169,7 @@ def test_a_file_that_ends_anywhere_is_read_alike(kit: Kit, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_doubled_lines_are_read_alike(kit: Kit, seed: int) -> None:
     chance = random.Random(seed)
     head, *lines = lines_of(kit, seed, SMALL)
@@ -190,6 +184,7 @@ def test_doubled_lines_are_read_alike(kit: Kit, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_lines_of_no_known_form_change_nothing(kit: Kit, seed: int) -> None:
     chance = random.Random(seed)
     lines = lines_of(kit, seed, SMALL)
@@ -201,6 +196,7 @@ def test_lines_of_no_known_form_change_nothing(kit: Kit, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_damaged_lines_break_no_law_of_a_reading(kit: Kit, seed: int) -> None:
     chance = random.Random(seed)
     lines = lines_of(kit, seed, SMALL)
@@ -215,12 +211,13 @@ def test_damaged_lines_break_no_law_of_a_reading(kit: Kit, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@EACH_KIT
 def test_a_reading_keeps_the_law_of_its_port(kit: Kit, seed: int) -> None:
     # A missing parent is a problem of the file.
-    whole = replace(kit, make=_without_gaps) if kit is KITS["claude"] else kit
+    whole = (
+        replace(kit, make=partial(claude_script, moves=claude_moves.without("gap")))
+        if kit is KITS["claude"]
+        else kit
+    )
     made = check_reading(AGENTS[kit.agent].reading, lines_of(whole, seed, SMALL))
     assert made.entries.count(None) == 0
-
-
-def _without_gaps(seed: int | str, sizes: Sizes) -> ClaudeScript:
-    return claude_script(seed, sizes, moves=claude_moves.without("gap"))

@@ -122,16 +122,17 @@ def fits(row: Stored, query: Query) -> bool:
             query.archived in {None, facts.archived},
             query.title is None or query.title.casefold() in said[0].casefold(),
             query.words is None or any(query.words.casefold() in text.casefold() for text in said),
-            within(facts.created_at, query.created_after, query.created_before),
-            within(facts.updated_at, query.updated_after, query.updated_before),
+            all(
+                (earliest is None or time >= earliest) and (end is None or "" < time < end)
+                for time, earliest, end in (
+                    (facts.created_at, query.created_after, query.created_before),
+                    (facts.updated_at, query.updated_after, query.updated_before),
+                )
+            ),
             query.root is None or (row.path or "").startswith(query.root + "/"),
             query.drafts or not facts.draft,
         )
     )
-
-
-def within(time: str, earliest: str | None, end: str | None) -> bool:
-    return (earliest is None or time >= earliest) and (end is None or "" < time < end)
 
 
 def position(row: Stored, query: Query) -> tuple[Any, str]:

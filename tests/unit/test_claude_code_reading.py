@@ -33,11 +33,6 @@ FILES = [BRANCH, PARALLEL, TORN, SUBAGENT]
 VARIANTS = 60
 
 
-def claude(*lines: Any) -> ReadSession:
-    """Return the session of these lines."""
-    return ReadSession(ClaudeCodeReading(), *lines)
-
-
 def entry_at(session: ReadSession, number: int) -> Any:
     """Return the entry of a line by the line's number."""
     return session.entries[number - 1]
@@ -174,7 +169,7 @@ def test_each_line_of_an_answer_states_what_the_lines_before_did_not() -> None:
         line = assistant(number, number - 1, text(str(number)), answer="m")
         line["message"]["usage"] = {"input_tokens": sent, "output_tokens": got}
         lines.append(line)
-    found = claude(*lines)
+    found = ReadSession(ClaudeCodeReading(), *lines)
     stated = [json.loads(line)["message"].get("usage") for line in found.lines[1:]]
     assert [usage and (usage["input"], usage["output"]) for usage in stated] == [
         (5, 1),
@@ -189,7 +184,8 @@ def test_each_line_of_an_answer_states_what_the_lines_before_did_not() -> None:
 
 
 def test_parallel_results_are_on_the_path_wherever_the_file_hangs_them() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one"),
@@ -211,7 +207,8 @@ def test_parallel_results_are_on_the_path_wherever_the_file_hangs_them() -> None
 
 
 def test_words_beside_a_result_are_in_the_same_entry() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), tool_use("t2"), answer="m"),
         result(
@@ -233,12 +230,15 @@ def test_words_beside_a_result_are_in_the_same_entry() -> None:
 
 
 def test_a_result_of_a_call_that_is_not_there_stands_where_the_file_says() -> None:
-    found = claude(claude_line(1, None, "hi"), result(2, 1, "t9"), claude_line(3, 2, "on"))
+    found = ReadSession(
+        ClaudeCodeReading(), claude_line(1, None, "hi"), result(2, 1, "t9"), claude_line(3, 2, "on")
+    )
     assert found.texts() == ["user: hi", "result of  t9: x", "user: on"]
 
 
 def test_a_second_result_of_a_call_is_on_the_path_too() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one", isMeta=True),
@@ -251,7 +251,8 @@ def test_a_second_result_of_a_call_is_on_the_path_too() -> None:
 
 def test_a_prompt_that_was_queued_is_a_message_and_no_result_is_lost_below_it() -> None:
     queued = {"type": "queued_command", "prompt": "stop"}
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         assistant(3, 2, tool_use("t2"), answer="m"),
@@ -274,7 +275,8 @@ def test_a_prompt_that_was_queued_is_a_message_and_no_result_is_lost_below_it() 
 
 def test_a_prompt_that_was_queued_behind_all_results_has_siblings() -> None:
     queued = no_message(4, 3, "attachment", attachment={"type": "queued_command", "prompt": "q"})
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1"),
@@ -286,7 +288,8 @@ def test_a_prompt_that_was_queued_behind_all_results_has_siblings() -> None:
 
 def test_a_prompt_that_was_queued_within_an_answer_stays_on_its_path() -> None:
     queued = no_message(3, 2, "attachment", attachment={"type": "queued_command", "prompt": "q"})
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, text("a"), answer="m"),
         queued,
@@ -297,7 +300,8 @@ def test_a_prompt_that_was_queued_within_an_answer_stays_on_its_path() -> None:
 
 
 def test_an_answer_that_is_told_again_on_another_branch_is_on_both() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         result(3, 2, "t1", "one"),
@@ -317,7 +321,8 @@ def test_an_answer_that_is_told_again_on_another_branch_is_on_both() -> None:
 
 
 def test_a_line_of_an_answer_with_a_missing_parent_goes_on_with_the_answer() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, text("a"), answer="m"),
         assistant(4, 3, text("b"), answer="m"),
@@ -328,7 +333,7 @@ def test_a_line_of_an_answer_with_a_missing_parent_goes_on_with_the_answer() -> 
 def test_a_failed_call_of_the_model_names_no_model() -> None:
     failed = assistant(2, 1, text("API Error"), answer="m", isApiErrorMessage=True)
     failed["message"]["model"] = "<synthetic>"
-    found = claude(claude_line(1, None, "hi"), failed)
+    found = ReadSession(ClaudeCodeReading(), claude_line(1, None, "hi"), failed)
     assert found.session.model_refs[2] == 0
     reading = found.dialect.reading(found.lines[1])
     assert reading is not None
@@ -342,7 +347,7 @@ def test_images_come_with_the_words_beside_them() -> None:
         text("look"),
         {"type": "image", "source": source},
     ]
-    found = claude(line)
+    found = ReadSession(ClaudeCodeReading(), line)
     ((_, message),) = found.messages()
     image = {"type": "image", "data": source["data"], "mimeType": "image/png"}
     assert message["content"] == [text("look"), image]
@@ -352,7 +357,7 @@ def test_images_come_with_the_words_beside_them() -> None:
 
 
 def test_a_pin_moves_the_leaf_until_a_new_line_of_the_conversation() -> None:
-    found = claude(*TALK, pin("u-2", explicit=True, rewound=True))
+    found = ReadSession(ClaudeCodeReading(), *TALK, pin("u-2", explicit=True, rewound=True))
     assert found.leaf_id == "u-2"
     found.take_all([claude_line(5, 2, "e")])
     assert (found.leaf_id, found.texts()) == ("u-5", ["user: a", "assistant: b", "user: e"])
@@ -364,7 +369,7 @@ def test_a_pin_moves_the_leaf_until_a_new_line_of_the_conversation() -> None:
 
 
 def test_an_explicit_pin_of_nothing_empties_the_context() -> None:
-    found = claude(*TALK, pin(None, explicit=True, rewound=True))
+    found = ReadSession(ClaudeCodeReading(), *TALK, pin(None, explicit=True, rewound=True))
     assert (found.leaf_id, found.context()) == (None, [])
     assert entry_at(found, 5).target_id is None
     found.take_all([claude_line(5, None, "e")])
@@ -373,12 +378,13 @@ def test_an_explicit_pin_of_nothing_empties_the_context() -> None:
 
 def test_a_pin_of_an_attachment_means_the_message_above_it() -> None:
     note = no_message(5, 2, "attachment", attachment={"type": "file"})
-    found = claude(*TALK, note, no_message(6, 5, "progress"), pin("u-6"))
+    found = ReadSession(ClaudeCodeReading(), *TALK, note, no_message(6, 5, "progress"), pin("u-6"))
     assert found.leaf_id == "u-2"
 
 
 def test_a_pin_of_a_call_means_the_answer_with_its_results() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         claude_line(1, None, "hi"),
         assistant(2, 1, tool_use("t1"), answer="m"),
         assistant(3, 2, tool_use("t2"), answer="m"),
@@ -391,7 +397,8 @@ def test_a_pin_of_a_call_means_the_answer_with_its_results() -> None:
 
 
 def test_a_custom_title_and_an_ai_title_are_kept_apart() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         {"type": "custom-title", "customTitle": "Mine", "sessionId": "s"},
         {"type": "ai-title", "aiTitle": "Made", "sessionId": "s"},
         {"type": "tag", "tag": "work", "sessionId": "s"},
@@ -403,7 +410,7 @@ def test_a_custom_title_and_an_ai_title_are_kept_apart() -> None:
 
 def test_a_legacy_summary_is_a_title_unless_a_newer_one_was_made() -> None:
     old = {"type": "summary", "summary": "Old words", "leafUuid": "u-9"}
-    found = claude(old, claude_line(1, None, "hi"))
+    found = ReadSession(ClaudeCodeReading(), old, claude_line(1, None, "hi"))
     assert found.session.facts == {"auto_title": "Old words"}
     assert entry_at(found, 1) == SessionInfoEntry(
         id="line-1", parent_id=None, auto_title="Old words"
@@ -415,7 +422,14 @@ def test_a_legacy_summary_is_a_title_unless_a_newer_one_was_made() -> None:
 
 def test_bookkeeping_becomes_records_with_the_agents_word_and_its_members() -> None:
     line = {"type": "mode", "mode": "plan", "sessionId": "s"}
-    found = claude(*TALK[:2], line, {"type": "brand-new"}, {"no": "type"}, {"type": "message"})
+    found = ReadSession(
+        ClaudeCodeReading(),
+        *TALK[:2],
+        line,
+        {"type": "brand-new"},
+        {"no": "type"},
+        {"type": "message"},
+    )
     assert found.records() == [
         (3, "mode"),
         (4, "brand-new"),
@@ -439,7 +453,9 @@ def test_bookkeeping_becomes_records_with_the_agents_word_and_its_members() -> N
     ],
 )
 def test_words_of_the_harness_are_no_prompt(said: str, more: Any, kind: str | None) -> None:
-    found = claude(claude_line(1, None, said, **more), claude_line(2, 1, "hi"))
+    found = ReadSession(
+        ClaudeCodeReading(), claude_line(1, None, said, **more), claude_line(2, 1, "hi")
+    )
     entry = entry_at(found, 1)
     if kind is None:
         assert isinstance(entry, Message)
@@ -455,7 +471,8 @@ def test_words_of_the_harness_are_no_prompt(said: str, more: Any, kind: str | No
 
 
 def test_lines_without_words_link_what_is_below_them_to_what_is_above() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK[:2],
         no_message(5, 2, "system", subtype="turn_duration"),
         no_message(6, 5, "progress"),
@@ -467,7 +484,8 @@ def test_lines_without_words_link_what_is_below_them_to_what_is_above() -> None:
 
 
 def test_sidechains_and_teams_in_a_main_file_are_records() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK[:2],
         claude_line(11, None, "task", isSidechain=True),
         claude_line(12, 11, "found", "assistant", isSidechain=True),
@@ -476,13 +494,15 @@ def test_sidechains_and_teams_in_a_main_file_are_records() -> None:
     )
     assert found.records() == [(3, "sidechain.user"), (4, "sidechain.assistant"), (5, "team.user")]
     assert found.texts() == ["user: a", "assistant: b", "user: on"]
-    main = claude(claude_line(11, None, "task", isSidechain=True), *TALK)
+    main = ReadSession(ClaudeCodeReading(), claude_line(11, None, "task", isSidechain=True), *TALK)
     assert main.texts() == ["user: task"]
     assert main.records()[0][1] == "sidechain.user"
 
 
 def test_a_line_below_a_missing_line_is_a_root_that_names_it() -> None:
-    found = claude(*TALK[:2], claude_line(5, 4, "on"), no_message(6, 8, "progress"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK[:2], claude_line(5, 4, "on"), no_message(6, 8, "progress")
+    )
     assert entry_at(found, 3).parent_id == "u-4"
     assert (found.problems(), found.texts()) == ([(3, "orphan")], ["user: on"])
     found.take_all([claude_line(7, 6, "below a link")])
@@ -492,7 +512,9 @@ def test_a_line_below_a_missing_line_is_a_root_that_names_it() -> None:
 
 def test_a_link_whose_parent_came_later_leads_to_it() -> None:
     late = no_message(6, 5, "progress")
-    found = claude(*TALK[:2], late, claude_line(5, 2, "c"), claude_line(7, 6, "below"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK[:2], late, claude_line(5, 2, "c"), claude_line(7, 6, "below")
+    )
     assert found.texts() == ["user: a", "assistant: b", "user: c", "user: below"]
     assert found.problems() == []
 
@@ -500,26 +522,32 @@ def test_a_link_whose_parent_came_later_leads_to_it() -> None:
 def test_links_in_a_circle_have_nothing_above_them() -> None:
     links = [no_message(5, 6, "progress"), no_message(6, 5, "progress")]
     for own in (links, [no_message(5, 5, "progress")]):
-        found = claude(*TALK, *own, claude_line(7, 5, "on"))
+        found = ReadSession(ClaudeCodeReading(), *TALK, *own, claude_line(7, 5, "on"))
         assert (found.texts(), found.problems()) == (["user: on"], [])
-    own_parent = claude(*TALK, claude_line(5, 5, "on"))
+    own_parent = ReadSession(ClaudeCodeReading(), *TALK, claude_line(5, 5, "on"))
     assert own_parent.texts() == ["user: on"]
 
 
 def test_a_missing_parent_is_never_taken_for_an_id_that_was_made_here() -> None:
     copies = [TALK[0], TALK[0], {"type": "mode"}]
     for name in ("u-1.2", "line-3"):
-        found = claude(*copies, claude_line(5, None, "on") | {"parentUuid": name})
+        found = ReadSession(
+            ClaudeCodeReading(), *copies, claude_line(5, None, "on") | {"parentUuid": name}
+        )
         assert found.texts() == ["user: on"]
 
 
 def test_a_circle_of_parents_ends() -> None:
-    found = claude(claude_line(1, 2, "hi"), claude_line(2, 1, "hello", "assistant"))
+    found = ReadSession(
+        ClaudeCodeReading(), claude_line(1, 2, "hi"), claude_line(2, 1, "hello", "assistant")
+    )
     assert found.texts() == ["user: hi", "assistant: hello"]
 
 
 def test_a_line_that_is_written_again_is_a_record() -> None:
-    found = claude(*TALK, claude_line(3, 2, "c"), claude_line(5, 3, "below"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, claude_line(3, 2, "c"), claude_line(5, 3, "below")
+    )
     assert found.records() == [(5, "copy.user")]
     assert entry_at(found, 5).id == "u-3.5"
     assert found.texts() == ["user: a", "assistant: b", "user: c", "user: below"]
@@ -527,15 +555,19 @@ def test_a_line_that_is_written_again_is_a_record() -> None:
 
 def test_a_copy_whose_parent_came_later_is_a_record() -> None:
     late = claude_line(2, 1, "hello", "assistant")
-    found = claude(late, claude_line(1, None, "hi"), late)
+    found = ReadSession(ClaudeCodeReading(), late, claude_line(1, None, "hi"), late)
     assert found.records() == [(3, "copy.assistant")]
 
 
 def test_another_line_with_a_known_uuid_is_an_entry_of_its_own() -> None:
     later = claude_line(3, 2, "other") | {"timestamp": "2026-01-15T11:00:00.000Z"}
-    assert claude(*TALK, later).texts() == ["user: a", "assistant: b", "user: other"]
+    assert ReadSession(ClaudeCodeReading(), *TALK, later).texts() == [
+        "user: a",
+        "assistant: b",
+        "user: other",
+    ]
     later["parentUuid"] = "u-1"
-    found = claude(*TALK, later, claude_line(5, 3, "below"))
+    found = ReadSession(ClaudeCodeReading(), *TALK, later, claude_line(5, 3, "below"))
     assert entry_at(found, 5).id == "u-3.5"
     assert found.texts() == ["user: a", "user: other", "user: below"]
     assert found.texts("u-4") == ["user: a", "assistant: b", "user: c", "assistant: d"]
@@ -545,20 +577,20 @@ def test_another_line_with_a_known_uuid_is_an_entry_of_its_own() -> None:
 def test_uuids_that_are_no_ids_of_entries_get_the_number_of_the_line() -> None:
     first = claude_line(1, None, "hi") | {"uuid": "not an id"}
     second = claude_line(2, None, "on") | {"parentUuid": "not an id", "uuid": "line-1"}
-    found = claude(first, second)
+    found = ReadSession(ClaudeCodeReading(), first, second)
     assert [entry_at(found, number).id for number in (1, 2)] == ["line-1", "line-2"]
     assert found.texts() == ["user: hi", "user: on"]
 
 
 def test_a_bad_line_keeps_its_number() -> None:
-    found = claude(b"{half", b"\xff", b"[]", b"", {"type": "mode"})
+    found = ReadSession(ClaudeCodeReading(), b"{half", b"\xff", b"[]", b"", {"type": "mode"})
     assert found.entries[:4] == [None] * 4
     assert entry_at(found, 5).id == "line-5"
 
 
 def test_half_a_surrogate_pair_is_no_error() -> None:
     half = b'{"type":"user","uuid":"u-1","message":{"role":"user","content":"a\\ud83d"}}'
-    found = claude(half, b'{"type":"note","text":"\\ud83d"}')
+    found = ReadSession(ClaudeCodeReading(), half, b'{"type":"note","text":"\\ud83d"}')
     assert found.texts() == ["user: a\ufffd"]
     assert found.records() == [(2, "note")]
     assert b'"\\ud83d"' in found.lines[1]
@@ -569,7 +601,8 @@ def test_half_a_surrogate_pair_is_no_error() -> None:
 
 @pytest.mark.parametrize("below", [4, 6, 7])
 def test_what_follows_a_compaction_stands_below_it_in_both_shapes(below: int) -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK,
         boundary(5, 3, 4),
         no_message(7, 5, "attachment", attachment={"type": "file"}),
@@ -587,50 +620,78 @@ def test_what_follows_a_compaction_stands_below_it_in_both_shapes(below: int) ->
 
 @pytest.mark.parametrize("uuids", [(2, 3, 4), (1, 2, 4)])
 def test_what_hangs_on_any_kept_line_stands_below_the_compaction(uuids: tuple[int, ...]) -> None:
-    found = claude(*TALK, boundary(5, *uuids), summary(6, 5), claude_line(7, 2, "e"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, *uuids), summary(6, 5), claude_line(7, 2, "e")
+    )
     assert entry_at(found, 7).parent_id == "u-6"
     assert [source[-2:] for source, _ in found.context()] == [
         "-6",
         *(f"-{number}" for number in uuids),
         "-7",
     ]
-    assert claude(*TALK, boundary(5, 4), summary(6, 5), pin("u-3")).leaf_id == "u-3"
-    assert claude(*TALK, boundary(5, 2, 4), summary(6, 5), pin("u-3")).leaf_id == "u-3"
-    assert claude(*TALK, boundary(5, 3, 4), summary(6, 5), pin("u-3")).leaf_id == "u-6"
+    assert (
+        ReadSession(ClaudeCodeReading(), *TALK, boundary(5, 4), summary(6, 5), pin("u-3")).leaf_id
+        == "u-3"
+    )
+    assert (
+        ReadSession(
+            ClaudeCodeReading(), *TALK, boundary(5, 2, 4), summary(6, 5), pin("u-3")
+        ).leaf_id
+        == "u-3"
+    )
+    assert (
+        ReadSession(
+            ClaudeCodeReading(), *TALK, boundary(5, 3, 4), summary(6, 5), pin("u-3")
+        ).leaf_id
+        == "u-6"
+    )
 
 
 def test_a_segment_says_what_a_compaction_keeps() -> None:
     segment = {"headUuid": "u-3", "anchorUuid": "u-6", "tailUuid": "u-4"}
-    found = claude(*TALK, boundary(5, preservedSegment=segment), summary(6, 5))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, preservedSegment=segment), summary(6, 5)
+    )
     assert found.texts() == ["summary: short", "user: c", "assistant: d"]
     # Without its head the segment begins with the file; without its tail nothing is kept.
     segment["headUuid"] = "u-0"
-    found = claude(*TALK, boundary(5, preservedSegment=segment), summary(6, 5))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, preservedSegment=segment), summary(6, 5)
+    )
     assert len(found.texts()) == 5
     assert json.loads(bytes(entry_at(found, 6).details)) == {"missing": ["u-0"]}
     # A segment that begins within an answer has all of the answer.
     parts = [assistant(n, n - 1, text(str(n)), answer="m") for n in (2, 3, 4)]
     segment["headUuid"] = "u-3"
-    found = claude(TALK[0], *parts, boundary(5, preservedSegment=segment), summary(6, 5))
+    found = ReadSession(
+        ClaudeCodeReading(), TALK[0], *parts, boundary(5, preservedSegment=segment), summary(6, 5)
+    )
     assert found.texts() == ["summary: short", "assistant: 2 + 3 + 4"]
     segment |= {"headUuid": "u-3", "tailUuid": "u-0"}
-    found = claude(*TALK, boundary(5, preservedSegment=segment), summary(6, 5))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, preservedSegment=segment), summary(6, 5)
+    )
     assert found.texts() == ["summary: short"]
 
 
 def test_a_compaction_that_keeps_parts_keeps_only_them() -> None:
-    found = claude(*TALK, boundary(5, 1, 4, 77), summary(6, 5), claude_line(7, 4, "e"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, 1, 4, 77), summary(6, 5), claude_line(7, 4, "e")
+    )
     assert found.texts() == ["summary: short", "user: a", "assistant: d", "user: e"]
     details = json.loads(bytes(entry_at(found, 6).details))
     assert details == {"kept": ["u-1", "u-4"], "missing": ["u-77"]}
     # Lines of another branch are named, although no context has them.
-    found = claude(*TALK, claude_line(8, 1, "b"), boundary(5, 4, 8), summary(6, 5))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, claude_line(8, 1, "b"), boundary(5, 4, 8), summary(6, 5)
+    )
     assert json.loads(bytes(entry_at(found, 7).details)) == {"kept": ["u-4", "u-8"]}
     assert found.texts() == ["summary: short", "user: b"]
 
 
 def test_a_kept_line_of_an_answer_keeps_the_answer_with_its_results() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK[:1],
         assistant(2, 1, text("look"), answer="m"),
         assistant(3, 2, tool_use("t1"), answer="m"),
@@ -657,7 +718,8 @@ def test_a_kept_line_of_an_answer_keeps_the_answer_with_its_results() -> None:
 
 def test_a_result_behind_a_compaction_stands_below_it() -> None:
     segment = {"headUuid": "u-3", "tailUuid": "u-4"}
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK[:3],
         assistant(4, 3, tool_use("t1"), tool_use("t2"), answer="m"),
         boundary(5, preservedSegment=segment),
@@ -678,16 +740,21 @@ def test_a_result_behind_a_compaction_stands_below_it() -> None:
 
 def test_without_kept_messages_the_summary_stands_alone() -> None:
     before = boundary(5) | {"logicalParentUuid": "u-2"}
-    found = claude(*TALK, before, summary(6, 5), claude_line(7, 6, "e"))
+    found = ReadSession(ClaudeCodeReading(), *TALK, before, summary(6, 5), claude_line(7, 6, "e"))
     assert found.texts() == ["summary: short", "user: e"]
     assert entry_at(found, 6).parent_id == "u-2"
     # The line before is the leaf where the boundary names a line that is not there.
     before["logicalParentUuid"] = "u-77"
-    assert entry_at(claude(*TALK, before, summary(6, 5)), 6).parent_id == "u-4"
+    assert (
+        entry_at(ReadSession(ClaudeCodeReading(), *TALK, before, summary(6, 5)), 6).parent_id
+        == "u-4"
+    )
 
 
 def test_a_leaf_before_a_compaction_has_the_old_context() -> None:
-    found = claude(*TALK, boundary(5, 4), summary(6, 5), pin("u-2", explicit=True))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, 4), summary(6, 5), pin("u-2", explicit=True)
+    )
     assert found.texts() == ["user: a", "assistant: b"]
     # The last kept line has the summary above it.
     found.take_all([pin("u-4", explicit=True)])
@@ -695,7 +762,8 @@ def test_a_leaf_before_a_compaction_has_the_old_context() -> None:
 
 
 def test_a_second_compaction_may_keep_lines_from_before_the_first_and_write_them_again() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK,
         boundary(5, 3, 4),
         summary(6, 5),
@@ -723,25 +791,28 @@ def test_a_second_compaction_may_keep_lines_from_before_the_first_and_write_them
 
 def test_a_kept_line_that_is_written_again_below_the_summary_is_there_once() -> None:
     again = claude_line(4, 6, "d", "assistant")
-    found = claude(*TALK, boundary(5, 3, 4), summary(6, 5), again, claude_line(7, 4, "e"))
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK, boundary(5, 3, 4), summary(6, 5), again, claude_line(7, 4, "e")
+    )
     assert found.texts() == ["summary: short", "user: c", "assistant: d", "user: e"]
 
 
 def test_below_a_boundary_without_a_summary_begins_a_new_conversation() -> None:
-    found = claude(*TALK, boundary(5), claude_line(6, 5, "e"))
+    found = ReadSession(ClaudeCodeReading(), *TALK, boundary(5), claude_line(6, 5, "e"))
     assert (found.texts(), found.problems()) == (["user: e"], [])
-    assert claude(*TALK, boundary(5), pin("u-5")).leaf_id == "u-4"
+    assert ReadSession(ClaudeCodeReading(), *TALK, boundary(5), pin("u-5")).leaf_id == "u-4"
 
 
 def test_a_summary_without_a_boundary_is_a_compaction_that_keeps_nothing() -> None:
-    found = claude(*TALK, summary(6, 4), claude_line(7, 6, "e"))
+    found = ReadSession(ClaudeCodeReading(), *TALK, summary(6, 4), claude_line(7, 6, "e"))
     assert found.texts() == ["summary: short", "user: e"]
     assert entry_at(found, 5).parent_id == "u-4"
-    assert entry_at(claude(*TALK, summary(6, 77)), 5).parent_id == "u-77"
+    assert entry_at(ReadSession(ClaudeCodeReading(), *TALK, summary(6, 77)), 5).parent_id == "u-77"
 
 
 def test_two_compactions_that_keep_the_same_lines_have_their_own_contexts() -> None:
-    found = claude(
+    found = ReadSession(
+        ClaudeCodeReading(),
         *TALK,
         boundary(5, 3, 4),
         summary(6, 5),
@@ -801,7 +872,7 @@ def test_changed_files_give_an_entry_for_each_object_and_no_id_twice(path: Path)
 def test_a_long_chain_of_links_costs_each_line_once() -> None:
     lines = [claude_line(1, None, "hi")]
     lines += [no_message(number, number - 1, "progress") for number in range(2, 3000)]
-    found = claude(*lines, claude_line(3000, 2999, "on"))
+    found = ReadSession(ClaudeCodeReading(), *lines, claude_line(3000, 2999, "on"))
     assert found.texts() == ["user: hi", "user: on"]
 
 

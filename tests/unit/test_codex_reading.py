@@ -12,7 +12,16 @@ import pytest
 from sessiond.dialects.agents import codex_compactions
 from sessiond.dialects.agents.codex import CodexReading
 from sessiond.model.usage import Usage
-from tests.kit.agents import CODEX, codex_event, codex_item, codex_line, codex_said
+from tests.kit.agents import (
+    CODEX,
+    codex_asked,
+    codex_event,
+    codex_item,
+    codex_line,
+    codex_said,
+    codex_tokens,
+    codex_turn,
+)
 from tests.kit.lines import lines_in, spelled
 from tests.kit.readings import ReadSession, bytes_kept, check_reading, variants
 
@@ -20,24 +29,6 @@ FILES = sorted(CODEX.glob("*.jsonl"))
 THREAD = "019f5000-0000-7000-8000-00000000"
 HEAD = codex_line("session_meta", id=f"{THREAD}00ff", cwd="/p", model_provider="openai")
 ENVIRONMENT = "<environment_context>\n  <cwd>/home/ann/calc</cwd>\n</environment_context>"
-
-
-def asked(text: str) -> list[Any]:
-    """Return the lines of a user's prompt."""
-    return [codex_said(text), codex_event("user_message", message=text)]
-
-
-def turn(number: int, text: str, answer: str) -> list[Any]:
-    """Return the lines of a turn that marks its beginning."""
-    start = codex_event("task_started", turn_id=f"t{number}")
-    return [start, *asked(text), codex_said(answer, "assistant")]
-
-
-def count(total: int, *, sent: int, got: int) -> Any:
-    """Return a count of tokens."""
-    last = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
-    info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
-    return codex_event("token_count", info=info)
 
 
 # -- the samples ----------------------------------------------------------------------------------
@@ -176,7 +167,7 @@ def test_the_oldest_rollouts_have_a_bare_head_and_bare_items() -> None:
     ],
 )
 def test_what_codex_says_for_the_user_is_no_prompt(text: str) -> None:
-    found = ReadSession(CodexReading(), HEAD, codex_said(text), *asked("go"))
+    found = ReadSession(CodexReading(), HEAD, codex_said(text), *codex_asked("go"))
     assert found.texts() == [f"custom: {text}", "user: go"]
     assert (found.entry(2)["custom_type"], found.entry(2)["display"]) == ("codex.injected", False)
     assert found.session.first_message == "go"
@@ -284,12 +275,12 @@ def test_an_old_compaction_keeps_the_prompts_on_the_path_and_the_summary() -> No
     found = ReadSession(
         CodexReading(),
         HEAD,
-        *turn(1, "one", "first"),
-        *turn(2, "two", "second"),
+        *codex_turn(1, "one", "first"),
+        *codex_turn(2, "two", "second"),
         codex_event("thread_rolled_back", num_turns=1),
-        *turn(3, "three", "third"),
+        *codex_turn(3, "three", "third"),
         codex_line("compacted", message="the summary"),
-        *asked("four"),
+        *codex_asked("four"),
     )
     assert found.texts() == ["user: one", "user: three", "user: the summary", "user: four"]
     assert "details" not in found.entry(15)
@@ -298,13 +289,13 @@ def test_an_old_compaction_keeps_the_prompts_on_the_path_and_the_summary() -> No
 def test_an_old_compaction_keeps_the_prompts_of_the_context_that_a_history_replaced() -> None:
     lines = [
         HEAD,
-        *turn(1, "one", "first"),
+        *codex_turn(1, "one", "first"),
         codex_event("task_started", turn_id="t2"),
         codex_line(
             "compacted",
             replacement_history=[codex_said("new")["payload"], codex_said("newer")["payload"]],
         ),
-        *asked("two"),
+        *codex_asked("two"),
     ]
     old = codex_line("compacted", message="sum")
     assert ReadSession(CodexReading(), *lines, old).texts() == [
@@ -334,7 +325,10 @@ def test_an_old_compaction_counts_the_prompts_that_it_had_no_room_for(
 
 def test_an_encrypted_marker_beside_a_compaction_is_a_record() -> None:
     found = ReadSession(
-        CodexReading(), HEAD, codex_item("context_compaction", encrypted_content="x"), *asked("go")
+        CodexReading(),
+        HEAD,
+        codex_item("context_compaction", encrypted_content="x"),
+        *codex_asked("go"),
     )
     assert found.types()[1] == "response_item.context_compaction"
     assert found.texts() == ["user: go"]
@@ -344,7 +338,7 @@ def test_an_encrypted_marker_beside_a_compaction_is_a_record() -> None:
 
 
 def test_a_rollback_of_several_turns_goes_back_to_before_the_first_of_them() -> None:
-    lines = [*turn(1, "one", "a"), *turn(2, "two", "b"), *turn(3, "three", "c")]
+    lines = [*codex_turn(1, "one", "a"), *codex_turn(2, "two", "b"), *codex_turn(3, "three", "c")]
     for turns, words in ((1, ["one", "a", "two", "b"]), (2, ["one", "a"]), (3, []), (9, [])):
         found = ReadSession(
             CodexReading(), HEAD, *lines, codex_event("thread_rolled_back", num_turns=turns)
@@ -363,8 +357,8 @@ def test_a_turn_in_which_no_user_spoke_is_not_counted_by_a_rollback() -> None:
     found = ReadSession(
         CodexReading(),
         HEAD,
-        *turn(1, "one", "a"),
-        *turn(2, "two", "b"),
+        *codex_turn(1, "one", "a"),
+        *codex_turn(2, "two", "b"),
         *review,
         codex_event("thread_rolled_back", num_turns=1),
     )
@@ -389,7 +383,7 @@ def test_a_prompt_without_an_item_behind_a_rollback_begins_where_the_event_is() 
         codex_event("thread_rolled_back", num_turns=1),
     )
     found = ReadSession(
-        CodexReading(), HEAD, *turn(1, "one", "a"), codex_said("stray"), back, ask, back
+        CodexReading(), HEAD, *codex_turn(1, "one", "a"), codex_said("stray"), back, ask, back
     )
     assert (found.leaf_id, found.texts()) == (None, [])
 
@@ -398,11 +392,11 @@ def test_a_compaction_inside_a_dropped_turn_does_not_count() -> None:
     found = ReadSession(
         CodexReading(),
         HEAD,
-        *turn(1, "one", "a"),
-        *turn(2, "two", "b"),
+        *codex_turn(1, "one", "a"),
+        *codex_turn(2, "two", "b"),
         codex_line("compacted", replacement_history=[]),
         codex_event("thread_rolled_back", num_turns=1),
-        *turn(3, "three", "c"),
+        *codex_turn(3, "three", "c"),
     )
     assert found.texts() == ["user: one", "assistant: a", "user: three", "assistant: c"]
 
@@ -412,10 +406,10 @@ def test_a_rollback_takes_the_turns_model_back() -> None:
         CodexReading(),
         HEAD,
         codex_line("turn_context", model="m1"),
-        *turn(1, "one", "a"),
+        *codex_turn(1, "one", "a"),
         codex_event("task_started", turn_id="t2"),
         codex_line("turn_context", model="m2"),
-        *asked("two"),
+        *codex_asked("two"),
         codex_event("thread_rolled_back", num_turns=1),
     )
     assert found.model == ("m1", "openai")
@@ -430,7 +424,7 @@ def test_an_aborted_turn_is_a_record_and_ends_its_answer() -> None:
     found = ReadSession(
         CodexReading(),
         HEAD,
-        *asked("go"),
+        *codex_asked("go"),
         codex_said("half", "assistant"),
         codex_event("turn_aborted", reason="interrupted"),
         codex_said("again", "assistant"),
@@ -448,12 +442,12 @@ def test_a_count_whose_total_did_not_move_counts_once_and_ends_no_answer() -> No
         HEAD,
         codex_said("hi"),
         codex_said("a", "assistant"),
-        count(30, sent=20, got=10),
+        codex_tokens(30, sent=20, got=10),
         codex_said("b", "assistant"),
-        count(30, sent=20, got=10),
+        codex_tokens(30, sent=20, got=10),
         codex_said("c", "assistant"),
-        count(35, sent=4, got=1),
-        count(5, sent=3, got=2),
+        codex_tokens(35, sent=4, got=1),
+        codex_tokens(5, sent=3, got=2),
     )
     assert found.usage == Usage(27, 13, 0, 0, 40)
     assert found.types()[3:] == [
@@ -468,11 +462,11 @@ def test_counts_of_turns_older_than_the_thread_are_the_parents() -> None:
         HEAD,
         codex_event("task_started", turn_id=older),
         codex_said("a", "assistant"),
-        count(30, sent=20, got=10),
+        codex_tokens(30, sent=20, got=10),
     ]
     found = ReadSession(CodexReading(), *lines)
     assert (found.usage, found.types()[3]) == (None, "event_msg.token_count")
-    found.take_all([codex_line("turn_context", turn_id=newer), count(35, sent=4, got=1)])
+    found.take_all([codex_line("turn_context", turn_id=newer), codex_tokens(35, sent=4, got=1)])
     assert found.usage == Usage(4, 1, 0, 0, 5)
 
 
@@ -506,7 +500,7 @@ def test_lines_that_say_nothing_to_the_model_are_records_with_their_content() ->
         codex_event("task_complete", turn_id="t1"),
         {"timestamp": "2026-01-15T10:00:00.000Z", "payload": {}},
     ]
-    found = ReadSession(CodexReading(), HEAD, *asked("go"), *lines)
+    found = ReadSession(CodexReading(), HEAD, *codex_asked("go"), *lines)
     assert found.types()[3:] == [
         "response_item.message",
         "world_state",
@@ -523,7 +517,10 @@ def test_lines_that_say_nothing_to_the_model_are_records_with_their_content() ->
 @pytest.mark.parametrize("word", ["leaf", "message", "session", "usage", "compaction", "label"])
 def test_a_word_of_codex_never_is_an_entry_of_ours(word: str) -> None:
     found = ReadSession(
-        CodexReading(), HEAD, *asked("go"), codex_line(word, usage={"input": 5}, target_id=None)
+        CodexReading(),
+        HEAD,
+        *codex_asked("go"),
+        codex_line(word, usage={"input": 5}, target_id=None),
     )
     assert found.types()[-1] == f"codex.{word}"
     assert (found.leaf_id, found.usage) == ("line-2", None)
@@ -548,7 +545,7 @@ def test_lone_surrogates_and_newlines_in_arguments_stay_one_line() -> None:
 def test_a_reading_keeps_no_messages() -> None:
     def lines() -> Iterator[Any]:
         for at in range(200):
-            yield from turn(at, f"{at} " * 200, f"{at} " * 2000)
+            yield from codex_turn(at, f"{at} " * 200, f"{at} " * 2000)
             name = f"{at} " * 500
             yield codex_item("function_call", name=name, arguments="{}", call_id=f"c{at}")
             yield codex_item("function_call_output", call_id=f"c{at}", output=f"{at} " * 2000)
@@ -563,12 +560,12 @@ def test_a_reading_keeps_no_messages() -> None:
 
 MIXED = spelled(
     HEAD,
-    *turn(1, "one", "a"),
-    count(9, sent=5, got=4),
-    *turn(2, "two", "b"),
+    *codex_turn(1, "one", "a"),
+    codex_tokens(9, sent=5, got=4),
+    *codex_turn(2, "two", "b"),
     codex_line("compacted", message="sum"),
     codex_event("thread_rolled_back", num_turns=1),
-    *turn(3, "three", "c"),
+    *codex_turn(3, "three", "c"),
     codex_line("compacted", replacement_history=[]),
     codex_line("turn_context", model="m"),
     codex_said("rules", "developer"),

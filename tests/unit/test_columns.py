@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +14,7 @@ from sessiond.model.row import Kind, Row
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.columns import Columns, columns_of, restore
 from sessiond.session.index import Session
+from tests.kit.lines import lines_in, state_of
 from tests.service.damage import NATIVE, OPERATOR, PI
 
 SAMPLES = sorted((Path(__file__).parent.parent / "samples").rglob("*.jsonl"))
@@ -36,17 +36,6 @@ def indexed(lines: list[bytes]) -> LineIndexer:
     return indexer
 
 
-def state(session: Session) -> dict[str, Any]:
-    """Return everything that a session knows, but for the memory of the last time that was parsed."""
-    slots = {name: getattr(session, name) for name in Session.__slots__ if name != "_timestamp"}
-    raw = {
-        name: bytes(value)
-        for name, value in session.facts.items()
-        if isinstance(value, msgspec.Raw)
-    }
-    return slots | {"facts": session.facts | raw, "ids": dict(sorted(session.ids.items()))}
-
-
 def restored(session: Session) -> Session:
     """Return the session that comes out of the stored columns."""
     stored = msgspec.msgpack.encode(columns_of(session))
@@ -59,7 +48,7 @@ def check(lines: list[bytes]) -> None:
     """Check that a session comes back as it was, and goes on from half its lines alike."""
     dialect, header = recognise(lines[0])
     whole = indexed(lines).session
-    assert state(restored(whole)) == state(whole)
+    assert state_of(restored(whole), "_timestamp") == state_of(whole, "_timestamp")
     half = len(lines) // 2 + 1
     part = indexed(lines[:half])
     if not part.is_at_rest:
@@ -67,16 +56,12 @@ def check(lines: list[bytes]) -> None:
     again = LineIndexer(restored(part.session), dialect, {header.id})
     for seq, line in enumerate(lines[half:], half):
         again.take(seq, line)
-    assert state(again.session) == state(whole)
-
-
-def lines_of(path: Path) -> list[bytes]:
-    return path.read_bytes().split(b"\n")[:-1]
+    assert state_of(again.session, "_timestamp") == state_of(whole, "_timestamp")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_comes_back_as_it_was_and_goes_on_alike(path: Path) -> None:
-    check(lines_of(path))
+    check(lines_in(path))
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -87,7 +72,7 @@ def test_a_damaged_file_comes_back_as_it_was_and_goes_on_alike(name: str) -> Non
 def test_every_file_of_the_fixtures_comes_back_as_it_was(shared: Path) -> None:
     checked = 0
     for path in sorted(shared.rglob("*.jsonl")):
-        lines = lines_of(path)
+        lines = lines_in(path)
         try:
             recognise(lines[0] if lines else b"")
         except BadHeader:
@@ -105,12 +90,12 @@ def test_no_line_without_an_entry_is_found_again(skipped: tuple[int, ...]) -> No
             session.skip()
         session.fold(Row(Kind.USER, f"n{at}", None))
     assert "" not in session.ids
-    assert state(restored(session)) == state(session)
+    assert state_of(restored(session), "_timestamp") == state_of(session, "_timestamp")
 
 
 @pytest.mark.parametrize("part", ["names", "parents", "message_counts"])
 def test_columns_of_different_lengths_are_refused(part: str) -> None:
-    columns = columns_of(indexed(lines_of(SAMPLES[0])).session)
+    columns = columns_of(indexed(lines_in(SAMPLES[0])).session)
     if part == "names":
         columns.names = columns.names[:-1]
     else:

@@ -197,17 +197,9 @@ def nodes_of(found: OpenSession) -> list[tuple[str, str | None]]:
     ]
 
 
-def chained(ids: list[str]) -> list[tuple[str, str | None]]:
-    return list(zip(ids, [None, *ids], strict=False))
-
-
 def labels_of(found: OpenSession) -> dict[str, str]:
     session = found.session
     return {session.names[seq]: state.label for seq, state in session.labels.items()}
-
-
-def level_of(found: OpenSession, leaf: int) -> str:
-    return found.stated.at(found.session, leaf).thinking_level or "off"
 
 
 def seen(found: OpenSession, leaf: int | None = None) -> Any:
@@ -220,7 +212,7 @@ def seen(found: OpenSession, leaf: int | None = None) -> Any:
     return (
         messages,
         found.stated.at(session, context.leaf).model_name,
-        level_of(found, context.leaf),
+        found.stated.at(session, context.leaf).thinking_level or "off",
     )
 
 
@@ -250,7 +242,9 @@ def test_a_path_has_its_entries_its_labels_and_its_context(
     leaf = copied.opened.session.id_of(copied.leaf)
     path = without_labels(copied, copied.written.path(leaf))
     copy = copied.fork("path")
-    assert [one for one in nodes_of(copy) if one[0] in path] == chained(path)
+    assert [one for one in nodes_of(copy) if one[0] in path] == [
+        *zip(path, [None, *path], strict=False)
+    ]
     assert {name for name, _ in nodes_of(copy)} == set(path)
     assert labels_of(copy) == copied.labels(set(path))
     assert seen(copy) == seen(copied.opened, copied.leaf)
@@ -333,13 +327,6 @@ def test_a_merge_quotes_the_newest_messages_of_a_context(dialect: str, data: st.
     assert told.entry_ids == list(dict.fromkeys(context.sources[: context.count][-count:]))
 
 
-def second(found: OpenSession, compaction: int) -> str | None:
-    """Return the id of the entry whose message follows those of a compaction."""
-    context = build_context(found, compaction)
-    name = found.session.names[compaction]
-    return next((one for one in context.sources[: context.count] if one != name), None)
-
-
 @DIALECTS
 @few
 @given(data=st.data())
@@ -352,7 +339,7 @@ def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObje
     if data.draw(st.booleans()):
         chosen.sort(key=nodes.index)
     copy = copied.rebase(chosen)
-    assert nodes_of(copy) == chained(chosen)
+    assert nodes_of(copy) == [*zip(chosen, [None, *chosen], strict=False)]
     assert labels_of(copy) == copied.labels(set(chosen))
     theirs = says(copied.opened)
     assert all(said == theirs[name] for name, said in says(copy).items() if name in theirs)
@@ -365,5 +352,10 @@ def test_what_is_rebased_stands_as_it_was_chosen(dialect: str, data: st.DataObje
             assert source.kept_from[source.ids[name]] <= at < source.ids[name]
             assert ours.names[first] in chosen[: chosen.index(name)]
         # The context of the copy never begins with a tool result, unless the source's does.
-        begins, began = (second(found, found.session.ids[name]) for found in (copy, copied.opened))
+        begins, began = (
+            next((one for one in context.sources[: context.count] if one != name), None)
+            for context in (
+                build_context(found, found.session.ids[name]) for found in (copy, copied.opened)
+            )
+        )
         assert begins == began or begins is None or source.kinds[source.ids[begins]] != Kind.TOOL

@@ -48,12 +48,6 @@ from tests.unit.in_memory import NATIVE_HEADER as HEADER
 from tests.unit.in_memory import opened
 
 
-def vectors(shared: Path, function: str, count: int) -> list[dict[str, Any]]:
-    found = pi_vectors(shared, function)
-    assert len(found) >= count
-    return found
-
-
 def planned(session: OpenSession, budget: int | None = None) -> Division | str:
     policies = Policies()
     policy = policies.of(session)
@@ -75,7 +69,7 @@ def step(entry: dict[str, Any]) -> Step:
 
 
 def test_every_recorded_cut_is_where_pi_cut(shared: Path) -> None:
-    for vector in vectors(shared, "findCutPoint", 15):
+    for vector in pi_vectors(shared, "findCutPoint", 15):
         given, expected = vector["input"], vector["expected"]
         steps = [step(entry) for entry in given["entries"]][given["start"] : given["end"]]
         cut = cut_point(steps, given["keepRecentTokens"], "reached")
@@ -89,7 +83,7 @@ def test_every_recorded_cut_is_where_pi_cut(shared: Path) -> None:
 
 
 def test_every_recorded_preparation_is_what_pi_prepared(shared: Path) -> None:
-    for vector in vectors(shared, "prepareCompaction", 20):
+    for vector in pi_vectors(shared, "prepareCompaction", 20):
         session = opened(vector["input"]["path"], PI_HEADER)
         found = planned(session, vector["input"]["settings"]["keepRecentTokens"])
         expected = vector["expected"]
@@ -129,7 +123,7 @@ def messages(session: OpenSession, steps: Sequence[Step | LeftStep]) -> list[Any
 
 
 def test_every_recorded_threshold_is_pis(shared: Path) -> None:
-    for vector in vectors(shared, "shouldCompact", 3):
+    for vector in pi_vectors(shared, "shouldCompact", 3):
         given = vector["input"]
         settings = given["settings"]
         own = CompactionSettings(
@@ -143,7 +137,7 @@ def test_every_recorded_threshold_is_pis(shared: Path) -> None:
 
 
 def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
-    for vector in vectors(shared, "prepareBranch", 15):
+    for vector in pi_vectors(shared, "prepareBranch", 15):
         entries, expected = vector["input"]["entries"], vector["expected"]
         session = opened(entries, PI_HEADER)
         leaf = session.session.heads["main"].leaf
@@ -163,13 +157,13 @@ def test_every_recorded_branch_is_prepared_as_pi_does(shared: Path) -> None:
 
 
 def test_every_recorded_conversation_is_told_as_pi_tells_it(shared: Path) -> None:
-    for vector in vectors(shared, "serialize", 3):
+    for vector in pi_vectors(shared, "serialize", 3):
         readings = [parsed(PI, message) for message in vector["input"]["messages"]]
         assert conversation(readings) == vector["expected"], vector["name"]
 
 
 def test_what_is_no_message_of_its_own_is_told_in_pis_words(shared: Path) -> None:
-    (vector,) = vectors(shared, "convertToLlm", 1)
+    (vector,) = pi_vectors(shared, "convertToLlm", 1)
     told = [as_told(parsed(PI, message)) for message in vector["input"]["messages"]]
     expected = [message["content"] for message in vector["expected"]]
     texts = [said if isinstance(said, str) else said[0]["text"] for said in expected]

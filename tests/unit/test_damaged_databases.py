@@ -37,14 +37,6 @@ def use_index(path: Path) -> None:
     texts.close()
 
 
-def damaged(content: bytes, seed: int) -> bytes:
-    """Return a file of which some bytes are others."""
-    dice, changed = random.Random(seed), bytearray(content)
-    for _ in range(1 + seed * 7):
-        changed[dice.randrange(16, len(changed))] = dice.randrange(256)
-    return bytes(changed)
-
-
 @pytest.mark.parametrize("use", [use_catalog, use_index])
 def test_a_damaged_database_of_the_profile_stops_no_use(
     tmp_path: Path, use: Callable[[Path], None]
@@ -53,5 +45,8 @@ def test_a_damaged_database_of_the_profile_stops_no_use(
     use(path)
     content = path.read_bytes()
     for seed in range(40):
-        path.write_bytes(damaged(content, seed))
+        dice, changed = random.Random(seed), bytearray(content)
+        for _ in range(1 + seed * 7):
+            changed[dice.randrange(16, len(changed))] = dice.randrange(256)
+        path.write_bytes(changed)
         use(path)

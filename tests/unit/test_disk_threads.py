@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from unittest.mock import Mock
 
 import anyio
 import anyio.lowlevel
@@ -34,6 +35,10 @@ class Log:
                 await self._more.wait()
 
 
+FAIL = Mock(side_effect=OSError("the disk is gone"))
+NO_THREAD = Mock(side_effect=RuntimeError("can't start new thread"))
+
+
 @asynccontextmanager
 async def threads_of(count: int) -> AsyncGenerator[tuple[DiskThreads, Log]]:
     threads = DiskThreads(count)
@@ -46,14 +51,6 @@ async def threads_of(count: int) -> AsyncGenerator[tuple[DiskThreads, Log]]:
 def disk_threads() -> set[threading.Thread]:
     """Return the disk threads of this process; those of earlier tests may still be ending."""
     return {one for one in threading.enumerate() if one.name == "disk"}
-
-
-def refuse(_thread: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
-
-
-def fail() -> None:
-    raise OSError("the disk is gone")
 
 
 async def test_work_is_done_one_after_another_by_one_thread_that_lives_on() -> None:
@@ -79,7 +76,7 @@ async def test_the_outcome_is_told_on_the_loop_and_a_failure_is_one() -> None:
             log.note("done", outcome)
 
         threads.start(lambda: 7, done)
-        threads.start(fail, done)
+        threads.start(FAIL, done)
         await log.wait(2)
         assert found == [(loop, sniffio.current_async_library())] * 2
         (_, first), (_, second) = log.told
@@ -118,12 +115,12 @@ async def test_without_a_thread_work_is_refused_unless_another_one_can_do_it(
     gate = threading.Event()
     async with threads_of(3) as (threads, log):
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
+            patch.setattr(threading.Thread, "start", NO_THREAD)
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.start(lambda: None, partial(log.note, "refused"))
         threads.start(partial(gate.wait, PATIENCE_SECONDS), partial(log.note, "first"))
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
+            patch.setattr(threading.Thread, "start", NO_THREAD)
             threads.start(lambda: None, partial(log.note, "second"))
         gate.set()
         await log.wait(2)
@@ -136,7 +133,7 @@ async def test_a_caller_waits_for_the_end_of_its_work_even_if_cancelled() -> Non
     async with threads_of(1) as (threads, _log):
         assert await threads.finish(lambda: 7) == 7
         with pytest.raises(OSError, match="the disk is gone"):
-            await threads.finish(fail)
+            await threads.finish(FAIL)
         async with anyio.create_task_group() as tasks:
 
             async def wait() -> None:
@@ -171,7 +168,7 @@ async def test_what_comes_first_comes_only_if_a_thread_does_the_work(
 
     async with threads_of(1) as (threads, log):
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
+            patch.setattr(threading.Thread, "start", NO_THREAD)
             with pytest.raises(RuntimeError, match="new thread"):
                 threads.start(lambda: step("work"), partial(log.note, ""), lambda: step("first"))
         assert steps == []

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sessiond.service.exporting.documents.json_document import PARTS
 from sessiond.service.exporting.documents.visible import one_line, visible
 from sessiond.service.exporting.documents.walk import branches
-from sessiond.session.index import Session
 from tests.kit.sessions import stored_entry, stored_message
 from tests.unit.documents import made, native
 from tests.unit.in_memory import opened_lines
@@ -130,18 +129,14 @@ def test_characters_that_act_on_a_screen_are_spelled_out() -> None:
 # -- the order of branches ----------------------------------------------------------------
 
 
-def nested(parents: list[int]) -> Session:
-    """Return a tree in which entry n stands below entry `parents[n - 1]`, 0 for a root."""
-    entries = [
-        stored_message(f"n{seq}", f"n{parent}" if parent else None)
-        for seq, parent in enumerate(parents, 1)
-    ]
-    return native(*entries).session
-
-
 @given(st.lists(st.integers(0, 40), max_size=40), st.integers(0, 40))
 def test_each_entry_stands_once_in_a_branch_that_is_a_chain(drawn: list[int], at: int) -> None:
-    tree = nested([parent % seq for seq, parent in enumerate(drawn, 1)])
+    tree = native(
+        *(
+            stored_message(f"n{seq}", f"n{parent % seq}" if parent % seq else None)
+            for seq, parent in enumerate(drawn, 1)
+        )
+    ).session
     leaf = at % (tree.seq + 1)
     found = branches(tree, tree.seq, leaf, lambda _: "")
     assert sorted(seq for branch in found for seq in branch.seqs) == [*range(1, tree.seq + 1)]
@@ -164,5 +159,10 @@ def test_each_entry_stands_once_in_a_branch_that_is_a_chain(drawn: list[int], at
 
 
 def test_a_session_of_ten_thousand_forks_is_no_recursion() -> None:
-    tree = nested([max(0, seq - 1 - seq % 2) for seq in range(1, 10_001)])
+    tree = native(
+        *(
+            stored_message(f"n{seq}", f"n{seq - 1 - seq % 2}" if seq > 1 else None)
+            for seq in range(1, 10_001)
+        )
+    ).session
     assert len(branches(tree, tree.seq, tree.seq, lambda _: "")) == 5000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -17,16 +16,6 @@ from sessiond.daemon.environment import Clock, EntryIds
 THREADS, IDS = 4, 20_000
 
 
-@pytest.fixture
-def hasty() -> Iterator[None]:
-    """Threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-@pytest.mark.usefixtures("hasty")
 def test_threads_that_take_ids_at_once_get_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = count()
 
@@ -37,9 +26,17 @@ def test_threads_that_take_ids_at_once_get_each_once(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(os, "urandom", urandom)
     new_id = EntryIds()
-    with ThreadPoolExecutor(THREADS) as threads:
-        takers = [threads.submit(lambda: [new_id() for _ in range(IDS)]) for _ in range(THREADS)]
-        ids = [one for taker in takers for one in taker.result()]
+    before = sys.getswitchinterval()
+    # Threads take turns as often as they can.
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(THREADS) as threads:
+            takers = [
+                threads.submit(lambda: [new_id() for _ in range(IDS)]) for _ in range(THREADS)
+            ]
+            ids = [one for taker in takers for one in taker.result()]
+    finally:
+        sys.setswitchinterval(before)
     assert len(set(ids)) == THREADS * IDS
     assert {len(one) for one in ids} == {8}
 

@@ -15,6 +15,7 @@ from sessiond.rpc.framing import Framer, Framing, frame_all, frame_content_lengt
 
 MAX = 64
 HEADER_MAX = 80
+BOUNDS = {"frame_bytes_max": MAX, "header_bytes_max": HEADER_MAX}
 REQUEST = b'{"id":1,"method":"m"}'
 OTHER = b'{"id":2,"method":"n"}'
 LONG = b'{"x":"' + b"a" * (MAX - 8) + b'"}'
@@ -98,13 +99,9 @@ CLOSED: dict[str, tuple[bytes, str]] = {
 }
 
 
-def framer() -> Framer:
-    return Framer(frame_bytes_max=MAX, header_bytes_max=HEADER_MAX)
-
-
 def play(chunks: list[bytes]) -> list[bytes | type[SessiondError]]:
     """Return the frames that the chunks give, with errors as their types."""
-    machine = framer()
+    machine = Framer(**BOUNDS)
     items = [item for chunk in chunks for item in machine.feed(chunk)]
     assert machine.closing is None
     return [item if isinstance(item, bytes) else type(item) for item in items]
@@ -153,7 +150,7 @@ def test_any_bytes_in_any_pieces_come_out_the_same(
 def test_what_is_no_client_is_closed_and_never_answered(name: str) -> None:
     data, reason = CLOSED[name]
     for chunks in ([data], byte_by_byte(data)):
-        machine = framer()
+        machine = Framer(**BOUNDS)
         assert [item for chunk in chunks for item in machine.feed(chunk)] == []
         assert machine.closing is not None
         assert reason in machine.closing
@@ -162,7 +159,7 @@ def test_what_is_no_client_is_closed_and_never_answered(name: str) -> None:
 
 
 def test_what_was_complete_before_the_bad_header_is_still_handed_on() -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     assert machine.feed(cl(REQUEST) + b"nonsense\r\n" + cl(OTHER)) == [REQUEST]
     assert machine.closing is not None
 
@@ -174,7 +171,7 @@ def test_json_where_a_header_is_due_is_refused_and_closes_at_its_first_byte(
 ) -> None:
     data = cl(OTHER) + before + late
     for chunks in ([data], byte_by_byte(data)):
-        machine = framer()
+        machine = Framer(**BOUNDS)
         body, refusal = [item for chunk in chunks for item in machine.feed(chunk)]
         assert body == OTHER
         assert isinstance(refusal, InvalidRequest)
@@ -183,7 +180,7 @@ def test_json_where_a_header_is_due_is_refused_and_closes_at_its_first_byte(
 
 
 def test_an_http_verb_is_recognised_at_its_first_wrong_letter() -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     machine.feed(b"CO")
     assert machine.closing is None
     machine.feed(b"P")
@@ -191,13 +188,13 @@ def test_an_http_verb_is_recognised_at_its_first_wrong_letter() -> None:
 
 
 def test_the_framing_is_unknown_until_the_first_byte_that_tells() -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     machine.feed(b" \r\n\t")
     assert machine.framing is None
     assert machine.frame(b"{}") == b"{}\n"
     machine.feed(b"{")
     assert machine.framing is Framing.NDJSON
-    machine = framer()
+    machine = Framer(**BOUNDS)
     machine.feed(b"\nConte")
     assert machine.framing is None
     machine.feed(b"nt-")
@@ -206,11 +203,14 @@ def test_the_framing_is_unknown_until_the_first_byte_that_tells() -> None:
 
 
 def test_all_connections_of_a_framing_share_one_encode_function() -> None:
-    first, second = framer(), framer()
+    first, second = (
+        Framer(**BOUNDS),
+        Framer(**BOUNDS),
+    )
     first.feed(cl(REQUEST))
     second.feed(cl(OTHER))
     assert first.frame is second.frame is Framing.CONTENT_LENGTH.encode is frame_content_length
-    assert framer().frame is Framing.NDJSON.encode is frame_ndjson
+    assert Framer(**BOUNDS).frame is Framing.NDJSON.encode is frame_ndjson
 
 
 def test_a_payload_with_newlines_goes_out_as_one_line_that_means_the_same() -> None:
@@ -229,20 +229,20 @@ def test_several_bodies_are_framed_as_each_would_be(framing: Framing, bodies: li
 
 
 def test_the_end_of_input_completes_a_last_line_but_no_frame() -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     assert machine.feed(REQUEST) == []
     assert machine.end() == [REQUEST]
-    machine = framer()
+    machine = Framer(**BOUNDS)
     assert machine.feed(REQUEST + b"\n") == [REQUEST]
     assert machine.end() == []
-    machine = framer()
+    machine = Framer(**BOUNDS)
     assert machine.feed(cl(REQUEST)[:-1]) == []
     assert machine.end() == []
-    assert framer().end() == []
+    assert Framer(**BOUNDS).end() == []
 
 
 def test_a_too_long_line_is_refused_once_and_not_again_at_the_end() -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     items = machine.feed(b"[" * (MAX + 2))
     assert [type(item) for item in items] == [TooLarge]
     assert machine.feed(b"[" * MAX) == []
@@ -250,14 +250,14 @@ def test_a_too_long_line_is_refused_once_and_not_again_at_the_end() -> None:
 
 
 def test_a_refused_size_names_the_limit() -> None:
-    (error,) = framer().feed(b"[" * (MAX + 2))
+    (error,) = Framer(**BOUNDS).feed(b"[" * (MAX + 2))
     assert isinstance(error, TooLarge)
     assert error.data() == {"kind": "too_large", "retryable": False, "limit": MAX}
 
 
 @pytest.mark.parametrize("start", [b"[", b"Content-Length: 999999999\r\n\r\n"])
 def test_what_is_skipped_is_not_kept(start: bytes) -> None:
-    machine = framer()
+    machine = Framer(**BOUNDS)
     machine.feed(start)
     for _ in range(50):
         machine.feed(b"x" * 1000)

@@ -14,16 +14,12 @@ from hypothesis import strategies as st
 
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind, LeafEffect, Row
+from sessiond.rpc.framing import frame_ndjson
 from sessiond.service.log.events import Event
 from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
 BACKENDS = ["asyncio", "trio"]
-
-
-def plain(body: bytes) -> bytes:
-    """Frame a body for tests."""
-    return body + b"\n"
 
 
 def entry(seq: int) -> Event:
@@ -77,7 +73,7 @@ class FakeListener:
 
     @property
     def encode(self) -> Callable[[bytes], bytes]:
-        return plain
+        return frame_ndjson
 
     def offer(self, frames: bytes) -> bool:
         if self.queued and len(self.queued) >= self.eviction:
@@ -189,7 +185,7 @@ class Bench:
     def watch(self, room: int = 2, after: int | None = None, **want: Any) -> FakeListener:
         listener = FakeListener(self.tasks, room)
         position = self.log.seq if after is None else after
-        subscription = Subscription(listener, Variant(plain, **want), position)
+        subscription = Subscription(listener, Variant(frame_ndjson, **want), position)
         self.hub.add(subscription, replay=after is not None)
         return listener
 
@@ -295,7 +291,7 @@ async def test_a_signal_is_encoded_once_for_all_who_read_one_framing() -> None:
         # All listeners share one frame, not a copy each.
         assert len({id(frame) for listener in listeners for frame in listener.queued}) == 1
         assert [listener.queued for listener in listeners] == [[b"length" + body]] * len(wants)
-        assert (others.queued, deaf.queued) == ([plain(body)], [])
+        assert (others.queued, deaf.queued) == ([frame_ndjson(body)], [])
 
 
 async def test_a_subscription_that_was_removed_hears_nothing_more() -> None:
@@ -303,7 +299,7 @@ async def test_a_subscription_that_was_removed_hears_nothing_more() -> None:
         bench = Bench(tasks)
         bench.publish(20)
         listener = FakeListener(tasks, 100)
-        subscription = Subscription(listener, Variant(plain), 0)
+        subscription = Subscription(listener, Variant(frame_ndjson), 0)
         bench.hub.add(subscription, replay=True)
         await checkpoint()
         bench.hub.remove(subscription)
@@ -321,7 +317,7 @@ async def test_nothing_is_read_for_a_connection_without_room_however_much_it_wat
         stuck.queued.append(b"")
         for bench in benches:
             bench.publish(9)
-            bench.hub.add(Subscription(stuck, Variant(plain), 0), replay=True)
+            bench.hub.add(Subscription(stuck, Variant(frame_ndjson), 0), replay=True)
         await all_blocked()
         assert [bench.log.reads for bench in benches] == [0] * 20
         # Room for one replay at a time: the other replays have read no lines that must wait.
@@ -342,7 +338,7 @@ async def test_a_replay_ends_with_its_subscription_wherever_it_waits() -> None:
         bench.publish(9)
         stuck = FakeListener(tasks, 1)
         for _ in range(50):
-            subscription = Subscription(stuck, Variant(plain), 0)
+            subscription = Subscription(stuck, Variant(frame_ndjson), 0)
             bench.hub.add(subscription, replay=True)
             await all_blocked()
             assert stuck.running == 1
@@ -358,7 +354,7 @@ async def test_closing_tells_everyone_who_watches_and_ends_all_waits() -> None:
         live = bench.watch()
         behind = FakeListener(tasks, 1)
         behind.queued.append(b"")
-        subscription = Subscription(behind, Variant(plain), 0)
+        subscription = Subscription(behind, Variant(frame_ndjson), 0)
         bench.hub.add(subscription, replay=True)
         tasks.start_soon(subscription.reached, 2)
         await all_blocked()
@@ -376,7 +372,7 @@ async def test_reached_waits_for_the_replay_to_come_so_far() -> None:
         bench = Bench(tasks)
         bench.publish(9)
         listener = FakeListener(tasks, 1)
-        subscription = Subscription(listener, Variant(plain), 0)
+        subscription = Subscription(listener, Variant(frame_ndjson), 0)
         bench.hub.add(subscription, replay=True)
         done: list[int] = []
 
@@ -434,7 +430,7 @@ async def test_a_signal_is_framed_once_and_goes_to_those_who_want_it() -> None:
 
     def counted(body: bytes) -> bytes:
         framed.append(body)
-        return plain(body)
+        return frame_ndjson(body)
 
     async with anyio.create_task_group() as tasks:
         bench = Bench(tasks)

@@ -10,11 +10,10 @@ import pytest
 
 from sessiond.dialects.agents.tables.ids import IdTable
 
+SPREAD = 0x9E3779B97F4A7C15F39CC0605CEDC835
+"""A factor that gives numbers in a row bits that have nothing in common."""
+
 UUID_TEXT = "5e55a1d0-0000-4000-8000-00000000000a"
-
-
-def uuid_text(number: int) -> str:
-    return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
 
 
 def test_an_id_has_the_number_in_the_order_of_ids() -> None:
@@ -64,7 +63,7 @@ def test_another_name_can_be_told_of_an_id() -> None:
 
 
 def test_all_of_many_ids_are_found_in_some_thirty_bytes_each() -> None:
-    names = [uuid_text(number) for number in range(1, 20_001)]
+    names = [str(UUID(int=number * SPREAD % 2**128)) for number in range(1, 20_001)]
     tracemalloc.start()
     try:
         table = IdTable()
@@ -79,7 +78,7 @@ def test_all_of_many_ids_are_found_in_some_thirty_bytes_each() -> None:
         names[776],
         names[-1],
     ]
-    assert table.last(uuid_text(20_001)) == 0
+    assert table.last(str(UUID(int=20_001 * SPREAD % 2**128))) == 0
     # The text of an id alone takes more, in any version of Python.
     assert used / len(names) < 45 < sys.getsizeof(names[0])
 

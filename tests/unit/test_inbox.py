@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import Raw
@@ -22,6 +23,9 @@ from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
+
+NO_BUG = Mock(side_effect=AssertionError("there was no bug"))
+REFUSE = Mock(side_effect=EntryInvalid("no", path=""))
 
 
 class FakeTicket:
@@ -52,24 +56,10 @@ def command(client: str = "c", **more: Any) -> Command:
     return Command(FakeTicket(client), lambda receipt, durability: (receipt, durability), **more)
 
 
-def no_bug(_work: str, error: BaseException) -> str:
-    raise AssertionError("there was no bug") from error
-
-
 def said(one: Command) -> list[Any]:
     ticket = one.ticket
     assert isinstance(ticket, FakeTicket)
     return ticket.said
-
-
-def draft() -> Draft:
-    return Draft(
-        Session(NATIVE.rules),
-        NATIVE,
-        new_id=lambda: "n1",
-        now="2026-01-15T10:30:00.000Z",
-        stored={},
-    )
 
 
 def test_commands_leave_in_the_order_in_which_they_came() -> None:
@@ -182,29 +172,39 @@ def stage_entry(target: Draft) -> str:
     return "receipt"
 
 
-def refuse(_target: Draft) -> None:
-    raise EntryInvalid("no", path="")
-
-
 def test_a_stored_command_is_answered_with_its_receipt_and_durability() -> None:
     one = command(stage=stage_entry)
-    one.stage_on(draft())
-    one.settle(None, "disk", no_bug)
+    one.stage_on(
+        Draft(
+            Session(NATIVE.rules),
+            NATIVE,
+            new_id=lambda: "n1",
+            now="2026-01-15T10:30:00.000Z",
+            stored={},
+        )
+    )
+    one.settle(None, "disk", NO_BUG)
     assert said(one) == [("receipt", "disk")]
 
 
 def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands() -> None:
-    target = draft()
+    target = Draft(
+        Session(NATIVE.rules),
+        NATIVE,
+        new_id=lambda: "n1",
+        now="2026-01-15T10:30:00.000Z",
+        stored={},
+    )
     early, stored, late, question = (
-        command(stage=refuse),
+        command(stage=REFUSE),
         command(stage=stage_entry),
-        command(stage=refuse),
+        command(stage=REFUSE),
         command(),
     )
     for one in (early, stored, late):
         one.stage_on(target)
     for one in (early, stored, late, question):
-        one.settle(StorageError("disk", errno="EIO"), "disk", no_bug)
+        one.settle(StorageError("disk", errno="EIO"), "disk", NO_BUG)
     assert [said(one) for one in (early, stored, late)] == [
         ["entry_invalid"],
         ["storage_error"],
@@ -214,11 +214,17 @@ def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands() -> Non
 
 
 def test_a_refusal_stands_when_the_batch_was_stored() -> None:
-    target = draft()
-    stored, late = command(stage=stage_entry), command(stage=refuse)
+    target = Draft(
+        Session(NATIVE.rules),
+        NATIVE,
+        new_id=lambda: "n1",
+        now="2026-01-15T10:30:00.000Z",
+        stored={},
+    )
+    stored, late = command(stage=stage_entry), command(stage=REFUSE)
     for one in (stored, late):
         one.stage_on(target)
-        one.settle(None, "disk", no_bug)
+        one.settle(None, "disk", NO_BUG)
     assert said(late) == ["entry_invalid"]
 
 

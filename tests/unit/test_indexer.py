@@ -8,16 +8,10 @@ import pytest
 
 from sessiond.errors import SessionCorrupt
 from sessiond.service.log.indexer import Indexer
+from tests.kit.lines import indexer_of
 
 NATIVE = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
 PI = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
-
-
-def indexed(*lines: bytes, header: bytes = NATIVE) -> Indexer:
-    indexer = Indexer(Path("/x/file.jsonl"))
-    for seq, line in enumerate([header, *lines]):
-        indexer.visit(seq, line)
-    return indexer
 
 
 def entry(entry_id: str, atom: tuple[int, int] | None = None) -> bytes:
@@ -30,7 +24,7 @@ def entry(entry_id: str, atom: tuple[int, int] | None = None) -> bytes:
 
 @pytest.mark.parametrize(("header", "name"), [(NATIVE, "native"), (PI, "pi")])
 def test_the_first_line_decides_the_dialect(header: bytes, name: str) -> None:
-    indexer = indexed(header=header)
+    indexer = indexer_of([header])
     assert (indexer.dialect.name, indexer.header.id, indexer.session.seq) == (
         name,
         "session-a",
@@ -46,7 +40,7 @@ def test_without_a_line_there_is_no_session() -> None:
 
 
 def test_a_bad_line_keeps_its_ordinal_and_the_first_one_makes_a_file_of_ours_read_only() -> None:
-    indexer = indexed(entry("n1"), b"garbage", entry("n3"), b"more garbage")
+    indexer = indexer_of([NATIVE, entry("n1"), b"garbage", entry("n3"), b"more garbage"])
     session = indexer.session
     assert (session.seq, session.ids) == (4, {"n1": 1, "n3": 3})
     assert [problem.line for problem in session.problems] == [3, 5]
@@ -54,13 +48,13 @@ def test_a_bad_line_keeps_its_ordinal_and_the_first_one_makes_a_file_of_ours_rea
 
 
 def test_a_bad_line_in_a_file_of_another_program_is_reported_only() -> None:
-    session = indexed(b"garbage", header=PI).session
+    session = indexer_of([PI, b"garbage"]).session
     assert (session.problem_count, session.read_only_line) == (1, None)
 
 
 @pytest.mark.parametrize("blank", [b"", b"  ", b"\t"])
 def test_a_blank_line_keeps_its_ordinal_and_is_no_problem(blank: bytes) -> None:
-    session = indexed(entry("n1"), blank, entry("n3")).session
+    session = indexer_of([NATIVE, entry("n1"), blank, entry("n3")]).session
     assert (session.seq, session.problem_count, session.read_only_line) == (3, 0, None)
 
 
@@ -84,15 +78,15 @@ def test_an_append_whose_last_line_is_missing_at_the_end_is_found(
     atoms: list[tuple[int, int] | None], first: int | None
 ) -> None:
     lines = [entry(f"n{seq}", atom) for seq, atom in enumerate(atoms)]
-    assert indexed(*lines).incomplete_atom == first
+    assert indexer_of([NATIVE, *lines]).incomplete_atom == first
 
 
 @pytest.mark.parametrize("between", [b"garbage", b""])
 def test_a_line_that_is_no_entry_ends_an_append(between: bytes) -> None:
-    assert indexed(entry("n1", (1, 2)), between).incomplete_atom is None
+    assert indexer_of([NATIVE, entry("n1", (1, 2)), between]).incomplete_atom is None
 
 
 def test_whether_a_last_line_is_whole_is_the_dialects_to_say() -> None:
-    indexer = indexed()
+    indexer = indexer_of([NATIVE])
     assert indexer.parses(entry("n1"))
     assert not indexer.parses(entry("n1")[:-1])

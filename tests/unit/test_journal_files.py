@@ -23,6 +23,7 @@ from sessiond.testing.journals import (
     LINES,
 )
 from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened_on
+from tests.kit.patience import PATIENCE_SECONDS, soon
 
 
 @pytest.fixture
@@ -306,23 +307,37 @@ def test_a_lock_on_nothing_is_an_error(tmp_path: Path) -> None:
 # -- reading while others write ----------------------------------------------------------
 
 
+class Waited(threading.Event):
+    """An event that tells when a thread begins to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Note that a thread waits, and wait."""
+        self.has_begun = True
+        return super().wait(timeout)
+
+
 def test_closing_waits_for_a_read_that_runs(disk: FaultDisk) -> None:
     journal = opened_on(disk, b"h\na\n")
+    journal._reader._idle = idle = Waited()
     got: list[list[bytes]] = []
     with disk.hold("pread") as gate, disk.hold("unlink") as record_goes:
         reading = threading.Thread(target=lambda: got.append(journal.read(0, 1)))
         reading.start()
-        assert gate.reached.wait(10)
+        assert gate.reached.wait(PATIENCE_SECONDS)
         closing = threading.Thread(target=journal.close)
         closing.start()
         # The last thing before the descriptor is let go of is the record of the lock.
-        assert record_goes.reached.wait(10)
+        assert record_goes.reached.wait(PATIENCE_SECONDS)
         record_goes.open.set()
-        closing.join(0.01)
+        soon(lambda: idle.has_begun or not closing.is_alive())
         assert closing.is_alive()
         assert disk.open_descriptors == 1
-    reading.join(10)
-    closing.join(10)
+    reading.join(PATIENCE_SECONDS)
+    closing.join(PATIENCE_SECONDS)
     assert got == [[b"h", b"a"]]
     assert disk.open_descriptors == 0
 

@@ -24,9 +24,7 @@ LATER = "2026-01-15T10-30-00-000001"
 LAYOUT = Layout(Path("/home/sessiond"))
 
 
-@pytest.fixture
-def disk() -> FaultDisk:
-    return FaultDisk(LAYOUT.sessions, LAYOUT.archive, LAYOUT.pending)
+FOLDERS = (LAYOUT.sessions, LAYOUT.archive, LAYOUT.pending)
 
 
 @pytest.mark.parametrize("session_id", ["abcdefgh", "a_b_c_d_e", "-_-_-_-_", "x" * 128])

@@ -31,6 +31,7 @@ from sessiond.testing.daemon import standing_environment
 HEADS = st.sampled_from(["main", "side", "new"])
 CLIENTS = st.sampled_from(["a", "b", "c"])
 SECONDS = st.integers(1, 5)
+ANA, BO = (SimpleNamespace(client_id=name, name=None) for name in "ab")
 
 
 class Asking:
@@ -59,10 +60,6 @@ def call_of(client: Any) -> Any:
     return Asking(client)
 
 
-def someone(name: str) -> Any:
-    return SimpleNamespace(client_id=name, name=None)
-
-
 def outcome(act: Callable[[], Any]) -> tuple[Any, SessiondError | None]:
     """Return the result of a call, or its refusal."""
     try:
@@ -81,18 +78,14 @@ class Clock:
         )
 
 
-def leases_at(clock: Clock, dialect: Any = NATIVE) -> Leases:
-    return Leases(clock.environment, count(1).__next__, dialect.rules)
-
-
 class AgainstTheModel(RuleBasedStateMachine):
     """A head's holder in the model: (client, lease id, end), and a line of who waits until when."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.leases = leases_at(self.clock)
-        self.clients = {name: someone(name) for name in "abc"}
+        self.leases = Leases(self.clock.environment, count(1).__next__, NATIVE.rules)
+        self.clients = {name: SimpleNamespace(client_id=name, name=None) for name in "abc"}
         self.holders: dict[str, tuple[str, str, float]] = {}
         self.line: list[tuple[str, str, int, float, Any]] = []
         self.ids: list[str] = ["nobody's"]
@@ -233,8 +226,8 @@ TestAgainstTheModel = AgainstTheModel.TestCase
 
 def test_leases_and_places_in_line_are_bounded() -> None:
     clock = Clock()
-    leases = leases_at(clock)
-    client = someone("a")
+    leases = Leases(clock.environment, count(1).__next__, NATIVE.rules)
+    client = ANA
     for number in range(LEASES_MAX):
         leases.acquire(LeaseRequest(f"h{number}", 1000), call_of(client))
     with pytest.raises(Overloaded):
@@ -251,9 +244,9 @@ def test_leases_and_places_in_line_are_bounded() -> None:
 
 
 def test_who_waits_is_told_when_the_session_is_closed() -> None:
-    leases = leases_at(Clock())
-    leases.acquire(LeaseRequest("main", 1000), call_of(someone("a")))
-    asking = call_of(someone("b"))
+    leases = Leases(Clock().environment, count(1).__next__, NATIVE.rules)
+    leases.acquire(LeaseRequest("main", 1000), call_of(ANA))
+    asking = call_of(BO)
     assert leases.acquire(LeaseRequest("main", 1000, 1000), asking) is DEFERRED
     leases.close()
     assert isinstance(asking.got, LeaseHeld)
@@ -261,7 +254,10 @@ def test_who_waits_is_told_when_the_session_is_closed() -> None:
 
 
 def test_a_file_of_another_program_has_one_head_to_lease() -> None:
-    leases = leases_at(Clock(), PI)
-    assert isinstance(leases.acquire(LeaseRequest("main", 1000), call_of(someone("a"))), Lease)
+    leases = Leases(Clock().environment, count(1).__next__, PI.rules)
+    assert isinstance(
+        leases.acquire(LeaseRequest("main", 1000), call_of(ANA)),
+        Lease,
+    )
     with pytest.raises(HeadNotFound):
-        leases.acquire(LeaseRequest("side", 1000), call_of(someone("a")))
+        leases.acquire(LeaseRequest("side", 1000), call_of(ANA))

@@ -26,6 +26,7 @@ from sessiond.service.log import line_indexer
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
+from tests.kit.lines import state_of
 from tests.service.damage import NATIVE as NATIVE_DAMAGE
 from tests.service.damage import OPERATOR as OPERATOR_DAMAGE
 from tests.service.damage import PI as PI_DAMAGE
@@ -209,14 +210,10 @@ def spelled(items: Sequence[Line | bytes], dialect: Dialect) -> bytes:
 
 def everything(indexer: LineIndexer) -> dict[str, Any]:
     """Return all that an indexer knows of its lines."""
-    session = {name: getattr(indexer.session, name) for name in Session.__slots__}
-    facts = {
-        name: bytes(value) if isinstance(value, msgspec.Raw) else value
-        for name, value in session["facts"].items()
-    }
     atoms = {name: getattr(indexer.atoms, name) for name in Atoms.__slots__}
-    ids = list(session["ids"].items())
-    return {**session, "facts": facts, "ids": ids, "atoms": atoms, "rest": indexer.is_at_rest}
+    ids = list(indexer.session.ids.items())
+    known = state_of(indexer.session)
+    return {**known, "ids": ids, "atoms": atoms, "rest": indexer.is_at_rest}
 
 
 def one_by_one(dialect: Dialect, content: bytes) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sessiond.journal.scanning import feed, lines_from, scan
 from sessiond.journal.splitter import LongLine, Splitter, long_line, stored_size, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.testing.disk import FaultDisk
+from tests.kit.journals import ignore
 from tests.kit.limits import set_limits
 
 MIB = 1 << 20
@@ -35,19 +36,6 @@ class CountingDisk(FaultDisk):
         data = super().pread(fd, count, offset)
         self.read_bytes += len(data)
         return data
-
-
-def ignore(_seq: int, _lines: object) -> None:
-    """Visit nothing."""
-
-
-def sparse(path: Path, before: bytes, behind: bytes, size: int = LINE_BYTES_MAX + MIB) -> Path:
-    with path.open("wb") as file:
-        file.write(before)
-        file.seek(size)
-        file.write(behind)
-        file.truncate(max(size, file.tell()))
-    return path
 
 
 @given(st.binary(max_size=40), st.booleans())
@@ -120,7 +108,12 @@ def read_from(path: Path) -> None:
 def test_a_reader_holds_no_more_than_one_line(
     tmp_path: Path, read: Callable[[Path], None], before: bytes, behind: bytes
 ) -> None:
-    path = sparse(tmp_path / "s.jsonl", before, behind, LINE_BYTES_MAX + 24 * MIB)
+    path = tmp_path / "s.jsonl"
+    with path.open("wb") as file:
+        file.write(before)
+        file.seek(LINE_BYTES_MAX + 24 * MIB)
+        file.write(behind)
+        file.truncate(max(LINE_BYTES_MAX + 24 * MIB, file.tell()))
     tracemalloc.start()
     try:
         read(path)

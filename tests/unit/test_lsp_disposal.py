@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from sessiond.lsp.document import Document, Snapshot
-from sessiond.lsp.text.text import Encoding, Position, Text
+from sessiond.lsp.text.text import Position
 from tests.kit.patience import PATIENCE_SECONDS
+from tests.unit.lsp_views import document_of, said_line
 
 pytestmark = pytest.mark.one_loop
 
 COUNT = 20_000
+LINES = [said_line(f"e{number}") for number in range(COUNT)]
 
 
 class Watched(str):
@@ -44,50 +45,30 @@ class Ends:
         self._came.release()
 
 
-@pytest.fixture
-def ends() -> Ends:
-    return Ends()
-
-
-def document(lines: Sequence[str]) -> Document:
-    text = Text(lines, Encoding("utf-16-le", 2))
-    return Document("file:///x.jsonl", Path("/x.jsonl"), text)
-
-
 def watched_document(ends: Ends) -> Document:
     """Return a document; the end of a line in its middle is watched."""
-    watched = Watched(line(COUNT // 2))
+    watched = Watched(said_line(f"e{COUNT // 2}"))
     ends.watch(watched)
-    before, behind = map(line, range(COUNT // 2)), map(line, range(COUNT // 2 + 1, COUNT))
-    return document([*before, watched, *behind])
+    return document_of([*LINES[: COUNT // 2], watched, *LINES[COUNT // 2 + 1 :]])
 
 
-def read_document() -> Document:
-    return document([line(number) for number in range(COUNT)])
-
-
-def line(number: int) -> str:
-    return f'{{"type":"message","id":"e{number}","message":{{"role":"user"}}}}\n'
-
-
-def snapshot() -> Snapshot:
-    return Snapshot({"id": "s1", "seq": 0}, [], {}, [], 0)
-
-
-async def test_a_replaced_text_is_freed_by_a_thread(ends: Ends) -> None:
+async def test_a_replaced_text_is_freed_by_a_thread() -> None:
+    ends = Ends()
     opened = watched_document(ends)
     opened.set("{}\n")
     assert ends.are_elsewhere(1)
 
 
-async def test_the_lines_of_a_large_deletion_are_freed_by_a_thread(ends: Ends) -> None:
+async def test_the_lines_of_a_large_deletion_are_freed_by_a_thread() -> None:
+    ends = Ends()
     opened = watched_document(ends)
     opened.replace(Position(1, 0), Position(COUNT - 1, 0), "")
     assert ends.are_elsewhere(1)
 
 
-async def test_an_outdated_index_and_outdated_places_are_freed_by_a_thread(ends: Ends) -> None:
-    opened, seen = read_document(), snapshot()
+async def test_an_outdated_index_and_outdated_places_are_freed_by_a_thread() -> None:
+    ends = Ends()
+    opened, seen = document_of(LINES), Snapshot({"id": "s1", "seq": 0}, [], {}, [], 0)
     ends.watch(await opened.index())
     placed = await opened.placed(seen)
     assert placed is not None
@@ -99,29 +80,22 @@ async def test_an_outdated_index_and_outdated_places_are_freed_by_a_thread(ends:
     assert ends.are_elsewhere(3)
 
 
-async def test_a_closed_document_is_freed_by_a_thread(ends: Ends) -> None:
-    opened = read_document()
+async def test_a_closed_document_is_freed_by_a_thread() -> None:
+    ends = Ends()
+    opened = document_of(LINES)
     await opened.index()
     ends.watch(opened.text)
     opened.close()
     assert ends.are_elsewhere(1)
 
 
-@pytest.fixture
-def no_thread_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have a machine that has no thread left."""
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        yield
-
-
-@pytest.mark.usefixtures("no_thread_starts")
-async def test_where_no_thread_starts_an_edit_frees_the_text_at_once(ends: Ends) -> None:
+async def test_where_no_thread_starts_an_edit_frees_the_text_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = Ends()
     opened = watched_document(ends)
-    opened.set("{}\n")
-    assert list(opened.text) == ["{}\n", ""]
-    assert not ends.are_elsewhere(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError))
+        opened.set("{}\n")
+        assert list(opened.text) == ["{}\n", ""]
+        assert not ends.are_elsewhere(1)

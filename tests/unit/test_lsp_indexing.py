@@ -16,24 +16,16 @@ from sessiond.lsp import document as documents
 from sessiond.lsp.document import Document
 from sessiond.lsp.text import indexing, lines
 from sessiond.lsp.text.lines import Index
-from sessiond.lsp.text.text import Encoding, Position, Text
+from sessiond.lsp.text.text import Position, Text
+from tests.kit.patience import PATIENCE_SECONDS
+from tests.unit.lsp_views import UTF16, document_of, said_line
 
 pytestmark = pytest.mark.one_loop
 
-UTF16 = Encoding("utf-16-le", 2)
 COUNT = 20_000
 
 
-def line(number: int, role: str = "user") -> str:
-    return f'{{"type":"message","id":"e{number}","message":{{"role":"{role}"}}}}\n'
-
-
-def document(text: str) -> Document:
-    return Document("file:///x.jsonl", Path("/x.jsonl"), Text(text, UTF16))
-
-
-def long_document() -> Document:
-    return document("{}\n" + "".join(line(number) for number in range(1, COUNT)))
+LONG = "{}\n" + "".join(said_line(f"e{number}") for number in range(1, COUNT))
 
 
 @pytest.fixture
@@ -52,26 +44,26 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("at", [1, COUNT // 2, COUNT - 1], ids=["start", "middle", "end"])
 async def test_an_edit_within_a_line_parses_that_line_only(at: int, parsed: list[str]) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     assert (await opened.index()).line_of(f"e{at}") == at
     assert opened.lines_parsed == len(parsed) == COUNT + 1
     parsed.clear()
     opened.replace(Position(at, 24), Position(at, 24 + len(f"e{at}")), "new")
     index = await opened.index()
-    assert parsed == [line(at).replace(f"e{at}", "new")]
+    assert parsed == [said_line(f"e{at}", "user").replace(f"e{at}", "new")]
     assert opened.lines_parsed == COUNT + 2
     assert index.line_of("new") == at
     assert index.line_of(f"e{at}") is None
 
 
 async def test_a_new_line_moves_the_others_and_parses_none_of_them(parsed: list[str]) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     await opened.index()
     parsed.clear()
-    opened.replace(Position(1, 0), Position(1, 0), line(0, "tool"))
+    opened.replace(Position(1, 0), Position(1, 0), said_line("e0", "tool"))
     index = await opened.index()
     # The line behind the new one was touched: the edit stands at its beginning.
-    assert parsed == [line(0, "tool"), line(1)]
+    assert parsed == [said_line("e0", "tool"), said_line("e1", "user")]
     assert index.line_of(f"e{COUNT - 1}") == COUNT
     assert index.roles[1] == "tool"
     assert len(index) == len(opened.text)
@@ -79,13 +71,16 @@ async def test_a_new_line_moves_the_others_and_parses_none_of_them(parsed: list[
 
 async def test_any_edits_leave_the_index_of_the_text(parsed: list[str]) -> None:
     random = Random(17)
-    opened = document("".join(line(number % 700) for number in range(1500)))
+    opened = document_of("".join(said_line(f"e{(number % 700)}", "user") for number in range(1500)))
     await opened.index()
     for _ in range(200):
         count = len(opened.text)
         first = random.randrange(count)
         last = min(count, first + random.choice([0, 0, 1, 2, 600]))
-        fresh = "".join(line(random.randrange(700)) for _ in range(random.choice([0, 1, 3, 600])))
+        fresh = "".join(
+            said_line(f"e{random.randrange(700)}", "user")
+            for _ in range(random.choice([0, 1, 3, 600]))
+        )
         opened.replace(Position(first, 0), Position(last, 0), fresh)
         if random.random() < 0.1:
             assert_same(await opened.index(), Index(opened.text))
@@ -100,11 +95,11 @@ def assert_same(found: Index, wanted: Index) -> None:
 
 
 async def test_copies_stay_what_they_were() -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     copies = await opened.copies()
     opened.replace(Position(1, 0), Position(5, 0), "")
     assert copies.index.line_of("e7") == 7
-    assert copies.text.line(7) == line(7).rstrip()
+    assert copies.text.line(7) == said_line("e7", "user").rstrip()
     assert (await opened.index()).line_of("e7") == 3
 
 
@@ -133,7 +128,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
 
 
 async def test_opening_and_a_new_text_are_read_in_a_thread(threads: dict[str, set[int]]) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     assert not threads
     await opened.index()
     opened.set("".join(opened.text)[:-1])
@@ -142,9 +137,11 @@ async def test_opening_and_a_new_text_are_read_in_a_thread(threads: dict[str, se
     assert "facts_of" not in threads
 
 
-@pytest.mark.parametrize("fresh", [line(0) * 2_000, "x" * 1_000_000], ids=["lines", "a line"])
+@pytest.mark.parametrize(
+    "fresh", [said_line("e0", "user") * 2_000, "x" * 1_000_000], ids=["lines", "a line"]
+)
 async def test_a_long_edit_is_read_in_a_thread(fresh: str, threads: dict[str, set[int]]) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     await opened.index()
     opened.replace(Position(5, 0), Position(5, 0), fresh)
     assert "facts_of" not in threads
@@ -155,9 +152,9 @@ async def test_a_long_edit_is_read_in_a_thread(fresh: str, threads: dict[str, se
 
 
 async def test_a_short_edit_needs_no_thread(threads: dict[str, set[int]]) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     await opened.index()
-    opened.replace(Position(5, 0), Position(5, 0), line(0))
+    opened.replace(Position(5, 0), Position(5, 0), said_line("e0", "user"))
     assert threads["facts_of"] == {threading.get_ident()}
 
 
@@ -165,8 +162,10 @@ async def test_the_file_is_compared_in_a_thread(
     threads: dict[str, set[int]], tmp_path: Path
 ) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_text(line(1) + line(2))
-    opened = Document(path.as_uri(), path, Text(line(1) + line(2), UTF16))
+    path.write_text(said_line("e1", "user") + said_line("e2", "user"))
+    opened = Document(
+        path.as_uri(), path, Text(said_line("e1", "user") + said_line("e2", "user"), UTF16)
+    )
     assert await opened.stored_lines() == 3
     assert threading.get_ident() not in threads["_lines_in_file"]
 
@@ -178,7 +177,7 @@ async def while_indexing(opened: Document, monkeypatch: pytest.MonkeyPatch) -> A
 
     def make(text: Text) -> Index:
         anyio.from_thread.run_sync(begun.set)
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE_SECONDS)
         return Index(text)
 
     monkeypatch.setattr(indexing, "Index", make)
@@ -190,9 +189,9 @@ async def while_indexing(opened: Document, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     async with while_indexing(opened, monkeypatch):
-        opened.replace(Position(1, 0), Position(1, 0), line(0))
+        opened.replace(Position(1, 0), Position(1, 0), said_line("e0", "user"))
     assert_same(await opened.index(), Index(opened.text))
     assert opened.lines_parsed == COUNT + 3
 
@@ -200,15 +199,15 @@ async def test_edits_while_the_index_is_made_are_followed(monkeypatch: pytest.Mo
 async def test_a_new_text_while_the_index_is_made_has_an_index_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     async with while_indexing(opened, monkeypatch):
-        opened.set("{}\n" + line(3))
+        opened.set("{}\n" + said_line("e3", "user"))
     assert (await opened.index()).line_of("e3") == 1
     assert (await opened.index()).line_of("e4") is None
 
 
 async def test_edits_that_nobody_asks_about_do_not_pile_up() -> None:
-    opened = long_document()
+    opened = document_of(LONG)
     await opened.index()
     for number in range(indexing.WAITING_MAX + 5):
         opened.replace(Position(0, 0), Position(0, 0), "x" * 300_000 if not number else " ")

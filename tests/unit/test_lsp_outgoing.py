@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from io import FileIO
+from io import BufferedReader, FileIO
 
 import pytest
 from lsprotocol.converters import get_converter
@@ -18,39 +18,39 @@ MESSAGE = b"x" * 1_000_000
 
 
 @pytest.fixture
-def pipe() -> Iterator[tuple[FileIO, Outgoing]]:
+def pipe() -> Iterator[tuple[BufferedReader, Outgoing]]:
     """Return the reading end of a pipe, and what writes to the pipe."""
     reading, writing = os.pipe()
-    with FileIO(reading) as editor, FileIO(writing, "w") as stream:
+    with os.fdopen(reading, "rb") as editor, FileIO(writing, "w") as stream:
         yield editor, Outgoing(stream)
 
 
 def test_an_editor_that_does_not_read_yet_is_not_waited_for(
-    pipe: tuple[FileIO, Outgoing],
+    pipe: tuple[BufferedReader, Outgoing],
 ) -> None:
     editor, outgoing = pipe
     for number in range(5):
         outgoing.write(MESSAGE + b"%d" % number)
     sent = b"".join(MESSAGE + b"%d" % number for number in range(5))
-    assert read(editor, len(sent)) == sent
+    assert editor.read(len(sent)) == sent
     outgoing.close()
 
 
 def test_an_editor_that_reads_nothing_is_waited_for_in_the_end(
-    pipe: tuple[FileIO, Outgoing], monkeypatch: pytest.MonkeyPatch
+    pipe: tuple[BufferedReader, Outgoing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor, outgoing = pipe
     monkeypatch.setattr(module, "LSP_WAITING_BYTES_MAX", len(MESSAGE))
     outgoing.write(MESSAGE)
     assert not outgoing.has_room()
-    assert read(editor, len(MESSAGE)) == MESSAGE
+    assert editor.read(len(MESSAGE)) == MESSAGE
     outgoing.write(b"more")
     outgoing.close()
-    assert read(editor, 4) == b"more"
+    assert editor.read(4) == b"more"
 
 
 def test_an_editor_that_is_gone_is_an_error_of_the_next_message(
-    pipe: tuple[FileIO, Outgoing],
+    pipe: tuple[BufferedReader, Outgoing],
 ) -> None:
     editor, outgoing = pipe
     editor.close()
@@ -71,10 +71,3 @@ def test_an_answer_is_put_into_its_message_as_it_is() -> None:
 
 def test_half_a_pair_has_a_spelling_of_its_own() -> None:
     assert encoded(get_converter(), "a\ud83d") == Encoded(b'"a\\ud83d"')
-
-
-def read(stream: FileIO, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        found += stream.read(size - len(found))
-    return found

@@ -13,15 +13,7 @@ from sessiond.lsp.places import find_places
 from sessiond.lsp.text.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
-from tests.unit.lsp_views import UTF16
-
-
-def message(entry_id: str, role: str) -> str:
-    return f'{{"type":"message","id":"{entry_id}","message":{{"role":"{role}"}}}}\n'
-
-
-def node(entry_id: str, parent_id: str | None, seq: int, type_word: str = "message") -> TreeNode:
-    return TreeNode(entry_id, parent_id, seq, type_word, preview=f"said {entry_id}")
+from tests.unit.lsp_views import UTF16, said_line
 
 
 def drawn_up(title: str, nodes: list[TreeNode], lines: list[str], *, more: int = 0) -> list[Symbol]:
@@ -82,7 +74,7 @@ def test_an_escape_where_a_piece_of_a_long_string_ends_is_whole(short_of: int) -
 def test_an_index_knows_where_ids_stand_and_who_speaks() -> None:
     header = '{"type":"session","id":"s"}\n'
     odd = '{"id":"b","message":"no object"}\n'
-    index = Index([header, message("a", "user"), odd, "\n", message("a", "tool")])
+    index = Index([header, said_line("a", "user"), odd, "\n", said_line("a", "tool")])
     assert index.roles == {1: "user", 4: "tool"}
     assert index.line_of("a") == 4
     assert index.line_of("b") == 2
@@ -94,17 +86,17 @@ def test_an_index_knows_where_ids_stand_and_who_speaks() -> None:
 
 def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
     roles = {"u1": "user", "a1": "assistant", "t1": "tool", "u2": "user", "b1": "user"}
-    lines = ["{}\n", *(message(entry_id, role) for entry_id, role in roles.items())]
+    lines = ["{}\n", *(said_line(entry_id, role) for entry_id, role in roles.items())]
     lines.append('{"type":"compaction","id":"c1"}\n')
-    lines.append(message("a2", "assistant"))
+    lines.append(said_line("a2", "assistant"))
     nodes = [
-        node("u1", None, 1),
-        node("a1", "u1", 2),
-        node("t1", "a1", 3),
-        node("u2", "t1", 4),
-        node("c1", "u2", 6, "compaction"),
-        node("a2", "c1", 7),
-        node("b1", "u1", 5),
+        TreeNode("u1", None, 1, "message", preview="said u1"),
+        TreeNode("a1", "u1", 2, "message", preview="said a1"),
+        TreeNode("t1", "a1", 3, "message", preview="said t1"),
+        TreeNode("u2", "t1", 4, "message", preview="said u2"),
+        TreeNode("c1", "u2", 6, "compaction", preview="said c1"),
+        TreeNode("a2", "c1", 7, "message", preview="said a2"),
+        TreeNode("b1", "u1", 5, "message", preview="said b1"),
     ]
     symbols = drawn_up("Title", nodes, lines)
     assert list(drawn(symbols)) == [
@@ -128,22 +120,25 @@ def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
 
 def test_an_entry_whose_parent_is_a_label_is_no_branch() -> None:
     below = TreeNode("a1", "label", 3, "message", preview="said a1", resolved_parent_id="u1")
-    nodes = [node("u1", None, 1), below]
-    lines = ["{}\n", message("u1", "user"), "{}\n", message("a1", "assistant")]
+    nodes = [TreeNode("u1", None, 1, "message", preview="said u1"), below]
+    lines = ["{}\n", said_line("u1", "user"), "{}\n", said_line("a1", "assistant")]
     symbols = drawn_up("T", nodes, lines)
     assert list(drawn(symbols)) == ["0-0 T", "1-3 said u1", "  3-3 said a1"]
 
 
 def test_entries_that_the_text_does_not_have_are_left_out() -> None:
-    nodes = [node("u1", None, 1), node("later", "u1", 2)]
-    symbols = drawn_up("T", nodes, ["{}\n", message("u1", "user")])
+    nodes = [
+        TreeNode("u1", None, 1, "message", preview="said u1"),
+        TreeNode("later", "u1", 2, "message", preview="said later"),
+    ]
+    symbols = drawn_up("T", nodes, ["{}\n", said_line("u1", "user")])
     assert list(drawn(symbols)) == ["0-0 T", "1-1 said u1"]
 
 
 def test_names_hold_no_control_characters_and_show_labels() -> None:
     said = TreeNode("u1", None, 1, "message", preview="a\x1b[31m\u202eb", label="la\x07bel")
     silent = TreeNode("u2", "u1", 2, "message", preview="")
-    lines = ["{}\n", message("u1", "user"), message("u2", "user")]
+    lines = ["{}\n", said_line("u1", "user"), said_line("u2", "user")]
     _, first, second = drawn_up("\u202eT\n", [said, silent], lines)
     assert first.name == "a [31m b  #la bel"
     assert second.name == "[user]"
@@ -151,8 +146,11 @@ def test_names_hold_no_control_characters_and_show_labels() -> None:
 
 def test_a_chain_of_thousands_is_flat_and_the_last_symbol_says_what_is_left_out() -> None:
     count = OUTLINE_SYMBOLS_MAX + 1234
-    lines = ["{}\n", *(message(f"e{seq}", "user") for seq in range(1, count + 1))]
-    nodes = [node(f"e{seq}", f"e{seq - 1}", seq) for seq in range(1, count + 1)]
+    lines = ["{}\n", *(said_line(f"e{seq}", "user") for seq in range(1, count + 1))]
+    nodes = [
+        TreeNode(f"e{seq}", f"e{seq - 1}", seq, "message", preview=f"said {f'e{seq}'}")
+        for seq in range(1, count + 1)
+    ]
     symbols = drawn_up("T", nodes, lines, more=66)
     assert len(symbols) == OUTLINE_SYMBOLS_MAX + 2
     assert symbols[-1].name == "… 1,300 more entries are not in this outline"
@@ -161,5 +159,10 @@ def test_a_chain_of_thousands_is_flat_and_the_last_symbol_says_what_is_left_out(
 
 
 def test_one_entry_that_is_left_out_is_told_in_the_singular() -> None:
-    symbols = drawn_up("T", [node("u1", None, 1)], ["{}\n", message("u1", "user")], more=1)
+    symbols = drawn_up(
+        "T",
+        [TreeNode("u1", None, 1, "message", preview="said u1")],
+        ["{}\n", said_line("u1", "user")],
+        more=1,
+    )
     assert symbols[-1].name == "… 1 more entry is not in this outline"

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.lsp.text.runs import Run, Runs
+from sessiond.lsp.text.runs import Runs
 
 SPLICES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 40), st.lists(st.integers(), max_size=12)),
@@ -29,7 +29,9 @@ def test_any_splices_give_what_a_list_gives(
         assert [runs[number] for number in range(len(runs))] == model
         assert [copy[number] for number in range(len(copy))] == before
         assert all(0 < len(run.items) <= 8 for run in runs.runs)
-        assert [run.start for run in runs.runs] == starts(runs)
+        assert [run.start for run in runs.runs] == list(
+            accumulate((len(run.items) for run in runs.runs), initial=0)
+        )[:-1]
         assert set(exchange.fresh) <= set(runs.runs)
         assert not set(exchange.gone) & set(runs.runs)
 
@@ -37,15 +39,17 @@ def test_any_splices_give_what_a_list_gives(
 def test_an_edit_touches_the_runs_of_its_items_and_no_others() -> None:
     runs = Runs(range(100_000))
     for at in (0, 50_000, 99_999):
-        before = contents(runs)
+        before = {id(run.items) for run in runs.runs}
         exchange = runs.splice(at, at + 1, [7, 7])
         assert len(exchange.gone) == 1
-        assert len(before - contents(runs)) == 1
+        assert len(before - {id(run.items) for run in runs.runs}) == 1
 
 
 def test_a_copy_shares_its_items() -> None:
     runs = Runs(range(100_000))
-    assert contents(runs.copy()) == contents(runs)
+    # The runs of a copy are new, their items are not.
+    copy = runs.copy()
+    assert {id(run.items) for run in copy.runs} == {id(run.items) for run in runs.runs}
 
 
 def test_deletions_leave_no_crumbs() -> None:
@@ -54,13 +58,3 @@ def test_deletions_leave_no_crumbs() -> None:
         start = min(at * 2, len(runs) - 16)
         runs.splice(start, start + 14, [])
     assert len(list(runs.runs)) <= len(runs) // 4 + 1
-
-
-def starts(runs: Runs[int]) -> list[int]:
-    return list(accumulate((len(run.items) for run in runs.runs), initial=0))[:-1]
-
-
-def contents(runs: Runs[int]) -> set[int]:
-    """Return the identities of the runs' items; the runs of a copy are new, their items are not."""
-    kept: list[Run[int]] = list(runs.runs)
-    return {id(run.items) for run in kept}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
-from sessiond.lsp.document import Document, Placed
-from sessiond.lsp.text.text import Encoding, Position, Text
+from sessiond.lsp.document import Placed
+from sessiond.lsp.text.text import Position
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
 from tests.kit.progress import unseen
+from tests.unit.lsp_views import document_of
 
 PAGES = 4
 
@@ -33,12 +33,8 @@ class FakeClient:
         return TreePage(nodes=nodes, next_cursor=str(page + 1) if page + 1 < PAGES else None)
 
 
-def opened() -> Document:
-    return Document("file:///x", Path("/x"), Text("{}\n", Encoding("utf-8", 1)))
-
-
 async def test_a_question_reads_the_pages_that_it_needs_and_the_next_one_the_rest() -> None:
-    document, daemon = opened(), FakeClient()
+    document, daemon = document_of("{}\n"), FakeClient()
     client = cast("Client", daemon)
     document.watch(on=True)
     part = await document.snapshot(client, unseen, nodes=150)
@@ -57,7 +53,7 @@ async def test_a_question_reads_the_pages_that_it_needs_and_the_next_one_the_res
 
 
 async def test_a_change_has_all_pages_read_anew() -> None:
-    document, daemon = opened(), FakeClient()
+    document, daemon = document_of("{}\n"), FakeClient()
     client = cast("Client", daemon)
     document.watch(on=True)
     await document.snapshot(client, unseen, nodes=1)
@@ -67,7 +63,7 @@ async def test_a_change_has_all_pages_read_anew() -> None:
 
 
 async def test_places_are_kept_until_an_entry_moves() -> None:
-    document = opened()
+    document = document_of("{}\n")
     document.set("{}\n" + "".join(f'{{"id":"e{number}"}}\n' for number in range(1, 300)))
     snapshot = await document.snapshot(cast("Client", FakeClient()), unseen)
 
@@ -94,7 +90,7 @@ async def test_places_are_kept_until_an_entry_moves() -> None:
 
 
 async def test_without_a_watcher_nothing_is_kept() -> None:
-    document, daemon = opened(), FakeClient()
+    document, daemon = document_of("{}\n"), FakeClient()
     await document.snapshot(cast("Client", daemon), unseen, nodes=1)
     assert not document.is_read_in_part
     await document.snapshot(cast("Client", daemon), unseen, nodes=1)

@@ -16,10 +16,6 @@ UTF16 = Encoding("utf-16-le", 2)
 UTF32 = Encoding("utf-32-le", 4)
 
 
-def whole(text: Text) -> str:
-    return "".join(text.lines)
-
-
 def test_only_line_feeds_and_carriage_returns_end_a_line() -> None:
     text = Text('{"a":"\u2028\x85\x0b"}\r\n{}\rlast', UTF16)
     assert [text.line(number) for number in range(4)] == [
@@ -70,7 +66,7 @@ def test_an_edit_replaces_what_lies_between(
 ) -> None:
     text = Text("a\U0001f600\nsecond\n", UTF16)
     text.replace(Position(*start), Position(*end), new)
-    assert whole(text) == result
+    assert "".join(text.lines) == result
     assert text.lines == Text(result, UTF16).lines
     assert text.version == 1
 

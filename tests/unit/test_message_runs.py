@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -24,7 +25,6 @@ from sessiond.service.actor.inbox import Command
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plain_append import PlainAppend
 from sessiond.service.actor.settling import settle
-from sessiond.service.environment import Environment
 from sessiond.service.log.line_indexer import LineIndexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.append import append
@@ -32,8 +32,10 @@ from sessiond.session.append_request import AppendRequest
 from sessiond.session.index import Session
 from sessiond.session.receipts import Receipt
 from sessiond.testing.daemon import standing_environment
+from tests.kit.lines import state_of
 
 SESSION = "session-a"
+NO_BUG = Mock(side_effect=AssertionError("there was no bug"))
 THEIRS = (
     b'{"type":"message","id":"f1","parent_id":null,"message":{"role":"user","content":"theirs"}}'
 )
@@ -142,14 +144,16 @@ def opened(*, pi: bool = False) -> OpenSession:
                 SESSION, [Message(message=Raw(b'{"role":"user"}'))], head="side", parent_id=None
             ),
         )
-    batch = stage(commands, made, environment, {}, leases(made, environment))
+    batch = stage(
+        commands,
+        made,
+        environment,
+        {},
+        Leases(environment, itertools.count(1).__next__, made.session.rules),
+    )
     journal.append(batch.lines, sync=False)
     batch.draft.commit()
     return made
-
-
-def leases(made: OpenSession, environment: Environment) -> Leases:
-    return Leases(environment, itertools.count(1).__next__, made.session.rules)
 
 
 def command(asked: Asked, client: Connection, number: int) -> Command:
@@ -173,16 +177,6 @@ def told(receipt: Receipt, durability: Any) -> Receipt:
     return receipt
 
 
-def no_bug(_work: str, error: BaseException) -> str:
-    raise AssertionError("there was no bug") from error
-
-
-def index_of(session: Session) -> dict[str, Any]:
-    """Everything that a session's index has."""
-    names = (name for name in Session.__slots__ if name != "rules")
-    return {name: getattr(session, name) for name in names}
-
-
 class Case(Struct, frozen=True):
     """Circumstances of a batch."""
 
@@ -204,7 +198,7 @@ def outcome(case: Case, monkeypatch: pytest.MonkeyPatch, *, runs: bool) -> Outco
     # Now and then an id that is there already.
     ids = (f"e{number - number % 5 // 4}" for number in itertools.count(1))
     environment = msgspec.structs.replace(standing_environment(), new_entry_id=lambda: next(ids))
-    held = leases(made, environment)
+    held = Leases(environment, itertools.count(1).__next__, made.session.rules)
     if case.leased:
         held.held["side"] = object()  # type: ignore[assignment]
         monkeypatch.setattr(held, "require", lambda _head, _lease_id: None)
@@ -215,19 +209,24 @@ def outcome(case: Case, monkeypatch: pytest.MonkeyPatch, *, runs: bool) -> Outco
         batch.give_up()
         batch = stage(commands, made, environment, stored, held)
     if case.fails:
-        before = str(index_of(made.session))
-        settle(batch, StorageError("the disk is full"), "memory", no_bug)
-        assert str(index_of(made.session)) == before
+        before = str(state_of(made.session, "rules"))
+        settle(batch, StorageError("the disk is full"), "memory", NO_BUG)
+        assert str(state_of(made.session, "rules")) == before
     else:
         if case.followed:
             made.session.fold(made.dialect.row(THEIRS))
             batch.follow()
         batch.draft.commit()
-        settle(batch, None, "memory", no_bug)
+        settle(batch, None, "memory", NO_BUG)
     assert all(one.settled for one in commands)
     events = [] if case.fails else [msgspec.structs.astuple(one) for one in batch.events()]
     return Outcome(
-        batch.lines, events, client.told, batch.sync, batch.has_assistant, index_of(made.session)
+        batch.lines,
+        events,
+        client.told,
+        batch.sync,
+        batch.has_assistant,
+        state_of(made.session, "rules"),
     )
 
 
@@ -267,7 +266,13 @@ def test_lines_of_a_run_are_what_the_encoder_makes() -> None:
     asked = [("plain", b'{"role":"user","content":"%d"}' % n, "side", True) for n in range(3)]
     commands = [command(one, Connection(), n) for n, one in enumerate(asked)]
     environment = standing_environment()
-    batch = stage(commands, made, environment, {}, leases(made, environment))
+    batch = stage(
+        commands,
+        made,
+        environment,
+        {},
+        Leases(environment, itertools.count(1).__next__, made.session.rules),
+    )
     for line, row in zip(batch.lines, batch.draft.rows, strict=True):
         assert NATIVE.row(line) == row
         assert NATIVE.encode(msgspec.json.decode(line, type=Message)) == line

@@ -47,21 +47,10 @@ IDS = [
 ]
 
 
-def request(body: bytes) -> Request:
-    message = decode(body)
-    assert isinstance(message, Request), message
-    return message
-
-
-def refusal(body: bytes) -> Refused:
-    message = decode(body)
-    assert isinstance(message, Refused), message
-    return message
-
-
 @pytest.mark.parametrize("text", IDS)
 def test_an_id_is_kept_exactly_as_it_was_sent(text: bytes) -> None:
-    message = request(b'{"jsonrpc":"2.0", "id" : ' + text + b' ,"method":"m"}')
+    message = decode(b'{"jsonrpc":"2.0", "id" : ' + text + b' ,"method":"m"}')
+    assert isinstance(message, Request)
     assert isinstance(message.id, Raw)
     assert bytes(message.id) == text
     answer = result_body(message.id, b"{}")
@@ -69,14 +58,16 @@ def test_an_id_is_kept_exactly_as_it_was_sent(text: bytes) -> None:
 
 
 def test_a_request_without_jsonrpc_and_without_params_is_taken() -> None:
-    message = request(b'{"method":"server/ping"}')
+    message = decode(b'{"method":"server/ping"}')
+    assert isinstance(message, Request)
     assert message.method == "server/ping"
     assert message.id is UNSET
     assert bytes(message.params) == b"{}"
 
 
 def test_params_stay_the_bytes_that_were_sent() -> None:
-    message = request(b'{"method":"m","params":{"b":1.50, "a" : "\\u0041"},"more":1}')
+    message = decode(b'{"method":"m","params":{"b":1.50, "a" : "\\u0041"},"more":1}')
+    assert isinstance(message, Request)
     assert bytes(message.params) == b'{"b":1.50, "a" : "\\u0041"}'
 
 
@@ -145,7 +136,8 @@ REFUSED: dict[str, tuple[bytes, type[SessiondError], bytes | None]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_message_is_refused_with_its_id_where_it_has_one(name: str) -> None:
     body, error, id_text = REFUSED[name]
-    refused = refusal(body)
+    refused = decode(body)
+    assert isinstance(refused, Refused)
     assert type(refused.error) is error
     assert refused.id == id_text
 
@@ -163,7 +155,9 @@ def test_decoding_never_raises_whatever_the_json(value: object) -> None:
 
 def test_a_refusal_repeats_nothing_that_was_sent() -> None:
     for body in (b'{"secret": tru', b'{"id":1,"method":{"secret":1}}', b'["secret",]'):
-        assert "secret" not in refusal(body).error.message
+        refused = decode(body)
+        assert isinstance(refused, Refused)
+        assert "secret" not in refused.error.message
 
 
 def test_an_answer_to_a_request_of_ours_is_told_apart() -> None:
@@ -195,10 +189,11 @@ def test_a_batch_of_millions_is_refused_without_holding_its_members() -> None:
     body = b"[" + b"1," * 1_000_000 + b"1]"
     tracemalloc.start()
     try:
-        refused = refusal(body)
+        refused = decode(body)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    assert isinstance(refused, Refused)
     assert type(refused.error) is TooLarge
     assert refused.error.data()["limit"] == BATCH_MEMBERS_MAX
     assert peak_bytes < 200_000

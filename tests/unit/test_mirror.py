@@ -13,18 +13,16 @@ from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import FileSource
 from sessiond.journal.splitter import LongLine
-from sessiond.journal.store import Replaced, SessionLog
+from sessiond.journal.store import Replaced
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.journals import HEADER, LINES
-from tests.kit.journals import FILE, FOLDER, text
+from tests.kit.journals import FILE, FOLDER, lines_of, text
 
 SPOOLS = Path("/pending")
 
 
-@pytest.fixture
-def disk() -> FaultDisk:
-    return FaultDisk(FOLDER, SPOOLS)
+FOLDERS = (FOLDER, SPOOLS)
 
 
 def translated(line: bytes) -> bytes:
@@ -38,11 +36,6 @@ def mirror(disk: FaultDisk, *, folder: Path | None = SPOOLS) -> Mirror:
     log = Mirror(disk, source, header=HEADER, translate=translated, folder=folder)
     log.index(lambda _seq, _lines: None)
     return log
-
-
-def lines_of(log: SessionLog) -> list[bytes]:
-    """Return every line of a log."""
-    return log.read(0, log.line_count - 1)
 
 
 @pytest.mark.parametrize("folder", [SPOOLS, None])

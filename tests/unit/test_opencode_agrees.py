@@ -27,10 +27,10 @@ def test_each_move_is_made_by_some_seed() -> None:
         assert made - {"head"} == STORE_MOVES[name].keys(), name
 
 
-@pytest.mark.parametrize("kit", STORE_KITS)
 @pytest.mark.parametrize(
     "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE_SEEDS)]
 )
+@pytest.mark.parametrize("kit", STORE_KITS)
 def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_path: Path) -> None:
     hold_store(tmp_path, kit, seed, SIZES)
 

@@ -106,25 +106,20 @@ def version_2(chance: random.Random) -> list[bytes]:
     return list(session_lines({"id": "ses_1", "title": "t", "time_created": BEGAN}, rows))
 
 
-def as_users(said: list[str]) -> list[str]:
-    """Return the texts of a context, injected messages as the user's."""
-    return [one.replace("custom: ", "user: ", 1) for one in said]
-
-
 def require_equal(lines: list[bytes]) -> None:
     """Hold the copy of a session against its reading."""
     found = check_reading(OpencodeReading, lines)
     copy = Copy.of_lines("opencode", lines)
     # A compaction that names its messages has injected ones as the user's.
-    assert as_users(copy.texts()) == as_users(found.texts())
+    ours, theirs = (
+        [one.replace("custom: ", "user: ", 1) for one in read.texts()] for read in (copy, found)
+    )
+    assert ours == theirs
     assert copy.session.problems == []
     assert copy.session.facts == found.session.facts
     if found.session.has_assistant:
-        ours, theirs = copy.session.usage or Usage(), found.usage or Usage()
-        assert (ours.input_tokens, ours.output_tokens) == (
-            theirs.input_tokens,
-            theirs.output_tokens,
-        )
+        one, other = copy.session.usage or Usage(), found.usage or Usage()
+        assert (one.input_tokens, one.output_tokens) == (other.input_tokens, other.output_tokens)
     assert b"responseId" not in b"".join(copy.lines)
 
 

@@ -41,12 +41,6 @@ def stored(path: Path) -> list[bytes]:
     return stored_lines(store, choose(store, path, None).session)
 
 
-def samples(folder: Path) -> dict[str, list[bytes]]:
-    """Return the lines of each sample."""
-    made = {name: database(folder / f"{name}.db", name) for name in ("v1", "v2")}
-    return {name: stored(path) for name, path in {"tree": TREE, **made}.items()}
-
-
 # -- the samples ----------------------------------------------------------------------------------
 
 
@@ -113,7 +107,7 @@ def test_the_sample_of_version_2_reads_as_expected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tree", "v1", "v2"])
 def test_any_lines_keep_the_laws_of_a_reading(tmp_path: Path, name: str) -> None:
-    lines = samples(tmp_path)[name]
+    lines = stored(TREE if name == "tree" else database(tmp_path / "opencode.db", name))
     check_reading(OpencodeReading, lines)
     for one in variants(lines, name, 100):
         check_reading(OpencodeReading, one)

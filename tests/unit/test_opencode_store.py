@@ -33,19 +33,13 @@ from tests.kit.opencode import (
     RENAME,
     TREE,
     database,
+    store_at,
     text,
     with_message,
     with_session,
 )
 
 LATER = "UPDATE message SET time_updated = time_updated + 1"
-
-
-def store_at(path: Path) -> AgentStore:
-    """Return the store at a path."""
-    found = found_store(path, Files())
-    assert found is not None
-    return found
 
 
 def words(store: AgentStore, source_id: str = FOOTER) -> list[str]:

@@ -75,12 +75,8 @@ class Line:
         return troubles
 
 
-@pytest.fixture
-def line() -> Line:
-    return Line()
-
-
-def test_a_request_has_an_id_that_no_other_ever_has(line: Line) -> None:
+def test_a_request_has_an_id_that_no_other_ever_has() -> None:
+    line = Line()
     asked: list[int] = []
     for number in range(1, 4 * OUTGOING_MAX):
         withdraw = line.ask()
@@ -103,7 +99,8 @@ def test_a_request_has_an_id_that_no_other_ever_has(line: Line) -> None:
     assert len(line.outgoing) == 0
 
 
-def test_answers_find_their_requests_in_any_order_and_keep_their_bytes(line: Line) -> None:
+def test_answers_find_their_requests_in_any_order_and_keep_their_bytes() -> None:
+    line = Line()
     replies: dict[str, Reply] = {}
 
     def keep(name: str, reply: Reply) -> None:
@@ -125,8 +122,9 @@ def test_answers_find_their_requests_in_any_order_and_keep_their_bytes(line: Lin
 
 @pytest.mark.parametrize("frame", [b"%s", b"[%s]"])
 def test_half_a_surrogate_pair_in_an_answer_is_read_as_the_replacement_character(
-    line: Line, frame: bytes
+    frame: bytes,
 ) -> None:
+    line = Line()
     line.ask()
     line.receive(frame % rb'{"id":1,"result":{"veto":"cut \ud83d","emoji":"\ud83d\ude00"}}')
     (reply,) = line.replies
@@ -135,14 +133,16 @@ def test_half_a_surrogate_pair_in_an_answer_is_read_as_the_replacement_character
 
 
 @pytest.mark.parametrize("spelled", [b"1", b"1.0", b"1e0", b" 1 ", b"10e-1"])
-def test_an_id_is_a_number_however_it_is_spelled(line: Line, spelled: bytes) -> None:
+def test_an_id_is_a_number_however_it_is_spelled(spelled: bytes) -> None:
+    line = Line()
     line.ask()
     line.receive(b'{"id":%s,"result":{}}' % spelled)
     assert line.troubles() == [None]
 
 
 @pytest.mark.parametrize("other", [b'"1"', b"2", b"0", b"-1", b"1.5", b"1e400", b'"1\\u0000"'])
-def test_an_answer_to_what_nobody_asked_is_dropped(line: Line, other: bytes) -> None:
+def test_an_answer_to_what_nobody_asked_is_dropped(other: bytes) -> None:
+    line = Line()
     line.ask()
     line.peer.heard()
     line.receive(b'{"id":%s,"result":{}}' % other)
@@ -162,7 +162,8 @@ def test_an_answer_to_what_nobody_asked_is_dropped(line: Line, other: bytes) -> 
         b'[{"id":1}]',
     ],
 )
-def test_an_answer_that_is_none_settles_it_and_is_not_answered(line: Line, body: bytes) -> None:
+def test_an_answer_that_is_none_settles_it_and_is_not_answered(body: bytes) -> None:
+    line = Line()
     line.ask()
     line.peer.heard()
     line.receive(body)
@@ -180,7 +181,8 @@ def test_an_answer_that_is_none_settles_it_and_is_not_answered(line: Line, body:
 @pytest.mark.parametrize(
     "body", [b"{", b"[1]", b'"x"', b'{"id":null,"result":{}}', b"{}", b'{"id":[1],"result":{}}']
 )
-def test_garbage_that_names_no_request_settles_none(line: Line, body: bytes) -> None:
+def test_garbage_that_names_no_request_settles_none(body: bytes) -> None:
+    line = Line()
     line.ask()
     line.receive(body)
     assert line.troubles() == []
@@ -188,7 +190,8 @@ def test_garbage_that_names_no_request_settles_none(line: Line, body: bytes) -> 
     assert line.troubles() == [None]
 
 
-def test_a_request_of_the_clients_may_have_the_same_id(line: Line) -> None:
+def test_a_request_of_the_clients_may_have_the_same_id() -> None:
+    line = Line()
     line.ask()
     line.peer.heard()
     line.receive(b'{"id":1,"method":"no/such"}')
@@ -197,7 +200,8 @@ def test_a_request_of_the_clients_may_have_the_same_id(line: Line) -> None:
     assert line.troubles() == []
 
 
-def test_what_was_answered_or_withdrawn_is_over(line: Line) -> None:
+def test_what_was_answered_or_withdrawn_is_over() -> None:
+    line = Line()
     withdraw = line.ask()
     line.receive(b'{"id":1,"result":{}}')
     line.peer.heard()
@@ -214,7 +218,8 @@ def test_what_was_answered_or_withdrawn_is_over(line: Line) -> None:
     assert line.troubles() == []
 
 
-def test_so_many_wait_at_a_client_and_no_more(line: Line) -> None:
+def test_so_many_wait_at_a_client_and_no_more() -> None:
+    line = Line()
     for _ in range(OUTGOING_MAX):
         line.ask()
     line.peer.heard()
@@ -227,7 +232,8 @@ def test_so_many_wait_at_a_client_and_no_more(line: Line) -> None:
     assert line.troubles() == [None]
 
 
-def test_a_client_without_room_is_not_asked(line: Line) -> None:
+def test_a_client_without_room_is_not_asked() -> None:
+    line = Line()
     line.peer.has_room = False
     line.ask()()
     assert line.troubles() == ["busy"]
@@ -235,7 +241,8 @@ def test_a_client_without_room_is_not_asked(line: Line) -> None:
     assert len(line.outgoing) == 0
 
 
-def test_a_frame_that_was_skipped_may_have_been_any_answer(line: Line) -> None:
+def test_a_frame_that_was_skipped_may_have_been_any_answer() -> None:
+    line = Line()
     line.ask()
     line.ask()
     line.receive(TooLarge("a frame", limit=FRAME_BYTES_MAX))
@@ -245,7 +252,8 @@ def test_a_frame_that_was_skipped_may_have_been_any_answer(line: Line) -> None:
     assert line.troubles() == []
 
 
-def test_with_the_connection_everything_ends_and_nothing_begins(line: Line) -> None:
+def test_with_the_connection_everything_ends_and_nothing_begins() -> None:
+    line = Line()
     withdraw = line.ask()
     line.ask()
     line.peer.heard()

@@ -144,14 +144,13 @@ def test_a_header_is_written_as_pi_writes_it() -> None:
 V1 = b'{"type":"session","id":"abcdefgh","cwd":"/x","provider":"p"}'
 
 
-def v1_entries(count: int) -> list[bytes]:
-    return [
-        b'{"type":"message","zz":%d,"message":{"role":"user","n":1.50}}' % n for n in range(count)
-    ]
+V1_ENTRIES = [
+    b'{"type":"message","zz":%d,"message":{"role":"user","n":1.50}}' % n for n in range(3)
+]
 
 
 def test_a_list_becomes_a_chain_with_the_same_ids_every_time() -> None:
-    lines = [V1, *v1_entries(3)]
+    lines = [V1, *V1_ENTRIES]
     migrated = PI.migrate(lines)
     assert migrated == PI.migrate(lines)
     assert migrated[0] == (
@@ -163,7 +162,7 @@ def test_a_list_becomes_a_chain_with_the_same_ids_every_time() -> None:
     assert all(len(entry["id"]) == 8 for entry in entries)
     assert [list(entry) for entry in entries] == [["type", "id", "parentId", "zz", "message"]] * 3
     assert all(b'"message":{"role":"user","n":1.50}' in line for line in migrated[1:])
-    other = PI.migrate([V1.replace(b"abcdefgh", b"abcdefgi"), *v1_entries(1)])
+    other = PI.migrate([V1.replace(b"abcdefgh", b"abcdefgi"), *V1_ENTRIES[:1]])
     assert json.loads(other[1])["id"] != entries[0]["id"]
 
 
@@ -189,7 +188,7 @@ def test_ids_do_not_collide_in_a_long_list() -> None:
 )
 def test_an_index_of_the_first_kept_entry_becomes_its_id(index: object, kept: int | None) -> None:
     compaction = json.dumps({"type": "compaction", "firstKeptEntryIndex": index, "summary": "s"})
-    migrated = PI.migrate([V1, *v1_entries(2), compaction.encode(), *v1_entries(1)])
+    migrated = PI.migrate([V1, *V1_ENTRIES[:2], compaction.encode(), *V1_ENTRIES[:1]])
     entries = [json.loads(line) for line in migrated]
     assert "firstKeptEntryIndex" not in entries[3]
     expected = None if kept is None else entries[kept]["id"]
@@ -227,7 +226,7 @@ def test_version_two_only_renames_a_role() -> None:
 
 def test_lines_that_do_not_parse_stay_and_do_not_count() -> None:
     compaction = b'{"type":"compaction","firstKeptEntryIndex":1}'
-    lines = [V1, b'{"type":"mess', *v1_entries(1), b"", compaction]
+    lines = [V1, b'{"type":"mess', *V1_ENTRIES[:1], b"", compaction]
     migrated = PI.migrate(lines)
     assert migrated[1] == b'{"type":"mess'
     assert migrated[3] == b""
@@ -235,7 +234,7 @@ def test_lines_that_do_not_parse_stay_and_do_not_count() -> None:
 
 
 def test_a_header_inside_an_old_file_is_no_entry() -> None:
-    migrated = PI.migrate([V1, *v1_entries(1), V1, *v1_entries(1)])
+    migrated = PI.migrate([V1, *V1_ENTRIES[:1], V1, *V1_ENTRIES[:1]])
     assert migrated[2] == V1
     assert json.loads(migrated[3])["parentId"] == json.loads(migrated[1])["id"]
     with pytest.raises(BadLine, match="second header"):

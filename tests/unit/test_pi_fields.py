@@ -38,10 +38,6 @@ def line_of(**members: Any) -> bytes:
     return json.dumps({"id": "e1", "parentId": None, **members}, separators=(",", ":")).encode()
 
 
-def message_line(entry_id: str, parent_id: str | None, **message: Any) -> bytes:
-    return line_of(type="message", id=entry_id, parentId=parent_id, message=message)
-
-
 # -- the fields of 1.5 -------------------------------------------------------
 
 
@@ -91,10 +87,20 @@ def edited(replacements: Sequence[object], target: bytes) -> list[dict[str, Any]
     return found
 
 
-USER = message_line("e1", None, role="user", content="old", timestamp=1)
+USER = line_of(
+    type="message",
+    id="e1",
+    parentId=None,
+    message={"role": "user", "content": "old", "timestamp": 1},
+)
 
 
-ASSISTANT = message_line("e1", None, role="assistant", content=[], timestamp=1)
+ASSISTANT = line_of(
+    type="message",
+    id="e1",
+    parentId=None,
+    message={"role": "assistant", "content": [], "timestamp": 1},
+)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +126,12 @@ def test_the_latest_edit_of_an_entry_wins(
 
 
 def test_an_edit_changes_only_what_has_a_content() -> None:
-    bash = message_line("e1", None, role="bashExecution", command="ls", output="a")
+    bash = line_of(
+        type="message",
+        id="e1",
+        parentId=None,
+        message={"role": "bashExecution", "command": "ls", "output": "a"},
+    )
     assert edited([{"content": "x"}], bash) == [
         {"role": "bashExecution", "command": "ls", "output": "a"}
     ]
@@ -141,7 +152,9 @@ def test_an_edit_of_an_entry_that_is_not_in_the_range_does_nothing() -> None:
 )
 def test_a_missing_content_reads_as_an_empty_one(role: str, content: object) -> None:
     for members in ({}, {"content": None}):
-        [message] = context_at([message_line("e1", None, role=role, **members)])["messages"]
+        [message] = context_at(
+            [line_of(type="message", id="e1", parentId=None, message={"role": role, **members})]
+        )["messages"]
         assert message == {"role": role, "content": content}
 
 
@@ -238,10 +251,12 @@ def test_labels_and_names_are_nodes_and_a_move_is_an_entry_at_the_target() -> No
     move = PI.encode(
         Custom(custom_type="sessiond.leaf", data=Raw(b"{}"), id="m", parent_id="e1", timestamp="t")
     )
-    second = message_line("e2", "e1", role="user", content="b")
+    second = line_of(
+        type="message", id="e2", parentId="e1", message={"role": "user", "content": "b"}
+    )
     assert context_at([USER, second, move])["sources"] == ["e1"]
     label = line_of(type="label", id="l", parentId="e1", targetId="e1", label="x")
-    after = message_line("e3", "l", role="user", content="c")
+    after = line_of(type="message", id="e3", parentId="l", message={"role": "user", "content": "c"})
     assert context_at([USER, label, after])["sources"] == ["e1", "e3"]
 
 

@@ -19,11 +19,9 @@ from blockbuster import BlockingError
 import sessiond
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 PLACEHOLDER = "https://index.invalid/"
-
-
-def read_toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((REPOSITORY / name).read_text("utf-8"))
 
 
 def normal(requirement: str) -> tuple[str, str]:
@@ -40,7 +38,7 @@ def locked(requirement: dict[str, Any]) -> tuple[str, str]:
 
 
 def test_the_lock_names_no_index_and_a_hash_for_every_file() -> None:
-    for package in read_toml("uv.lock")["package"]:
+    for package in LOCK["package"]:
         if package["name"] == "sessiond":
             continue
         assert package["source"]["registry"].startswith(PLACEHOLDER), "run: make lock"
@@ -54,17 +52,16 @@ def test_the_lock_names_no_index_and_a_hash_for_every_file() -> None:
 
 
 def test_the_lock_was_made_from_this_pyproject() -> None:
-    project = read_toml("pyproject.toml")
-    (package,) = [p for p in read_toml("uv.lock")["package"] if p["name"] == "sessiond"]
+    (package,) = [p for p in LOCK["package"] if p["name"] == "sessiond"]
     metadata = package["metadata"]
 
-    extras = project["project"]["optional-dependencies"]
-    asked = {normal(text) for text in project["project"]["dependencies"]}
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    asked = {normal(text) for text in PYPROJECT["project"]["dependencies"]}
     asked |= {normal(text) for texts in extras.values() for text in texts}
     assert {locked(item) for item in metadata["requires-dist"]} == asked, "run: make lock"
     assert metadata["provides-extras"] == sorted(extras), "run: make lock"
 
-    groups = project["dependency-groups"]
+    groups = PYPROJECT["dependency-groups"]
     for name, members in metadata["requires-dev"].items():
         pinned = {locked(item) for item in members}
         assert pinned == set(map(normal, flatten(groups, name))), "run: make lock"
@@ -149,8 +146,10 @@ sys.exit(failed > 0)
 
 
 def test_the_tests_are_collected_with_what_make_test_installs() -> None:
-    project = read_toml("pyproject.toml")
-    asked = [*project["project"]["dependencies"], *flatten(project["dependency-groups"], "test")]
+    asked = [
+        *PYPROJECT["project"]["dependencies"],
+        *flatten(PYPROJECT["dependency-groups"], "test"),
+    ]
     done = subprocess.run(
         [sys.executable, "-c", TESTS_WITHOUT_EXTRAS, *asked],
         cwd=REPOSITORY,

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.session.providers.shapes import NOTHING, Shape, View, show
 from sessiond.session.providers.tool_pairing import ContextMessage
+from tests.kit.lines import parsed
+from tests.kit.sessions import calling, resolving
 from tests.unit.provider_rules import Message, anthropic_troubles, openai_troubles
 
 RULES = {"openai": openai_troubles, "anthropic": anthropic_troubles}
@@ -117,9 +119,7 @@ def shown(shape: Shape, messages: list[Message], *, repair: bool = True) -> list
     told: list[ContextMessage] = []
     for place, one in enumerate(messages):
         body = json.dumps(one).encode()
-        reading = NATIVE.read(body)
-        assert reading is not None
-        told.append(ContextMessage(f"e{place}", body, reading, place))
+        told.append(ContextMessage(f"e{place}", body, parsed(NATIVE, one), place))
     part = show(View(repair, shape), told, NOTHING)
     assert part is not None
     return [json.loads(body) for _, body in (*part.settled, *part.rest)]
@@ -132,16 +132,6 @@ def test_what_a_provider_is_shown_breaks_none_of_its_rules(
 ) -> None:
     found = shown(shape, messages)
     assert RULES[shape](found) == []
-
-
-def call(call_id: str, **more: Any) -> Message:
-    block = {"type": "toolCall", "id": call_id, "name": "ls", "arguments": {}} | more
-    return {"role": "assistant", "content": [block]}
-
-
-def result(call_id: str, **more: Any) -> Message:
-    text = [{"type": "text", "text": "out"}]
-    return {"role": "toolResult", "toolCallId": call_id, "content": text, **more}
 
 
 def calls_in(shape: Shape, messages: list[Message]) -> list[tuple[str, str]]:
@@ -164,7 +154,7 @@ def calls_in(shape: Shape, messages: list[Message]) -> list[tuple[str, str]]:
 def test_legal_ids_stay_and_others_are_told_apart(shape: Shape) -> None:
     messages: list[Message] = []
     for one in ("plain", "call_1|fc_1", "call_1!fc_1", "y" * 90 + "1", "y" * 90 + "2", "", ""):
-        messages += [call(one), result(one)]
+        messages += [calling(one), resolving(one)]
     found = calls_in(shape, messages)
     asked = [one for kind, one in found if kind == "call"]
     assert asked[0] == "plain"
@@ -177,16 +167,16 @@ def test_legal_ids_stay_and_others_are_told_apart(shape: Shape) -> None:
 
 @pytest.mark.parametrize("shape", ["openai", "anthropic"])
 def test_an_id_that_was_used_is_given_anew_to_the_later_call_alone(shape: Shape) -> None:
-    twice = [call("0"), result("0"), call("0"), result("0")]
+    twice = [calling("0"), resolving("0"), calling("0"), resolving("0")]
     (one, two) = [name for kind, name in calls_in(shape, twice) if kind == "call"]
     assert one == "0"
     assert two != "0"
-    assert calls_in(shape, [*twice, call("0")])[:4] == calls_in(shape, twice)
+    assert calls_in(shape, [*twice, calling("0")])[:4] == calls_in(shape, twice)
 
 
 def test_what_the_assistant_says_before_a_late_result_is_in_one_message_with_the_call() -> None:
     spoke = {"role": "assistant", "content": [{"type": "text", "text": "and"}]}
-    found = shown("openai", [spoke, call("a"), spoke, result("a"), spoke])
+    found = shown("openai", [spoke, calling("a"), spoke, resolving("a"), spoke])
     assert [one["role"] for one in found] == ["assistant", "assistant", "tool", "assistant"]
     assert found[1]["content"] == "and"
 
@@ -212,8 +202,8 @@ def test_a_picture_is_what_its_bytes_say_and_no_other_kind_is_shown() -> None:
 
 
 def test_the_result_of_a_call_that_failed_is_text_with_its_pictures_behind() -> None:
-    failed = result("a", isError=True) | {"content": [IMAGES]}
-    *_, turn = shown("anthropic", [call("a"), failed])
+    failed = resolving("a", isError=True) | {"content": [IMAGES]}
+    *_, turn = shown("anthropic", [calling("a"), failed])
     told, picture = turn["content"]
     assert (told["type"], told["is_error"]) == ("tool_result", True)
     assert [part["type"] for part in told["content"]] == ["text"]

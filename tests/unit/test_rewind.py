@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from sessiond.session.append_request import AppendRequest, Expected
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 from sessiond.session.moves import BranchRequest, Condition, Rewound, branch, label, rewind
+from tests.kit.lines import folded
 
 DIALECTS = pytest.mark.parametrize("dialect", [NATIVE, PI], ids=lambda dialect: dialect.name)
 
@@ -72,17 +74,14 @@ class Desk:
     def moves(self) -> set[str]:
         kinds = {"leaf", "custom"}
         rows = [self.dialect.row(line) for line in self.lines]
-        return {row.id for row, line in zip(rows, self.lines, strict=True) if _type(line) in kinds}
+        return {
+            row.id
+            for row, line in zip(rows, self.lines, strict=True)
+            if json.loads(line)["type"] in kinds
+        }
 
     def replayed(self) -> Session:
-        again = Session(self.dialect.rules)
-        for line in self.lines:
-            again.fold(self.dialect.row(line))
-        return again
-
-
-def _type(line: bytes) -> str:
-    return line.split(b'"')[3].decode()
+        return folded(self.dialect, self.lines)
 
 
 @DIALECTS

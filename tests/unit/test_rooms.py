@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,24 +38,13 @@ def room(package: Path) -> str:
     return package.relative_to(HOUSE).as_posix()
 
 
-def contents(package: Path) -> set[str]:
-    """Return the modules and packages of a package, as its docstring spells them."""
-    modules = {path.name for path in package.glob("*.py")} - {"__init__.py"}
-    return modules | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
-
-
-def public_classes(path: Path) -> Iterator[str]:
-    """Yield the public classes that a module defines."""
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield node.name
-
-
 @pytest.mark.parametrize("package", [one for one in PACKAGES if room(one) not in TABLES], ids=room)
 def test_a_package_lists_its_modules_and_no_others(package: Path) -> None:
     tree = ast.parse((package / "__init__.py").read_text("utf-8"))
     listed = LISTED.findall(ast.get_docstring(tree) or "")
-    assert sorted(listed) == sorted(contents(package))
+    modules = {path.name for path in package.glob("*.py")} - {"__init__.py"}
+    names = modules | {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    assert sorted(listed) == sorted(names)
 
 
 def test_a_methods_path_is_its_name() -> None:
@@ -82,8 +70,9 @@ def test_a_public_class_name_stands_once_in_a_layer() -> None:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in sorted(HOUSE.rglob("*.py")):
         where = path.relative_to(HOUSE)
-        for name in public_classes(path):
-            places[where.parts[0], name].append(where.as_posix())
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[where.parts[0], node.name].append(where.as_posix())
     assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
 
 

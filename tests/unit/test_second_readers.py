@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.kit.agent_files.said import Reading
 from tests.kit.agent_files.second_claude import read_claude
 from tests.kit.agent_files.second_codex import read_codex
@@ -12,11 +10,6 @@ from tests.kit.agents import claude_line, codex_line, codex_said
 from tests.kit.claude import assistant, boundary, pin, result, summary
 from tests.kit.lines import spelled
 from tests.kit.sessions import text, tool_use
-
-
-def claude(*lines: Any) -> Reading:
-    """Return what the second reader of Claude Code makes of these lines."""
-    return read_claude(spelled(*lines))
 
 
 def numbers(reading: Reading) -> list[list[int]]:
@@ -34,14 +27,19 @@ TALK = (
 
 def test_a_pin_at_a_kept_line_is_before_the_boundary() -> None:
     compacted = (*TALK, boundary(5, 3, 4), summary(6, 5))
-    assert numbers(claude(*compacted)) == [[5], [6], [3], [4]]
-    assert numbers(claude(*compacted, pin("u-4", explicit=True))) == [[1], [2], [3], [4]]
+    assert numbers(read_claude(spelled(*compacted))) == [[5], [6], [3], [4]]
+    assert numbers(read_claude(spelled(*compacted, pin("u-4", explicit=True)))) == [
+        [1],
+        [2],
+        [3],
+        [4],
+    ]
 
 
 def test_a_pin_at_an_old_branch_below_a_kept_line_is_before_the_boundary() -> None:
     branch = claude_line(9, 2, "other")
     lines = (TALK[0], TALK[1], branch, *TALK[2:], boundary(5, 1, 2, 3, 4), summary(6, 5), *TALK)
-    assert numbers(claude(*lines, pin("u-9", explicit=True))) == [[1], [2], [9]]
+    assert numbers(read_claude(spelled(*lines, pin("u-9", explicit=True)))) == [[1], [2], [9]]
 
 
 def test_lines_of_a_reply_that_are_compacted_away_do_not_come_back() -> None:
@@ -52,12 +50,17 @@ def test_lines_of_a_reply_that_are_compacted_away_do_not_come_back() -> None:
         result(4, 2, "a", "a"),
         result(5, 3, "b", "b"),
     )
-    assert numbers(claude(*lines)) == [[1], [2, 3], [4], [5]]
-    assert numbers(claude(*lines, boundary(6, 3, 5), summary(7, 6))) == [[6], [7], [3], [5]]
+    assert numbers(read_claude(spelled(*lines))) == [[1], [2, 3], [4], [5]]
+    assert numbers(read_claude(spelled(*lines, boundary(6, 3, 5), summary(7, 6)))) == [
+        [6],
+        [7],
+        [3],
+        [5],
+    ]
 
 
 def test_a_kept_line_that_is_missing_is_named() -> None:
-    reading = claude(*TALK, boundary(5, 3, 77, 4), summary(6, 5))
+    reading = read_claude(spelled(*TALK, boundary(5, 3, 77, 4), summary(6, 5)))
     assert numbers(reading) == [[5], [6], [3], [4]]
     assert reading.missing == {"u-77"}
 
@@ -66,11 +69,14 @@ def test_the_line_with_most_output_tells_what_a_reply_cost() -> None:
     lines = [TALK[0], assistant(2, 1, text("x")), assistant(3, 2, text("x"))]
     for line, output in zip(lines[1:], (40, 7), strict=True):
         line["message"]["usage"] = {"input_tokens": 3, "output_tokens": output}
-    assert claude(*lines).usage["output"] == 40
+    assert read_claude(spelled(*lines)).usage["output"] == 40
 
 
 def test_a_cycle_of_parents_ends() -> None:
-    assert numbers(claude(claude_line(1, 2, "one"), claude_line(2, 1, "two"))) == [[1], [2]]
+    assert numbers(read_claude(spelled(claude_line(1, 2, "one"), claude_line(2, 1, "two")))) == [
+        [1],
+        [2],
+    ]
 
 
 def test_titles_of_claude_in_their_order() -> None:
@@ -78,14 +84,14 @@ def test_titles_of_claude_in_their_order() -> None:
     made = {"type": "ai-title", "aiTitle": "made"}
     old = {"type": "summary", "summary": "old", "leafUuid": "x"}
     last = {"type": "last-prompt", "lastPrompt": "last", "leafUuid": None}
-    assert claude(*TALK, custom, made, old, last).title == "by hand"
-    assert claude(*TALK, made, old, last).title == "made"
-    assert claude(*TALK, old, last).title == "last"
-    assert claude(*TALK, old).title == "old"
+    assert read_claude(spelled(*TALK, custom, made, old, last)).title == "by hand"
+    assert read_claude(spelled(*TALK, made, old, last)).title == "made"
+    assert read_claude(spelled(*TALK, old, last)).title == "last"
+    assert read_claude(spelled(*TALK, old)).title == "old"
     command = claude_line(1, None, "<command-name>/cost</command-name>")
     meta = claude_line(2, 1, "caveat", isMeta=True)
-    assert claude(command, meta, claude_line(3, 2, "real")).title == "real"
-    assert claude(command, meta).title == "<command-name>/cost</command-name>"
+    assert read_claude(spelled(command, meta, claude_line(3, 2, "real"))).title == "real"
+    assert read_claude(spelled(command, meta)).title == "<command-name>/cost</command-name>"
 
 
 def test_bad_lines_are_counted() -> None:

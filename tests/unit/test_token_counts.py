@@ -19,6 +19,8 @@ from sessiond.service.policies import Policies
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator, spent
 from sessiond.session.context.tokens import Counted as Plugged
 from tests.kit.limits import set_limits
+from tests.kit.sessions import stored_message
+from tests.unit.documents import native
 from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = [
@@ -39,7 +41,11 @@ KINDS = [
 
 def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:
     """Line n, below line `parent`; `target` is any earlier line."""
-    base: dict[str, Any] = {"id": name(n), "parentId": name(parent), "timestamp": TIME}
+    base: dict[str, Any] = {
+        "id": f"{n:08x}",
+        "parentId": f"{parent:08x}" if parent else None,
+        "timestamp": TIME,
+    }
     text = "x" * (n * 7)
     usage = {"input": 1000 * n, "output": n, "cacheRead": 0, "cacheWrite": 0}
     blocks = [{"type": "text", "text": text}]
@@ -53,10 +59,10 @@ def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:
     }
     if kind in messages:
         return base | {"type": "message", "message": messages[kind]}
-    kept = {"firstKeptEntryId": name(target), "tokensBefore": 1}
+    kept = {"firstKeptEntryId": f"{target:08x}", "tokensBefore": 1}
     others: dict[str, dict[str, Any]] = {
         "note": {"type": "custom_message", "customType": "x", "content": text, "display": True},
-        "summary": {"type": "branch_summary", "fromId": name(target), "summary": text},
+        "summary": {"type": "branch_summary", "fromId": f"{target:08x}", "summary": text},
         "compaction": {"type": "compaction", "summary": text, **kept},
         "cold": {
             "type": "compaction",
@@ -64,15 +70,15 @@ def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:
             "systemMessage": {"role": "system", "content": "s" * 33},
             **kept,
         },
-        "edit": {"type": "context_edit", "targetId": name(target), "replacement": {"content": "e"}},
-        "drop": {"type": "context_edit", "targetId": name(target), "replacement": None},
+        "edit": {
+            "type": "context_edit",
+            "targetId": f"{target:08x}",
+            "replacement": {"content": "e"},
+        },
+        "drop": {"type": "context_edit", "targetId": f"{target:08x}", "replacement": None},
         "model": {"type": "model_change", "provider": "p", "modelId": "m"},
     }
     return base | others[kind]
-
-
-def name(n: int) -> str | None:
-    return f"{n:08x}" if n else None
 
 
 TREES = st.lists(
@@ -254,19 +260,6 @@ class Installed:
         return {"words": lambda text: len(text.split()), "broken": lambda _text: [][0]}[name]
 
 
-def with_settings(compaction: Any) -> OpenSession:
-    header = {
-        "type": "session_header",
-        "version": 1,
-        "id": "session-a",
-        "timestamp": TIME,
-        "cwd": "/p",
-        "compaction": compaction,
-    }
-    said = {"role": "user", "content": "one two  three four é"}
-    return opened([{"type": "message", "id": "a", "timestamp": TIME, "message": said}], header)
-
-
 @pytest.mark.parametrize(
     ("compaction", "tokens"),
     [
@@ -280,7 +273,9 @@ def with_settings(compaction: Any) -> OpenSession:
     ],
 )
 def test_a_sessions_own_settings_say_who_counts(compaction: Any, tokens: int) -> None:
-    session = with_settings(compaction)
+    session = native(
+        stored_message("a", None, content="one two  three four é"), compaction=compaction
+    )
     estimates = TokenCounts(session, Policies(None, Installed()))
     assert estimates.find(1) == tokens
     # A tokenizer may take its time, so it is not asked on the loop.
@@ -292,15 +287,27 @@ def test_a_sessions_own_settings_say_who_counts(compaction: Any, tokens: int) ->
 def test_a_tokenizer_that_fails_is_reported_once_and_stood_in_for(tokenizer: str) -> None:
     said: list[str] = []
     policies = Policies(CompactionSettings(tokenizer=tokenizer), Installed(), said.append)
-    assert TokenCounts(with_settings(None), policies).find(1) == 6
-    assert TokenCounts(with_settings(None), policies).find(1) == 6
+    assert (
+        TokenCounts(
+            native(stored_message("a", None, content="one two  three four é"), compaction=None),
+            policies,
+        ).find(1)
+        == 6
+    )
+    assert (
+        TokenCounts(
+            native(stored_message("a", None, content="one two  three four é"), compaction=None),
+            policies,
+        ).find(1)
+        == 6
+    )
     assert len(said) == 1
     assert tokenizer in said[0]
     assert "one" not in said[0]
 
 
 def test_a_change_of_who_counts_counts_anew() -> None:
-    session = with_settings(None)
+    session = native(stored_message("a", None, content="one two  three four é"), compaction=None)
     policies = Policies(None, Installed())
     estimates = TokenCounts(session, policies)
     assert estimates.find(1) == 6

@@ -43,24 +43,12 @@ def spelled(name: str, place: RowPlace[Any]) -> str:
     return f"{name} {place.indent}{connector}{gutters}"
 
 
-def layout(parents: dict[str, str | None]) -> list[str]:
-    """Return the places of all entries of a session."""
-    session = session_of(parents)
-    return [spelled(session.names[place.row.seq], place) for place in places_of(session)]
-
-
 def relatives(parents: dict[str, str | None]) -> list[Relative]:
     """Return sessions that name these parents."""
     return [
         Relative(name, f"/x/{name}", parent, None, None, "/p", False, "", "", 0)
         for name, parent in parents.items()
     ]
-
-
-def forest_layout(parents: dict[str, str | None]) -> list[str]:
-    """Return the places of all sessions of a forest."""
-    places = lay_out(plant(relatives(parents)))
-    return [spelled(place.row.session.session_id, place) for place in places]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +95,11 @@ def forest_layout(parents: dict[str, str | None]) -> list[str]:
     ids=["a fork", "two long branches", "two roots", "a fork in a fork"],
 )
 def test_the_layout_is_pis(parents: dict[str, str | None], expected: list[str]) -> None:
-    assert layout(parents) == expected
-    assert forest_layout(parents) == expected
+    session = session_of(parents)
+    places = [(session.names[one.row.seq], one) for one in places_of(session)]
+    assert [spelled(name, place) for name, place in places] == expected
+    forest = [(one.row.session.session_id, one) for one in lay_out(plant(relatives(parents)))]
+    assert [spelled(name, place) for name, place in forest] == expected
 
 
 def test_what_is_drawn_hangs_together() -> None:

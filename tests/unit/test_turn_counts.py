@@ -38,15 +38,6 @@ def line_of(seq: int, kind: str, back: int) -> bytes:
             return msgspec.json.encode({"type": "message", "message": message} | envelope)
 
 
-def walked(session: Session, roles: dict[int, str], seq: int) -> int:
-    """Return the number of turns on the path to a line, from the roles alone."""
-    count = 0
-    for at in session.path(seq):
-        role = roles.get(at, "")
-        count += role == "user" or (not count and role in CONVERSATION)
-    return count
-
-
 @given(LINES, st.booleans())
 @example([("system", 1)] * 3 + [("assistant", 1), ("user", 1)] * 9, True)
 @example([("user", 1)] * 300, True)
@@ -62,7 +53,10 @@ def test_the_column_equals_a_walk_up_the_tree(lines: list[tuple[str, int]], in_r
     roles = {seq: kind for seq, (kind, _) in enumerate(lines, 1)}
     assert len(session.turn_counts) == len(lines) + 1
     for seq in range(1, len(lines) + 1):
-        count = walked(session, roles, seq) if session.is_node(seq) else 0
+        count = 0
+        for at in session.path(seq) if session.is_node(seq) else ():
+            role = roles.get(at, "")
+            count += role == "user" or (not count and role in CONVERSATION)
         assert session.turn_counts[seq] == count, seq
     for head in session.heads.values():
         down = [*turns_down(session, session.path(head.leaf), lambda _: False)]

@@ -11,11 +11,11 @@ import pytest
 
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind
-from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.turn_reader import turn_entry
 from sessiond.session.turns.boundaries import turns_down
 from sessiond.session.turns.turn import make_turn
-from tests.kit.lines import line_of
+from tests.kit.lines import indexer_of, line_of
+from tests.kit.sessions import calling
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 
@@ -24,12 +24,8 @@ def turns_in(name: str) -> list[dict[str, Any]]:
     """Return the turns on the path to main of a sample, in the dialect's current version."""
     path = SAMPLES / name
     lines = path.read_bytes().splitlines()
-    begun = Indexer(path)
-    begun.visit(0, lines[0])
-    lines = begun.dialect.migrate(lines)
-    indexer = Indexer(path)
-    for seq, line in enumerate(lines):
-        indexer.visit(seq, line)
+    lines = indexer_of(lines[:1], path).dialect.migrate(lines)
+    indexer = indexer_of(lines, path)
     session, dialect = indexer.session, indexer.dialect
     leaf = session.heads["main"].leaf
     made = []
@@ -173,15 +169,6 @@ def turn_of(*messages: dict[str, Any], is_last: bool = True) -> dict[str, Any]:
     return made
 
 
-def calling(*ids: str, **more: Any) -> dict[str, Any]:
-    calls = [{"type": "toolCall", "id": one, "name": "ls", "arguments": {}} for one in ids]
-    return {"role": "assistant", "content": calls, **more}
-
-
-def resolving(call_id: str, **more: Any) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": "out", **more}
-
-
 ASK = {"role": "user", "content": "go"}
 
 
@@ -191,15 +178,43 @@ ASK = {"role": "user", "content": "go"}
         ([ASK], "pending", []),
         ([ASK, {"role": "assistant", "content": "ok"}], "done", []),
         ([ASK, calling("a", "b")], "pending", ["running", "running"]),
-        ([ASK, calling("a", "b"), resolving("b")], "pending", ["running", "done"]),
-        ([ASK, calling("a"), resolving("a")], "pending", ["done"]),
-        ([ASK, calling("a"), resolving("a", is_error=True)], "pending", ["error"]),
-        ([ASK, calling("a"), resolving("x")], "pending", ["running", "done"]),
+        (
+            [ASK, calling("a", "b"), {"role": "tool", "tool_call_id": "b", "content": "out"}],
+            "pending",
+            ["running", "done"],
+        ),
+        (
+            [ASK, calling("a"), {"role": "tool", "tool_call_id": "a", "content": "out"}],
+            "pending",
+            ["done"],
+        ),
+        (
+            [
+                ASK,
+                calling("a"),
+                {"role": "tool", "tool_call_id": "a", "content": "out", "is_error": True},
+            ],
+            "pending",
+            ["error"],
+        ),
+        (
+            [ASK, calling("a"), {"role": "tool", "tool_call_id": "x", "content": "out"}],
+            "pending",
+            ["running", "done"],
+        ),
         ([ASK, calling("a", stopReason="aborted")], "error", ["error"]),
         ([ASK, calling("a"), {"role": "assistant", "content": "ok"}], "done", ["error"]),
         ([ASK, calling("a", beside={"turn_status": "done"})], "done", ["error"]),
         ([{**ASK, "beside": {"turn_status": "error"}}, calling("a")], "pending", ["running"]),
-        ([ASK, calling("a", beside={"blocks": []}), resolving("a")], "pending", []),
+        (
+            [
+                ASK,
+                calling("a", beside={"blocks": []}),
+                {"role": "tool", "tool_call_id": "a", "content": "out"},
+            ],
+            "pending",
+            [],
+        ),
         ([ASK, calling("a", beside={"blocks": []})], "pending", []),
     ],
 )

@@ -28,22 +28,19 @@ KINDS = ["user", "call", "calls", "result", "results", "text", "thought", "nothi
 KINDS += ["system", "unknown", "note", "compaction", "answered", "users_call"]
 
 
-def name(n: int) -> str | None:
-    return f"n{n}" if n else None
-
-
 def entry(n: int, kind: str, parent: int, target: int) -> dict[str, Any]:
     """Line n, below line `parent`; calls and results have one of a few ids."""
-    base: dict[str, Any] = {"id": name(n), "parent_id": name(parent), "timestamp": TIME}
+    base: dict[str, Any] = {
+        "id": f"n{n}",
+        "parent_id": f"n{parent}" if parent else None,
+        "timestamp": TIME,
+    }
     if kind == "compaction":
-        kept = name(target) if target % 3 else None
+        kept = f"n{target}" if target % 3 else None
         return base | {"type": kind, "summary": "s", "first_kept_entry_id": kept}
     if kind == "note":
         return base | {"type": "custom_message", "custom_type": "x", "content": f"note {n}"}
-    return base | {"type": "message", "message": said(n, kind, f"c{target % 4}")}
-
-
-def said(n: int, kind: str, call: str) -> dict[str, Any]:
+    call = f"c{target % 4}"
     text = {"type": "text", "text": f"text {n}"}
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
     thought = {"type": "thinking", "thinking": f"{n}", "thinkingSignature": "sig"}
@@ -65,7 +62,7 @@ def said(n: int, kind: str, call: str) -> dict[str, Any]:
         "answered": {"role": "assistant", "content": [asked, result, text]},
         "users_call": {"role": "user", "content": [asked, text]},
     }
-    return messages[kind]
+    return base | {"type": "message", "message": messages[kind]}
 
 
 TREES = st.lists(
@@ -84,10 +81,6 @@ VIEW = st.sampled_from(VIEWS)
 
 def meaning(shown: Viewed) -> tuple[Any, ...]:
     return shown.count, shown.bodies(), shown.sources(), shown.system()
-
-
-def shown_pairs(shown: Viewed) -> list[tuple[bytes, str]]:
-    return list(zip(shown.bodies(), shown.sources(), strict=True))
 
 
 def anew(session: OpenSession, context: Context, view: View) -> Viewed:
@@ -117,7 +110,10 @@ def test_a_view_that_is_kept_is_the_one_that_the_whole_context_gives(
         # A view that a caller still holds does not change when other views extend it.
         assert meaning(one) == meant
         for other, _ in held:
-            assert shared(one, other) == shared_prefix(shown_pairs(one), shown_pairs(other))
+            assert shared(one, other) == shared_prefix(
+                list(zip(one.bodies(), one.sources(), strict=True)),
+                list(zip(other.bodies(), other.sources(), strict=True)),
+            )
 
 
 LATE = [

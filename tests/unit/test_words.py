@@ -52,23 +52,23 @@ AS_THEY_ARE: Final = (
 )
 
 
-def docstrings(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of every docstring, also of those below an attribute."""
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        for statement in node.body:
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                said = statement.value.value
-                if isinstance(said, str):
-                    yield statement.lineno, said.strip()
-
-
 def faults(text: str) -> list[tuple[int, str]]:
-    """Return the line and the opener or word of each docstring that leaves its subject out."""
+    """Return the line and the opener or word of each docstring that leaves its subject out.
+
+    A text below an attribute is a docstring too.
+    """
+    docstrings = [
+        (statement.lineno, statement.value.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in node.body
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    ]
     found: list[tuple[int, str]] = []
-    for line, said in docstrings(text):
-        plain = CODE.sub("`…`", said)
+    for line, said in docstrings:
+        if not isinstance(said, str):
+            continue
+        plain = CODE.sub("`…`", said.strip())
         opener = OPENER.match(plain)
         start = 0 if opener is None else opener.end()
         found += [] if opener is None else [(line, opener[0].strip())]

@@ -38,17 +38,9 @@ def folded(*effects: Any, time: str = NOW) -> WorkingState:
     return state
 
 
-def texts(state: WorkingState) -> list[str]:
-    return [one.decision for one in state.decisions]
-
-
-def numbered(count: int, first: int = 0) -> list[Decision]:
-    return [Decision(f"d{number}") for number in range(first, first + count)]
-
-
 def test_the_view_has_the_newest_ten_decisions() -> None:
-    state = folded(*numbered(12))
-    assert texts(state) == [f"d{number}" for number in range(2, 12)]
+    state = folded(*[Decision(f"d{number}") for number in range(12)])
+    assert [one.decision for one in state.decisions] == [f"d{number}" for number in range(2, 12)]
     assert len(state.decisions) == DECISIONS_SHOWN_MAX
     assert state.decision_count == 12
 
@@ -74,15 +66,27 @@ def test_tasks_add_up_and_a_sum_ends_where_integers_end() -> None:
 
 
 def test_a_prune_moves_the_view_again_and_again() -> None:
-    state = folded(*numbered(5), ArtifactSet("a", "1"), Prune(2, 100))
-    assert (texts(state), state.decision_count, state.pruned) == (["d3", "d4"], 0, True)
+    state = folded(
+        *[Decision(f"d{number}") for number in range(5)],
+        ArtifactSet("a", "1"),
+        Prune(2, 100),
+    )
+    assert ([one.decision for one in state.decisions], state.decision_count, state.pruned) == (
+        ["d3", "d4"],
+        0,
+        True,
+    )
     assert (state.artifacts, state.last_pruned_at) == ({"a": "1"}, NOW)
-    for decision in numbered(11, 5):
+    for decision in [Decision(f"d{number}") for number in range(5, 16)]:
         state.take(decision, 0, NOW)
-    assert texts(state) == [f"d{number}" for number in range(6, 16)]
+    assert [one.decision for one in state.decisions] == [f"d{number}" for number in range(6, 16)]
     assert prune_reasons(state, 10, 100) == ["decisions"]
     state.take(Prune(0, 100, clear_artifacts=True), 0, "2026-01-16T10:30:00.000Z")
-    assert (texts(state), state.artifacts, state.artifact_bytes) == ([], {}, 0)
+    assert ([one.decision for one in state.decisions], state.artifacts, state.artifact_bytes) == (
+        [],
+        {},
+        0,
+    )
     assert state.last_pruned_at == "2026-01-16T10:30:00.000Z"
     assert prune_reasons(state, 10, 100) == []
 
@@ -99,7 +103,10 @@ def test_a_prune_for_tokens_is_due_again_after_as_many_tokens() -> None:
 
 def test_the_whole_state_can_be_stated() -> None:
     stated = StateSet(
-        decisions=[Decision("x", None, NOW), *numbered(10)],
+        decisions=[
+            Decision("x", None, NOW),
+            *[Decision(f"d{number}") for number in range(10)],
+        ],
         artifacts={"a": "1"},
         tokens_used=7,
         tokens_since_prune=3,
@@ -107,8 +114,12 @@ def test_the_whole_state_can_be_stated() -> None:
         pruned=True,
         last_pruned_at="2026-01-01T00:00:00Z",
     )
-    state = folded(*numbered(3, 90), TaskDone(turns=9, tasks=9, tokens=9), stated)
-    assert texts(state) == [f"d{number}" for number in range(10)]
+    state = folded(
+        *[Decision(f"d{number}") for number in range(90, 93)],
+        TaskDone(turns=9, tasks=9, tokens=9),
+        stated,
+    )
+    assert [one.decision for one in state.decisions] == [f"d{number}" for number in range(10)]
     assert (state.tokens_used, state.tokens_since_prune, state.total_tokens) == (7, 3, 0)
     assert (state.turn_count, state.task_count, state.artifacts) == (2, 0, {"a": "1"})
     assert (state.pruned, state.last_pruned_at) == (True, "2026-01-01T00:00:00.000Z")
