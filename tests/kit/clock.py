@@ -39,13 +39,14 @@ from itertools import count
 from math import inf
 from typing import Any, Final, TypeVar
 
+import anyio
 import pytest
 import trio
 import trio._threads
 from trio.abc import Clock as TrioClock
 from trio.abc import Instrument
 
-__all__ = ["Clock", "virtual_time"]
+__all__ = ["Clock", "let_pass", "virtual_time"]
 
 T = TypeVar("T")
 
@@ -300,6 +301,14 @@ class _TrioLooks(TrioClock, Instrument):
         """Note that something has happened since the look."""
         del task
         self._has_looked = False
+
+
+async def let_pass(seconds: float) -> None:
+    """Let time pass, so that all that is due within it has happened.
+
+    On virtual time the test waits for nothing; the same test at a real server waits by the machine's clock.
+    """
+    await anyio.sleep(seconds)
 
 
 # -- what stands in the place of the machine's clock and threads ---------------------------------

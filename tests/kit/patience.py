@@ -13,6 +13,7 @@ from anyio import CapacityLimiter, move_on_after, sleep, to_thread
 
 __all__ = [
     "PATIENCE_SECONDS",
+    "drawn_pause",
     "eventually",
     "happened",
     "has_happened",
@@ -84,6 +85,11 @@ def paused(chance: random.Random, low: float, high: float) -> None:
     No verdict depends on the time: the dice alone decide.
     """
     time.sleep(chance.uniform(low, high))
+
+
+async def drawn_pause(chance: random.Random, low: float, high: float) -> None:
+    """Do as `paused` does, in a test that has an event loop."""
+    await sleep(chance.uniform(low, high))
 
 
 async def happened(event: threading.Event) -> None:

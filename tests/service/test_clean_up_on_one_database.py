@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep, to_thread
+from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.config.configuration import Sources
 from sessiond.daemon.reload import Tuning
@@ -26,18 +26,20 @@ from sessiond.service.files.store import FileStore
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of, environment_of
 from tests.service.subscribing import subscribe
-from tests.service.test_lists_on_one_database import Asked, until
+from tests.service.test_lists_on_one_database import Asked
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 DAY_NS = 24 * 3600 * 10**9
+CLEAN_UP_SECONDS = 0.05
 
 
 async def test_an_answer_brings_a_draft_to_its_place_in_the_step_that_stores_it(
@@ -86,7 +88,7 @@ async def test_a_draft_that_leaves_its_folder_with_a_change_takes_the_change_alo
 async def test_running_daemons_take_abandoned_drafts_and_no_open_one(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_limits(monkeypatch, DRAFT_SECONDS=1.0, CLEAN_UP_SECONDS=0.05)
+    set_limits(monkeypatch, DRAFT_SECONDS=1.0, CLEAN_UP_SECONDS=CLEAN_UP_SECONDS)
     async with clients_of(site, "three", "four") as (three, four):
         async with site.daemon("one") as daemon, daemon.connect() as one:
             await create(one, "a-draft-of-old")
@@ -94,12 +96,10 @@ async def test_running_daemons_take_abandoned_drafts_and_no_open_one(
         for wire, name in ((three, "session-three"), (four, "session-four")):
             await create(wire, name)
             await append(wire, f"{name}-1", session_id=name)
-        trashed: list[Any] = []
-        while not trashed:
-            trashed = (await three.call("session/trash"))["sessions"]
-        await sleep(0.2)
-        assert [row["session_id"] for row in trashed] == ["a-draft-of-old"]
-        assert len((await three.call("session/trash"))["sessions"]) == 1
+        trash = partial(call, three, "session/trash", "sessions[].session_id")
+        assert await eventually(trash) == ["a-draft-of-old"]
+        await let_pass(20 * CLEAN_UP_SECONDS)
+        assert await trash() == ["a-draft-of-old"]
         shown = (await four.call("session/list", drafts=True))["sessions"]
         assert {row["id"] for row in shown} == {"session-three", "session-four"}
 
@@ -108,11 +108,11 @@ async def test_the_clean_up_of_drafts_is_done_once_over_all_daemons(site: Site) 
     connections = [Asked(site) for _ in range(3)]
     async with site.daemon("one", connections[0]):
         with fail_after(PATIENCE_SECONDS):
-            await until(lambda: connections[0].calls["delete_unused"] > 0)
+            await eventually(lambda: connections[0].calls["delete_unused"])
         async with site.daemon("three", connections[1]), site.daemon("four", connections[2]):
             with fail_after(PATIENCE_SECONDS):
                 for connection in connections:
-                    await until(partial(has_claimed, connection))
+                    await eventually(partial(has_claimed, connection))
     assert [connection.calls["delete_unused"] for connection in connections] == [1, 0, 0]
 
 
@@ -146,7 +146,7 @@ async def two_daemons(
     ):
         with fail_after(PATIENCE_SECONDS):
             for connection in connections:
-                await until(partial(has_claimed, connection))
+                await eventually(partial(has_claimed, connection))
             await old_session(site, wire, SESSION)
             yield first, second, wire
 
@@ -165,10 +165,11 @@ def has_claimed(connection: Asked) -> bool:
 
 async def until_trashed(wire: Wire, *names: str) -> None:
     """Wait until these sessions are in the trash."""
-    trashed: set[str] = set()
-    while trashed != set(names):
-        page = await wire.call("session/trash")
-        trashed = {row["session_id"] for row in page["sessions"]}
+
+    async def are_trashed() -> bool:
+        return set(await call(wire, "session/trash", "sessions[].session_id")) == set(names)
+
+    await eventually(are_trashed)
 
 
 async def test_retention_runs_once_an_hour_over_all_daemons(site: Site) -> None:
@@ -180,8 +181,8 @@ async def test_retention_runs_once_an_hour_over_all_daemons(site: Site) -> None:
             # The hour has its retention.
             connections[1].calls.clear()
             tasks.start_soon(keep_retaining, second.service, tuning)
-            await until(lambda: connections[1].calls["claim"] > 0)
-            await sleep(0.1)
+            await eventually(lambda: connections[1].calls["claim"])
+            await let_pass(60)
             assert connections[1].calls == {"claim": 1}
             tasks.cancel_scope.cancel()
         await old_session(site, wire, "session-b")
@@ -197,7 +198,7 @@ async def test_a_failed_retention_keeps_no_other_daemon_from_the_work(site: Site
         failing.fails = True
         async with create_task_group() as tasks:
             tasks.start_soon(keep_retaining, first.service, tuning)
-            await until(lambda: failing.calls["end_claim"] > 0)
+            await eventually(lambda: failing.calls["end_claim"])
             tasks.start_soon(keep_retaining, second.service, tuning)
             await until_trashed(wire, SESSION)
             tasks.cancel_scope.cancel()
@@ -335,13 +336,6 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
         assert await went(two) == []
 
 
-async def is_so(holds: Callable[[], bool]) -> None:
-    """Wait until something holds of which the database tells."""
-    with fail_after(PATIENCE_SECONDS):
-        while not await to_thread.run_sync(holds):  # noqa: ASYNC110 - nobody tells
-            await sleep(0.01)
-
-
 class Unforgetting(Wrapped):
     """A connection by which no daemon is forgotten."""
 
@@ -356,13 +350,13 @@ async def test_the_row_of_an_ended_daemon_goes_though_nobody_could_forget_it(
     database = await to_thread.run_sync(site.connect)
     async with site.daemon("two", Unforgetting(site.connect())) as daemon, daemon.connect() as two:
         await create(two, persist="immediate")
-        await is_so(lambda: bool(database.beats()))
+        await eventually(lambda: to_thread.run_sync(database.beats))
     (ended,) = await to_thread.run_sync(database.beats)
     await to_thread.run_sync(site.silence_daemons)
     async with clients_of(site, "one") as (one,):
         # Each note of what is open comes with a clean-up.
         await call(one, "session/get")
-        await is_so(lambda: ended not in database.beats())
+        await eventually(lambda: to_thread.run_sync(lambda: ended not in database.beats()))
     await to_thread.run_sync(database.close)
 
 
@@ -420,6 +414,7 @@ async def test_retention_spares_what_is_archived_since_it_was_listed(site: Site)
         await create(one, persist="immediate")
         await append(one, "e-1", role="assistant")
         await call(one, "session/close")
+        await let_pass(0.001)
         answer = await one.call("retention/run", max_age_hours=1e-9, dry_run=False)
         assert (answer["sessions"], answer["failed"]) == ([], [])
         assert len(archived) == 1

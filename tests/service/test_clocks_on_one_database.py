@@ -8,17 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from anyio import fail_after, sleep
+from anyio import fail_after
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
+from tests.kit.clock import let_pass
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, renew, say
 from tests.service.one_database.site import POLL_SECONDS, Site
 from tests.service.subscribing import subscribe
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 NOTES: dict[str, Any] = {"namespace": "notes", "key": "at"}
 
@@ -71,7 +72,7 @@ async def test_a_value_lasts_as_long_at_each_daemon(site: Site, turned: bool) ->
         for wire in (one, other):
             assert (await wire.call("state/get", **NOTES))["value"] == 1
         await one.call("state/set", **NOTES, value=2, ttl_ms=300)
-        await sleep(0.5)
+        await let_pass(0.5)
         for wire in (one, other):
             assert (await wire.call("state/get", **NOTES))["value"] is None
 
@@ -93,7 +94,7 @@ async def test_a_draft_is_abandoned_by_the_database(site: Site) -> None:
         await append(wire, "e-1")
     async with site.daemon("ahead", now=clock(3)) as daemon, daemon.connect() as wire:
         # The clean-up is done at a start, and with the first polls.
-        await sleep(10 * POLL_SECONDS)
+        await let_pass(10 * POLL_SECONDS)
         assert (await wire.call("session/trash"))["sessions"] == []
         assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
 

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from sessiond.service.context.token_counts import TokenCounts
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create, create_to_compact, say
 from tests.kit.house import House
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 
 pytestmark = [pytest.mark.recommends, pytest.mark.one_loop]
@@ -380,10 +379,8 @@ async def test_no_message_is_read_while_its_size_tells_enough(
         async def said(text: str, seq: int, *done: list[int]) -> None:
             message = {"role": "user", "content": text}
             await wire.call("append", session_id=SESSION, message=message)
-            with anyio.fail_after(PATIENCE_SECONDS):
-                # Nobody is told of a look that finds nothing new.
-                while not any(seq in seqs for seqs in done):  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+            # Nobody is told of a look that finds nothing new.
+            await eventually(lambda: any(seq in seqs for seqs in done))
 
         # A slow machine looks at the session while it is empty, a fast one with its first message.
         await said("small", 1, read, glanced)

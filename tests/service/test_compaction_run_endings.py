@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import anyio
 import pytest
 
 from sessiond.service.actor.actor import SessionActor
@@ -15,7 +14,7 @@ from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import append, create, create_to_compact
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
@@ -275,9 +274,7 @@ async def test_with_nobody_to_summarise_a_full_context_is_told_once_and_looked_a
         for number in range(5):
             seen = len(looks)
             await append(wire, f"a-long-message-that-fills-the-window-{number}")
-            with anyio.fail_after(PATIENCE_SECONDS):
-                while len(looks) == seen:  # noqa: ASYNC110 - nobody is told of a look
-                    await anyio.sleep(0.01)
+            await eventually(lambda: len(looks) > seen)  # noqa: B023 - awaited in place
         # A slow machine looks after each change, a fast one once for several: never more often.
         assert len(looks) <= len(changes) <= 12
         assert len(daemon.service.runs) == 0
@@ -295,9 +292,8 @@ async def test_a_look_that_nobody_asked_for_ends_nothing_when_it_fails(
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         monkeypatch.setattr(recommender.Recommender, "_judge", fails)
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
-        with anyio.fail_after(PATIENCE_SECONDS):
-            while daemon.service.registry._recommender._changed:  # noqa: ASYNC110 - nobody is told of a look
-                await anyio.sleep(0.01)
+        # Nobody is told of a look.
+        await eventually(lambda: not daemon.service.registry._recommender._changed)
         monkeypatch.undo()
         await wire.call("subscribe", session_id=SESSION)
         await append(wire, "a-long-message-that-fills-the-window")

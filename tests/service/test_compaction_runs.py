@@ -12,7 +12,7 @@ from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create_to_compact
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.compacting import (
     OFFER,
@@ -409,10 +409,8 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
         await create_to_compact(wire, "u1", "u2", auto=True, context_window=8, reserve_tokens=0)
 
         async def looked_at(times: int) -> None:
-            with anyio.fail_after(PATIENCE_SECONDS):
-                # Nobody is told of a look that came to nothing.
-                while len(begun) < times or len(daemon.service.runs):  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+            # Nobody is told of a look that came to nothing.
+            await eventually(lambda: len(begun) >= times and not len(daemon.service.runs))
 
         await append(wire, "a-long-message-that-fills-the-window")
         await looked_at(1)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond import limits
 from sessiond.errors import StorageError
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, create_to_compact
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually, soon
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID, kinds
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site, no_threads_for_readers
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 SMALL: dict[str, Any] = {"auto": True, "context_window": 8, "reserve_tokens": 0}
 LONG = "a-long-message-that-fills-the-window"
@@ -87,12 +87,12 @@ async def test_a_head_that_two_daemons_could_compact_is_compacted_once(site: Sit
             await append(one, LONG)
             await is_asked.wait()
             # The other daemon has judged the head by then, and does not ask its client.
-            await sleep(4 * limits.COMPACTION_LOOK_SECONDS)
+            await let_pass(4 * limits.COMPACTION_LOOK_SECONDS)
             ((writer, request),) = asked
             await writer.reply(request, {"summary": SAID})
             while not is_compaction(await two.next_notification()):
                 pass
-            await sleep(4 * limits.COMPACTION_LOOK_SECONDS)
+            await let_pass(4 * limits.COMPACTION_LOOK_SECONDS)
             assert len(asked) == 1
             tasks.cancel_scope.cancel()
         assert (await kinds(two)).count("compaction") == 1
@@ -106,8 +106,7 @@ async def test_a_caller_at_another_daemon_gets_the_entry_of_the_run(site: Site) 
         asked = await one.next_request()
         second = await two.request("compact", session_id=SESSION)
         # The caller waits: its daemon does not ask for a summary of its own.
-        while connection.claims < 3:  # noqa: ASYNC110 - no event tells of a claim
-            await sleep(0.01)
+        await eventually(lambda: connection.claims >= 3)
         assert two.requests == []
         await one.reply(asked, {"summary": SAID})
         mine, theirs = await one.answer(first), await two.answer(second)
@@ -130,8 +129,7 @@ async def test_no_number_of_readers_ends_the_claim_on_a_run(
         asked = await one.next_request()
         async with no_threads_for_readers():
             taken = connection.claims
-            while connection.claims < taken + 3:  # noqa: ASYNC110 - no event tells of a claim
-                await sleep(0.01)
+            await eventually(lambda: connection.claims >= taken + 3)
         await one.reply(asked, {"summary": SAID})
         assert (await one.answer(run))["entry"]["id"]
 
@@ -174,10 +172,7 @@ def test_a_claim_that_is_kept_ends_with_its_time_alone(site: Site) -> None:
     other.end_claim("work", "two")
     assert not other.claim("work", "two", 60.0)
     assert database.claim("work", "one", 0.05)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not other.claim("work", "two", 60.0):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    soon(lambda: other.claim("work", "two", 60.0))
     assert not database.claim("work", "one", 60.0)
     other.end_claim("work", "two")
     assert database.claim("work", "one", 60.0)

@@ -12,6 +12,8 @@ from sessiond.service.database.database import SessionDatabase
 from sessiond.testing.database import MemoryDatabase
 from tests.kit.limits import set_limits
 
+pytestmark = pytest.mark.usefixtures("clock")
+
 SENDER = Sender("a-sender", "a-daemon", 0, 0, is_open=True)
 
 

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.errors import SessionArchived, SessionNotFound
 from sessiond.limits import Bounds
 from sessiond.service.database.database import Head
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, entries, told
 from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, Wrapped
-from tests.service.one_database.site import NEVER, POLL_SECONDS, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.open_sessions import open_now
 from tests.service.subscribing import subscribe
 
@@ -313,8 +313,7 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
             assert stats["database"]["notifications"] is hears
             # People are told behind the look of a poll.
             polls = connection.polls
-            while connection.polls < polls + 3:  # noqa: ASYNC110 - nobody tells
-                await sleep(POLL_SECONDS)
+            await eventually(lambda: connection.polls >= polls + 3)  # noqa: B023 - awaited in place
             assert len(reports) == (0 if hears and not reports else 1)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.calls import append, create
 from tests.kit.house import House, arrived
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 from tests.service.open_sessions import kind_of
 
@@ -77,8 +77,7 @@ async def test_a_stop_that_catches_a_fork_at_its_opening_waits_for_its_answer(ho
             sent = await wire.request("session/fork", session_id=SESSION, new_session_id="the-fork")
             await arrived(gate)
             await other.call("server/stop")
-            with anyio.fail_after(PATIENCE_SECONDS):
-                while not daemon.service.draining:  # noqa: ASYNC110 - nobody is told of it
-                    await anyio.sleep(0.001)
+            # Nobody is told of it.
+            await eventually(lambda: daemon.service.draining)
         # It was made, so its maker is told of it.
         assert (await wire.answer(sent))["session"]["id"] == "the-fork"

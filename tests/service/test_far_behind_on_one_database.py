@@ -17,11 +17,11 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, watch
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site
-from tests.service.test_presence_on_one_database import is_shown, until
+from tests.service.test_presence_on_one_database import is_shown
 from tests.service.test_signals_on_one_database import signal, told
 
 pytestmark = pytest.mark.one_loop
@@ -175,7 +175,7 @@ async def test_signals_keep_their_order_among_lines_that_come_by_pieces(
         await call(made.one, "session/presence", state="thinking")
         # The line is stored behind the signals, and before or behind the presence.
         await made.store(["last"])
-        await until(lambda: is_shown(made.three))
+        await eventually(lambda: is_shown(made.three))
         assert await told(made.three, len(expected) + 2) == [*expected, "last", "session/presence"]
 
 

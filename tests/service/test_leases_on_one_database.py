@@ -6,17 +6,15 @@ import threading
 from collections.abc import Collection
 
 import pytest
-from anyio import sleep
 
 from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import call, create
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, refused, renew, say
 from tests.service.one_database.connections import Counted, Hearing, Severed, Wrapped
 from tests.service.one_database.site import (
     NEVER,
-    POLL_SECONDS,
     Site,
     clients_of,
     no_threads_for_readers,
@@ -159,5 +157,4 @@ async def test_no_number_of_readers_keeps_a_daemon_from_beating(site: Site) -> N
         await acquire(one, ttl_ms=60 * TTL_MS)
         async with no_threads_for_readers():
             connection.may_go.set()
-            while connection.beats < 3:  # noqa: ASYNC110 - no event tells of a beat
-                await sleep(POLL_SECONDS)
+            await eventually(lambda: connection.beats >= 3)

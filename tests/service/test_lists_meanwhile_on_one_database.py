@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from anyio import Lock, create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Query
@@ -16,16 +16,17 @@ from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 OTHER = "session-2"
-TIME_TO_ANSWER = 0.2
+TIME_TO_ANSWER = 20.0
 """Seconds for a list that does not wait for what the list has to wait for."""
 
 
@@ -113,14 +114,9 @@ async def listed_beside_a_scan(lists: LiveCatalog, wire: Wire, gate: Gate) -> An
         tasks.start_soon(lists._look_around)
         await happened(gate.is_reached)
         asked = await wire.request("session/list")
-        await sleep(TIME_TO_ANSWER)
+        await let_pass(TIME_TO_ANSWER)
         gate.open()
     return await wire.answer(asked)
-
-
-async def has_waiting(lock: Lock) -> None:
-    while not lock.statistics().tasks_waiting:  # noqa: ASYNC110 - nobody tells
-        await sleep(0.005)
 
 
 async def begin_to_open(connection: Slow, one: Wire, three: Wire) -> int:
@@ -145,7 +141,7 @@ async def test_an_opening_that_has_read_before_a_change_brings_back_no_old_row(s
         reading.open()
         await happened(looking.is_reached)
         asked = await one.request("session/list")
-        await sleep(TIME_TO_ANSWER)
+        await let_pass(TIME_TO_ANSWER)
         looking.open()
         assert (await one.answer(asked))["sessions"] == []
         assert (await one.answer(read))["session"]["archived"]
@@ -167,14 +163,14 @@ async def test_no_old_row_is_shown_that_an_opening_stores_behind_the_scan_of_a_l
             await create(three, persist="immediate", cwd="/later")
         await lists._scanning.acquire()
         asked = await one.request("session/list")
-        await has_waiting(lists._scanning)
+        await eventually(lambda: lists._scanning.statistics().tasks_waiting)
         async with lists._turn:
             lists._scanning.release()
             # The scan of the list has found the change.
-            await has_waiting(lists._turn)
+            await eventually(lambda: lists._turn.statistics().tasks_waiting)
             reading.open()
             await happened(looking.is_reached)
-        await sleep(TIME_TO_ANSWER)
+        await let_pass(TIME_TO_ANSWER)
         looking.open()
         shown = [row["cwd"] for row in (await one.answer(asked))["sessions"]]
         assert shown == ([] if change == "archived" else ["/later"])
@@ -241,7 +237,7 @@ async def test_a_list_looks_again_at_a_session_whose_log_was_closed_before_its_r
             reading.close()
             read = await one.request("session/get", session_id=SESSION)
             await happened(reading.is_reached)
-        await sleep(TIME_TO_ANSWER)
+        await let_pass(TIME_TO_ANSWER)
         reading.open()
         assert (await one.answer(read))["session"]["cwd"] == "/later"
         # The session that was archived is in no list.
@@ -265,9 +261,7 @@ async def test_a_list_looks_again_at_a_session_that_was_closed_by_an_outage_befo
         asked = await one.request("session/list")
         await happened(looking.is_reached)
         # One look waits, the other one is answered.
-        while not lists._dirty:  # noqa: ASYNC110 - nobody tells
-            await sleep(0.01)
-        (looked,) = lists._dirty
+        (looked,) = await eventually(lambda: lists._dirty)
         await three.call("session/delete", session_id=looked.session_id)
         connection.is_away = True
         with pytest.raises(Refusal):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
 import pytest
-from anyio import fail_after, sleep, to_thread
+from anyio import fail_after, to_thread
 
 from sessiond.catalog.rows import Stored
 from sessiond.service.database.database import Head
@@ -20,14 +20,15 @@ from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.store.listed import Snapshot
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Mute, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.subscribing import subscribe
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 BY_RING = NEVER / 2
 """Pause between two polls of a daemon that hears rings: no poll comes in a test."""
@@ -91,12 +92,6 @@ async def test_no_session_is_made_that_an_old_list_lacks(site: Site) -> None:
         assert (again["session"]["id"], again["created"]) == (SESSION, False)
         skipped = await one.call("session/import", content=content, if_exists="skip")
         assert skipped["twins"] == [SESSION]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds of which nobody tells."""
-    while not holds():  # noqa: ASYNC110 - nobody tells
-        await sleep(0.01)
 
 
 async def hint(wire: Wire, *ignored: str) -> tuple[str | None, str]:
@@ -212,11 +207,11 @@ async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Sit
     ):
         with fail_after(PATIENCE_SECONDS):
             # Nothing is watched: the daemon rests.
-            await until(lambda: connection.calls["claim"] > 0)
+            await eventually(lambda: connection.calls["claim"])
             connection.calls.clear()
             await create(one, persist="immediate")
             await append(one, "e-1")
-            await sleep(20 * FLUSH_SECONDS)
+            await let_pass(20 * FLUSH_SECONDS)
             assert connection.calls == {}
             # An open session is asked for, and lists are not.
             await create(three, "session-b", persist="immediate")
@@ -224,18 +219,18 @@ async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Sit
             connection.calls.clear()
             await subscribe(three)
             await append(one, "e-2")
-            await until(lambda: connection.calls["heads"] >= 5)
+            await eventually(lambda: connection.calls["heads"] >= 5)
             assert connection.calls["changes"] == 0
             await three.call("catalog/subscribe")
-            await until(lambda: connection.calls["changes"] > 0)
+            await eventually(lambda: connection.calls["changes"])
             await three.call("catalog/unsubscribe")
             await three.call("session/unsubscribe", session_id=SESSION)
             for session_id in (SESSION, "session-b"):
                 await three.call("session/close", session_id=session_id)
-            await sleep(20 * FLUSH_SECONDS)
+            await let_pass(20 * FLUSH_SECONDS)
             connection.calls.clear()
             await append(one, "e-3")
-            await sleep(20 * FLUSH_SECONDS)
+            await let_pass(20 * FLUSH_SECONDS)
             assert connection.calls == {}
 
 
@@ -322,15 +317,15 @@ async def test_a_list_shows_what_a_scan_found_before_the_actor_did(
             await three.call("session/list")
             await three.call("catalog/subscribe")
             # The look that begins the watch is over, and no other one follows.
-            await until(lambda: connection.calls["wait"] > 0)
+            await eventually(lambda: connection.calls["wait"])
             await append(one, "e-1")
             asked = connection.calls["changes"]
             await create(three, "session-b", persist="immediate")
             # The flush may let the actor look, too, and tell of what the actor found.
             while await hint(three) != ("session-b", "created"):
                 pass
-            await until(lambda: connection.calls["changes"] > asked)
-            await sleep(5 * FLUSH_SECONDS)
+            await eventually(lambda: connection.calls["changes"] > asked)
+            await let_pass(5 * FLUSH_SECONDS)
             listed = (await three.call("session/list"))["sessions"]
             assert {row["id"]: row["seq"] for row in listed} == {SESSION: 1, "session-b": 0}
 

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
-from anyio import create_task_group, fail_after, move_on_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, eventually
 from tests.service.one_database.site import Site
 from tests.service.test_outages_on_one_database import Unreliable
 
@@ -88,7 +88,7 @@ class Life:
                 self.log.append((at, method, kind, refusal.message))
                 if kind in PASSING:
                     is_repeated = True
-                    await sleep(0.002)
+                    await drawn_pause(self._dice, 0, 0.004)
                     continue
                 assert is_repeated, self.log[-6:]
                 assert kind in repeated, self.log[-6:]
@@ -109,7 +109,7 @@ class Life:
             self.log.append((at, method, kind))
             if kind not in PASSING:
                 return kind
-            await sleep(0.002)
+            await drawn_pause(self._dice, 0, 0.004)
 
     async def live(self) -> None:
         for _ in range(STEPS):
@@ -215,7 +215,7 @@ async def bother(wires: list[Wire], names: list[str], dice: random.Random) -> No
             await wire.call("session/list")
             await wire.call(dice.choice(methods), session_id=dice.choice(names))
         wire.notifications.clear()
-        await sleep(dice.random() / 100)
+        await drawn_pause(dice, 0, 0.01)
 
 
 async def said(wire: Wire, lives: list[Life]) -> list[Any]:
@@ -259,11 +259,14 @@ async def test_what_was_answered_of_whole_sessions_holds_through_outages(
                 connection.chance = 0.0
             first, *others = [await said(wire, lives) for wire in asking]
             assert all(other == first for other in others)
-            with move_on_after(PATIENCE_SECONDS):
-                # Hints come a look and a flush later.
-                while not all(heard.shows(life) for heard in hints for life in lives):  # noqa: ASYNC110 - nobody tells
-                    await sleep(0.01)
+            # Hints come a look and a flush later.
+            await eventually(
+                lambda: all(heard.shows(life) for heard in hints for life in lives),
+                lambda: [
+                    (life.name, life.state, heard.last, life.log[-12:])
+                    for heard in hints
+                    for life in lives
+                    if not heard.shows(life)
+                ],
+            )
             watchers.cancel_scope.cancel()
-    for heard in hints:
-        for life in lives:
-            assert heard.shows(life), (life.name, life.state, heard.last, life.log[-12:])

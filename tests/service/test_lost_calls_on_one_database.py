@@ -20,15 +20,15 @@ from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, create_to_compact
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_lists_on_one_database import hint, until
+from tests.service.test_lists_on_one_database import hint
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 
 class Losing(Wrapped):
@@ -90,7 +90,7 @@ async def test_a_session_that_is_opened_behind_a_lost_note_is_spared(site: Site)
             # The note that the session is closed is there, and its answer is lost.
             connection.behind.add("beat")
             await call(wire, "session/close")
-            await until(lambda: connection.lost["beat"] > 0)
+            await eventually(lambda: connection.lost["beat"] > 0)
             connection.answer()
             await call(wire, "session/get")
             cleaning = await to_thread.run_sync(site.connect)

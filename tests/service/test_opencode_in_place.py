@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import sleep
 
 from sessiond.journal.disk.files import Files
 from sessiond.limits import SCAN_SECONDS
@@ -23,6 +22,7 @@ from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.testing.wire import Wire
 from tests.kit.calls import session_info
+from tests.kit.clock import let_pass
 from tests.kit.house import House
 from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
@@ -404,6 +404,7 @@ async def test_a_database_may_be_a_root_itself(real_house: House, tmp_path: Path
         assert await ids(wire) == []
 
 
+@pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("is_halved", [False, True], ids=["at once", "in two writes"])
 async def test_a_tree_is_followed(
     real_house: House, tmp_path: Path, watcher: Watcher, is_halved: bool
@@ -427,7 +428,7 @@ async def test_a_tree_is_followed(
             about = place.read_text("utf-8")
             place.write_text(about[:20], "utf-8")
             message.write_text(data[:20], "utf-8")
-            await sleep(0.3)
+            await let_pass(0.3)
             place.write_text(about, "utf-8")
         message.write_text(data, "utf-8")
         place.touch()

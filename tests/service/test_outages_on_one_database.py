@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.service.database.database import Head, HeldRow, SentAppend, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import acquire, entries, say
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
@@ -161,7 +161,7 @@ async def daemons(
             yield connections, clients
 
 
-async def once_taken(call: Callable[[], Any]) -> Any:
+async def once_taken(call: Callable[[], Any], dice: random.Random) -> Any:
     """Return the answer of a call, which is made again while it is refused."""
     while True:
         try:
@@ -169,33 +169,36 @@ async def once_taken(call: Callable[[], Any]) -> Any:
         except Refusal as refusal:
             if refusal.data["kind"] not in PASSING:
                 raise
-            await sleep(0.005)
+            await drawn_pause(dice, 0, 0.01)
 
 
 async def write(wire: Wire, name: str, acknowledged: dict[str, int]) -> None:
     """Append entries, each of them until its answer comes."""
+    dice = random.Random(name)
     for number in range(APPENDS):
         entry_id = f"{name}-{number}"
         # An answer of the assistant brings a draft to its place.
         message = {"role": "assistant" if number > 4 else "user", "content": "hi"}
         entry = {"type": "message", "id": entry_id, "message": message}
-        answer = await once_taken(partial(wire.call, "append", session_id=SESSION, entry=entry))
+        answer = await once_taken(
+            partial(wire.call, "append", session_id=SESSION, entry=entry), dice
+        )
         acknowledged[entry_id] = answer["entries"][0]["seq"]
 
 
 async def archive(wires: list[Wire], dice: random.Random) -> None:
     """Archive the session, and bring it back, at any daemon."""
     for _ in range(15):
-        await sleep(dice.random() / 20)
+        await drawn_pause(dice, 0, 0.05)
         for method in ("session/archive", "session/unarchive"):
-            await once_taken(partial(dice.choice(wires).call, method, session_id=SESSION))
-            await sleep(dice.random() / 100)
+            await once_taken(partial(dice.choice(wires).call, method, session_id=SESSION), dice)
+            await drawn_pause(dice, 0, 0.01)
 
 
 async def hold(wires: list[Wire], dice: random.Random) -> None:
     """Lease the session at any daemon, and append under the lease."""
     for _ in range(12):
-        await sleep(dice.random() / 20)
+        await drawn_pause(dice, 0, 0.05)
         wire = dice.choice(wires)
         try:
             lease = (await acquire(wire, ttl_ms=1000))["lease_id"]

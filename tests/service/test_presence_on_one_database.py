@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
-from anyio import fail_after, sleep, to_thread
+from anyio import fail_after, to_thread
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Hearing, Severed
 from tests.service.one_database.site import Site, clients_of
@@ -46,12 +46,6 @@ async def told_until(wire: Wire, states: list[str]) -> None:
     """Read notifications of presence until the present clients have these states."""
     while await told(wire) != states:
         pass
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something holds of which no notification tells."""
-    while not await holds():  # noqa: ASYNC110
-        await sleep(0.01)
 
 
 async def is_stored(site: Site) -> bool:
@@ -159,7 +153,7 @@ async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site:
         await create(one, persist="immediate")
         await present(one, state="thinking")
         await append(one, "e-1")
-        await until(partial(is_stored, site))
+        await eventually(partial(is_stored, site))
         # Killed: it ends nothing in the database.
         connection.is_there = False
         async with (
@@ -189,7 +183,7 @@ async def test_presence_stays_and_comes_back_where_a_crash_emptied_the_tables(si
         await present(one, state="thinking")
         assert await told(three) == ["thinking"]
         site.empty_company()
-        await until(partial(is_stored, site))
+        await eventually(partial(is_stored, site))
         async with clients_of(site, "four") as (four,):
             assert await present(four) == ["thinking"]
         # No client was told of a change, since there was none.
@@ -240,14 +234,14 @@ async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await present(one, state="thinking")
-            await until(partial(is_shown, three))
+            await eventually(partial(is_shown, three))
             registry = second.service.registry
             actor = registry.find(SESSION)
             assert actor is not None
             assert actor.can_unload
             registry.unload_unused(actor)
             await actor.released.wait()
-            await until(partial(is_shown, three))
+            await eventually(partial(is_shown, three))
 
 
 async def test_presence_goes_with_a_session_out_of_memory(site: Site) -> None:
@@ -255,7 +249,7 @@ async def test_presence_goes_with_a_session_out_of_memory(site: Site) -> None:
         await create(one, persist="never")
         await present(one, state="thinking")
         await call(one, "session/update", persist="immediate")
-        await until(partial(is_shown, three))
+        await eventually(partial(is_shown, three))
 
 
 async def test_presence_of_here_is_told_while_the_database_is_away(site: Site) -> None:

@@ -15,12 +15,12 @@ from sessiond.journal.spool import Spool
 from sessiond.service.database.doorbell import Doorbell
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create_with, refused, say
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.calls import TTL_MS, acquire
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.test_lists_on_one_database import Asked, until
+from tests.service.test_lists_on_one_database import Asked
 from tests.service.test_whole_sessions_on_one_database import Together
 
 pytestmark = pytest.mark.one_loop
@@ -226,7 +226,7 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
                 await acquire(holder, ttl_ms=60 * TTL_MS)
                 tasks.start_soon(partial(call, one, "session/update", persist="immediate"))
                 await happened(reached)
-            await until(lambda: len(daemon.clients) == 1)
+            await eventually(lambda: len(daemon.clients) == 1)
             may_ring.set()
         await acquire(three, wait_ms=TTL_MS)
 

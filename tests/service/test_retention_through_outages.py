@@ -12,11 +12,12 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
-from anyio import create_task_group, move_on_after, sleep
+from anyio import create_task_group
 from msgspec import structs
 
 from sessiond.service.database.database import Head
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.patience import drawn_pause, eventually
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import PASSING, prompt, three_daemons
 
@@ -65,7 +66,7 @@ class Aging:
             self.log.append((method, at, kind))
             if kind not in PASSING:
                 return kind
-            await sleep(0.002)
+            await drawn_pause(self._dice, 0, 0.004)
 
     def row(self) -> Head | None:
         with self._place.guard:
@@ -89,7 +90,7 @@ class Aging:
                 await self.make()
             await self._dice.choice([self.open, self.archive, self.refresh])()
             self.age()
-            await sleep(self._dice.random() / 100)
+            await drawn_pause(self._dice, 0, 0.01)
 
     async def make(self) -> None:
         self._made += 1
@@ -113,7 +114,7 @@ class Aging:
     async def stay(self, kept: str) -> None:
         """Check for a while that the session stays."""
         self.kept = kept
-        await sleep(self._dice.random() / 50)
+        await drawn_pause(self._dice, 0, 0.02)
         assert self.is_there(), (kept, self.log[-8:])
         self.kept = ""
 
@@ -147,7 +148,7 @@ async def retain(wires: list[Wire], sessions: list[Aging], went: Counter[str], d
     """Run retention at any daemon again and again."""
     while True:
         await run_once(dice.choice(wires), sessions, went, dry_run=dice.random() < 0.5)
-        await sleep(dice.random() / 100)
+        await drawn_pause(dice, 0, 0.01)
 
 
 async def run_once(wire: Wire, sessions: list[Aging], went: Counter[str], *, dry_run: bool) -> int:
@@ -196,11 +197,13 @@ async def test_retention_takes_what_is_old_and_unused_through_outages(
             connection.chance = 0.0
         site.passed_ns += 2 * TWO_DAYS_NS
         fresh = await clients()
-        with move_on_after(5):
-            while any(one.is_there() for one in sessions):
+
+        async def all_went() -> bool:
+            if any(one.is_there() for one in sessions):
                 # An opening or a last note that failed counts for a minute.
                 site.forget_open_notes()
                 await run_once(fresh[0], sessions, went, dry_run=False)
-                await sleep(0.01)
-        assert not any(one.is_there() for one in sessions), [one.log[-6:] for one in sessions]
+            return not any(one.is_there() for one in sessions)
+
+        await eventually(all_went, lambda: [one.log[-6:] for one in sessions])
     assert set(went.values()) <= {1}, went

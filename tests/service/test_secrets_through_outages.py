@@ -10,10 +10,11 @@ import random
 from typing import Any
 
 import pytest
-from anyio import create_task_group, sleep
+from anyio import create_task_group
 
 from sessiond.state.keys import KeySettings
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.patience import drawn_pause
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import PASSING
 from tests.service.test_values_through_outages import late_daemons
@@ -43,12 +44,12 @@ class Secret:
                 self.log.append((at, method, refusal.data, refusal.message))
                 if refusal.data["kind"] not in PASSING:
                     raise
-                await sleep(0.002)
+                await drawn_pause(self._dice, 0, 0.004)
                 continue
             self.log.append((at, method, params, answer))
             if "_meta" not in answer:
                 return answer
-            await sleep(0.002)
+            await drawn_pause(self._dice, 0, 0.004)
 
     async def live(self) -> None:
         for _ in range(STEPS):
@@ -63,22 +64,20 @@ class Secret:
                 self.value = None
             await self.look()
 
+    async def rotate(self, times: int) -> None:
+        """Rotate the key at either daemon now and then."""
+        for _ in range(times):
+            await self.ask("secret/rotate")
+            await drawn_pause(self._dice, 0, 0.02)
+
     async def look(self) -> None:
         answer = await self.ask("secret/get", **self.place)
         assert answer["value"] == self.value, self.log[-8:]
 
 
-async def rotate(secret: Secret, times: int, dice: random.Random) -> None:
-    """Rotate the key at either daemon now and then."""
-    for _ in range(times):
-        await secret.ask("secret/rotate")
-        await sleep(dice.random() / 50)
-
-
 @pytest.mark.parametrize("seed", range(4))
 async def test_secrets_outlive_outages_and_rotations(site: Site, seed: int) -> None:
     keys = KeySettings(site.home / "shared.key", is_shared=True)
-    dice = random.Random(seed)
     async with late_daemons(site, seed, key_settings=lambda: keys) as (connections, clients):
         wires = [[await client() for client in clients] for _ in range(7)]
         secrets = [
@@ -90,7 +89,7 @@ async def test_secrets_outlive_outages_and_rotations(site: Site, seed: int) -> N
             for secret in secrets:
                 tasks.start_soon(secret.live)
             for at in (5, 6):
-                tasks.start_soon(rotate, Secret("", "", wires[at], f"{seed} {at}"), 4, dice)
+                tasks.start_soon(Secret("", "", wires[at], f"{seed} {at}").rotate, 4)
         for connection in connections:
             connection.chance = 0.0
         for secret in secrets:

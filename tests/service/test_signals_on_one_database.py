@@ -9,22 +9,23 @@ from functools import partial
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep, to_thread
+from anyio import create_task_group, fail_after, to_thread
 
 from sessiond.limits import SENDER_KEPT_SECONDS
 from sessiond.service.database.company_rows import CompanyRows
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION, entry
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.subscribing import subscribe
-from tests.service.test_presence_on_one_database import is_stored, until
+from tests.service.test_presence_on_one_database import is_stored
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 
 async def signal(wire: Wire, kind: str, **more: Any) -> Any:
@@ -364,7 +365,7 @@ async def test_a_crash_is_counted_although_no_more_signals_come(site: Site) -> N
         await signalled(one, *(f"s-{number}" for number in range(1, 4)), end="e-1")
         site.empty_company()
         # The daemon of the sender looks now and then whether its row is there.
-        await until(partial(is_stored, site))
+        await eventually(partial(is_stored, site))
         connection.is_there = True
         assert await told(three, 3) == [3, "session/synced", "e-1"]
 
@@ -491,12 +492,12 @@ async def test_a_connection_that_comes_back_gets_each_signal_once(site: Site) ->
             async def flicker() -> None:
                 for number in range(40):
                     connection.is_there = bool(number % 2)
-                    await sleep(0.01)
+                    await let_pass(0.01)
 
             tasks.start_soon(flicker)
             for name in sent:
                 await signal(one, name)
-                await sleep(0.005)
+                await let_pass(0.005)
         assert await told(three, len(sent)) == sent
 
 

@@ -6,18 +6,17 @@ Law: between its answer and its end a subscription gets each entry once and in o
 from __future__ import annotations
 
 import random
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.limits import Bounds
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, paused
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site
 
@@ -36,11 +35,11 @@ class Slow(Wrapped):
         self._dice = dice
 
     def append(self, *args: Any, **options: Any) -> Any:
-        time.sleep(self._dice.random() * 0.004)
+        paused(self._dice, 0, 0.004)
         return self.inner.append(*args, **options)
 
     def heads(self, numbers: Any) -> Any:
-        time.sleep(self._dice.random() * 0.004)
+        paused(self._dice, 0, 0.004)
         return self.inner.heads(numbers)
 
 
@@ -59,7 +58,7 @@ class Watcher:
             await self.step(self._dice.choice(SESSIONS))
             if self._dice.random() < 0.2:
                 self._daemon.service.unload_idle()
-            await sleep(self._dice.random() * 0.003)
+            await drawn_pause(self._dice, 0, 0.003)
 
     async def step(self, session_id: str) -> None:
         method = self._dice.choice(

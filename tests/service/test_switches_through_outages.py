@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import create_task_group, sleep
+from anyio import create_task_group
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.patience import drawn_pause
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import PASSING, prompt, three_daemons
 
@@ -45,7 +46,7 @@ class Traveller:
                 self.log.append((method, params, refusal.data["kind"], refusal.message))
                 if refusal.data["kind"] not in PASSING:
                     raise
-                await sleep(0.002)
+                await drawn_pause(self._dice, 0, 0.004)
                 continue
             self.log.append((method, params, answer))
             return answer

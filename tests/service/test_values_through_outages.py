@@ -8,7 +8,6 @@ or be carried out later. No two changes have one revision.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,11 +16,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, move_on_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, eventually, paused
 from tests.service.one_database.connections import OUT_OF_REACH
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import NAMES, PASSING, Everywhere
@@ -40,15 +39,14 @@ class Late(Everywhere):
         """Write a document, fail, or fail and write later."""
         write: Callable[..., bool] = self.inner.put_document
         if self._dice.random() < self.chance:
-            self._threads.submit(_later, self._dice.random() / 100, partial(write, *args))
+            self._threads.submit(self._write_later, partial(write, *args))
             raise OUT_OF_REACH
         stored: bool = self._try(write, *args)
         return stored
 
-
-def _later(seconds: float, write: Callable[[], bool]) -> None:
-    time.sleep(seconds)
-    write()
+    def _write_later(self, write: Callable[[], bool]) -> None:
+        paused(self._dice, 0, 0.01)
+        write()
 
 
 @asynccontextmanager
@@ -104,13 +102,13 @@ class Value:
                 self.log.append((at, method, params, kind, refusal.message))
                 if kind in PASSING:
                     is_repeated = True
-                    await sleep(0.002)
+                    await drawn_pause(self._dice, 0, 0.004)
                     continue
                 return refusal, is_repeated
             self.log.append((at, method, params, answer))
             if "_meta" not in answer:
                 return answer, is_repeated
-            await sleep(0.002)
+            await drawn_pause(self._dice, 0, 0.004)
 
     async def live(self) -> None:
         for _ in range(STEPS):
@@ -257,10 +255,7 @@ async def test_values_end_by_the_clock_of_the_database_through_outages(
                     for value in values
                 )
 
-            with move_on_after(10):
-                while not is_told():  # noqa: ASYNC110 - nobody tells
-                    await sleep(0.01)
-            assert is_told(), (hints, keys)
+            await eventually(is_told, lambda: (hints, keys))
             watchers.cancel_scope.cancel()
     revisions = [each for value in values for each in value.revisions]
     assert len(set(revisions)) == len(revisions), "two values have one revision"

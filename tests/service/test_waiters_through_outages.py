@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, sleep
+from anyio import create_task_group, fail_after
 
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import create
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, acquire
 from tests.service.one_database.site import Site
@@ -57,13 +57,13 @@ class Head:
             self.holder = None
 
 
-async def released(wire: Wire, lease_id: str) -> None:
+async def released(wire: Wire, lease_id: str, dice: random.Random) -> None:
     """Release a lease, once the database answers."""
     while True:
         try:
             await wire.call("session/release", session_id=SESSION, lease_id=lease_id)
         except Refusal:
-            await sleep(0.005)
+            await drawn_pause(dice, 0, 0.01)
         else:
             return
 
@@ -91,12 +91,13 @@ async def take_turns(
                 continue
             kinds.append("granted")
             head.grant(who, lease, began)
-            await sleep(dice.random() / 100)
+            await drawn_pause(dice, 0, 0.01)
             if how == "expire":
-                await sleep(0.15)
+                # Past the end of the lease.
+                await drawn_pause(dice, 0.11, 0.2)
             head.release(who)
             if how == "release":
-                await released(wire, lease["lease_id"])
+                await released(wire, lease["lease_id"], dice)
 
 
 @pytest.mark.usefixtures("prompt")
@@ -118,5 +119,5 @@ async def test_waiting_clients_get_their_turns_through_outages(site: Site, seed:
             wire = await ends.enter_async_context(daemon.connect())
             with fail_after(PATIENCE_SECONDS):
                 lease = await acquire(wire, wait_ms=WAIT_MS)
-                await released(wire, lease["lease_id"])
+                await released(wire, lease["lease_id"], random.Random(seed))
     assert kinds.count("granted") > TURNS

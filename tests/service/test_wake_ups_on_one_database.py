@@ -18,12 +18,11 @@ from sessiond.testing.daemon import Refusal
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, cancel, create, refused_answer, watch
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import told
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.test_lists_on_one_database import until
 
 SOON_SECONDS = 10.0
 """Time by which everything here is over, unless it waits for ever."""
@@ -74,7 +73,7 @@ async def test_a_session_is_deleted_while_the_end_of_a_lease_is_written(site: Si
                 await connection.begun()
                 async with create_task_group() as tasks:
                     tasks.start_soon(call, one, "session/delete")
-                    await until(lambda: daemon.service.find(SESSION) is None)
+                    await eventually(lambda: daemon.service.find(SESSION) is None)
                     connection.may_go.set()
         finally:
             # A task that has missed its end would keep the daemon from ending, too.
@@ -98,7 +97,7 @@ async def test_a_lease_ends_whose_connection_ends_while_another_end_is_written(
                 await call(second, "session/acquire", ttl_ms=LONG_MS, head="side")
                 connection.holds = True
             await connection.begun()
-        await until(lambda: len(daemon.clients) == 1)
+        await eventually(lambda: len(daemon.clients) == 1)
         connection.may_go.set()
         await until_free(three, "side")
 
@@ -141,7 +140,7 @@ async def test_a_session_is_watched_that_is_opened_while_the_last_one_is_taken_f
     ):
         await create(one, persist="immediate")
         await call(three, "session/get")
-        await until(lambda: connection.has_noted)
+        await eventually(lambda: connection.has_noted)
         connection.holds = True
         await call(three, "session/close")
         await connection.begun()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -23,7 +22,7 @@ from tests.kit.calls import session_info
 from tests.kit.house import House
 from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
 
@@ -75,12 +74,6 @@ def replace(path: Path, data: bytes) -> None:
     other = path.with_name("saved.tmp")
     other.write_bytes(data)
     other.rename(path)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(PATIENCE_SECONDS):
-        while not holds():  # noqa: ASYNC110 - nobody tells of what the file is
-            await anyio.sleep(0.01)
 
 
 async def test_lines_of_others_are_events_at_once(
@@ -141,7 +134,7 @@ async def test_half_a_line_is_closed_by_an_append_and_by_no_reader(
         assert actor is not None
         write_as_another(path, b'{"half')
         left = path.read_bytes()
-        await until(lambda: actor.opened.journal.half_bytes == len(b'{"half'))
+        await eventually(lambda: actor.opened.journal.half_bytes == len(b'{"half'))
         for _ in range(3):
             await actor.writer.look()
             await read_all(wire)
@@ -169,9 +162,9 @@ async def test_a_session_that_is_closed_and_opened_again_leaves_half_a_line_open
         write_as_another(path, whole[:20])
         actor = daemon.service.find(SESSION)
         assert actor is not None
-        await until(lambda: actor.opened.journal.half_bytes == 20)
+        await eventually(lambda: actor.opened.journal.half_bytes == 20)
         await wire.call("session/close", session_id=SESSION)
-        await until(lambda: daemon.service.registry.is_free(SESSION))
+        await eventually(lambda: daemon.service.registry.is_free(SESSION))
         await wire.call("subscribe", session_id=SESSION)
         await read_all(wire)
         write_as_another(path, whole[20:])
@@ -238,7 +231,7 @@ async def test_half_a_line_that_somebody_goes_on_with_is_one_line(
         write_as_another(path, whole[:20])
         actor = daemon.service.find(SESSION)
         assert actor is not None
-        await until(lambda: actor.opened.journal.half_bytes == 20)
+        await eventually(lambda: actor.opened.journal.half_bytes == 20)
         write_as_another(path, whole[20:])
         assert (await event(wire))["id"] == "bbbbbbb1"
         assert path.read_bytes().endswith(whole)
@@ -408,7 +401,7 @@ async def test_nobody_watches_what_nobody_has_open(real_house: House, watching: 
             await actor.released.wait()
         of_inotify = watching._told if isinstance(watching, InotifyWatcher) else {}
         of_looks = watching._looked if isinstance(watching, PollingWatcher) else {}
-        await until(lambda: not (of_inotify or of_looks))
+        await eventually(lambda: not (of_inotify or of_looks))
 
 
 # -- inotify alone ---------------------------------------------------------------------------

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection
+from functools import partial
 from typing import Any
-
-from anyio import sleep
 
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
 from sessiond.service.database.silence import Silence
 from sessiond.testing.database import MemorySent
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 
 OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
 
@@ -127,5 +126,8 @@ class Hearing(Wrapped):
         """Let as much time pass as ends a daemon twice, while each other daemon beats."""
         for _ in range(4):
             before, self._seconds = self._heard, self._seconds + self._LIMIT / 2
-            while self._heard == before:  # noqa: ASYNC110 - no event tells of a beat
-                await sleep(0.005)
+            # No event tells of a beat.
+            await eventually(partial(self._has_heard_since, before))
+
+    def _has_heard_since(self, before: dict[str, int]) -> bool:
+        return self._heard != before

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from anyio import fail_after, sleep, to_thread
+from anyio import fail_after, to_thread
 from msgspec import structs
 
 from sessiond.service.database.database import SessionDatabase
@@ -20,7 +20,7 @@ from sessiond.testing.daemon import Daemon, running_daemon, standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call
-from tests.kit.patience import PATIENCE_SECONDS, happened
+from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.service.one_database.connections import Mute, Wrapped
 
 POLL_SECONDS = 0.01
@@ -71,8 +71,7 @@ class Site:
 
     async def is_heard_by(self, count: int) -> None:
         """Wait until just so many daemons hear rings, which they do while something is watched there."""
-        while self.listeners != count:  # noqa: ASYNC110 - nobody tells
-            await sleep(POLL_SECONDS)
+        await eventually(lambda: self.listeners == count)
 
     def age(self) -> None:
         """Let two days pass behind the last write to each session."""
