@@ -86,7 +86,14 @@ MISTAKES: Final = {
 }
 
 
-@pytest.mark.parametrize("what", MISTAKES)
+# A client that says half a line has to say it before the runner's patience ends.
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=pytest.mark.real_clock if what == "half a line" else ())
+        for what in MISTAKES
+    ],
+)
 def test_a_mistake_of_a_client_fails_the_case_and_the_next_case_is_run(
     what: str, server: Daemon, tmp_path: Path
 ) -> None:
@@ -143,6 +150,7 @@ def test_a_client_that_fails_to_close_fails_the_case(server: Daemon, tmp_path: P
     assert done.stdout.count("# close after the last step: it broke") == 2
 
 
+@pytest.mark.real_clock
 def test_a_client_that_runs_on_after_its_input_ended_is_killed(
     server: Daemon, tmp_path: Path
 ) -> None:
@@ -199,6 +207,7 @@ with socket.socket(socket.AF_UNIX) as listener:
 """
 
 
+@pytest.mark.real_clock
 def test_a_daemon_that_does_not_end_is_killed_and_told(tmp_path: Path) -> None:
     program = tmp_path / "stubborn.py"
     program.write_text(STUBBORN, "utf-8")
