@@ -16,10 +16,13 @@ from sessiond.service.log.indexer import Indexer
 from sessiond.session.context.context import ContextPlan, plan_context
 from sessiond.session.index import Session
 from sessiond.testing.dialects import lines_of
+from tests.kit.sessions import SESSION, stored_entry
 
 __all__ = [
     "JSON",
     "SAMPLES",
+    "Atom",
+    "atom_line",
     "context_at",
     "context_lines",
     "folded",
@@ -37,6 +40,8 @@ __all__ = [
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "samples"
 """The folder of the files that real programs wrote, with one folder for each dialect."""
 
+
+Atom = tuple[int, int]
 
 JSON: Final[st.SearchStrategy[Any]] = st.recursive(
     st.none()
@@ -58,6 +63,13 @@ def line_of(**members: Any) -> bytes:
 def spelled(*lines: Any) -> list[bytes]:
     """Return values as the lines of a file."""
     return [json.dumps(line).encode() for line in lines]
+
+
+def atom_line(entry_id: str, atom: Atom | None = None, atom_of: str = SESSION) -> bytes:
+    """Return the line of a message, which may be one of several of one append: its number, and theirs."""
+    line = stored_entry("message", entry_id, None, message={"role": "user"})
+    append = {} if atom is None else {"atom": atom, "atom_of": atom_of}
+    return json.dumps(line | append, separators=(",", ":")).encode()
 
 
 def lines_in(folder: Path, end: str = "") -> list[bytes]:

@@ -12,8 +12,8 @@ from sessiond.model.working.annotations import patched
 from sessiond.service.log.annotations import annotations_of
 from sessiond.session.columns import columns_of, restore
 from sessiond.session.index import Session
+from tests.kit.documents import Page, made, native
 from tests.kit.sessions import stored_entry, stored_message
-from tests.unit.documents import Page, made, native
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),

@@ -6,8 +6,8 @@ from sessiond.service.context.cache_budget import CacheBudget
 from sessiond.service.context.context_cache import ContextCache, build_context
 from sessiond.service.context.view_cache import ViewCache
 from sessiond.session.providers.shapes import View
+from tests.kit.documents import native
 from tests.kit.sessions import stored_message
-from tests.unit.documents import native
 
 VIEW = View(shape="openai")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +16,13 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.finding import find_by_ref
 from sessiond.catalog.forest import plant, tree_of
 from sessiond.catalog.query import BadCursor, Query, cursor_of, position_of
-from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Relative, Stored
+from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
 from sessiond.catalog.schema import COLUMNS, VERSION
+from tests.kit.catalogs import become_circle as become_circle
+from tests.kit.catalogs import become_folder as become_folder
+from tests.kit.catalogs import become_immutable as become_immutable
+from tests.kit.catalogs import become_pipe as become_pipe
+from tests.kit.catalogs import lose_folder, relative
 
 MARK = Mark("epoch-1", 3, "digest")
 SEEN = Fingerprint(1, 2, 3)
@@ -379,35 +382,6 @@ def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Pa
     again.close()
 
 
-def become_immutable(_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse changes as `chattr +i` does, because file modes do not bind root."""
-
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(Path, "touch", refused)
-
-
-def become_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
-    path.unlink()
-    path.mkdir(mode=0o755)
-
-
-def become_circle(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
-    path.unlink()
-    path.symlink_to(path)
-
-
-def become_pipe(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
-    path.unlink()
-    os.mkfifo(path, 0o644)
-
-
-def lose_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> None:
-    path.unlink()
-    path.parent.rmdir()
-
-
 @pytest.mark.parametrize(
     "become", [become_immutable, become_folder, become_circle, become_pipe, lose_folder]
 )
@@ -480,21 +454,16 @@ def test_an_id_wins_over_its_beginning_and_that_over_a_title(catalog: Catalog) -
     assert refs(catalog, "%lock") == refs(catalog, "nothing") == []
 
 
-def relative(number: int, parent: int | None = None, path: str | None = None) -> Relative:
-    parent_id = None if parent is None else f"s{parent}"
-    return Relative(f"s{number}", f"/x/s{number}", parent_id, path, None, "/p", False, "", "", 0)
-
-
 def test_a_forest_has_every_session_once_and_circles_are_cut_at_the_oldest() -> None:
     sessions = [
-        relative(1),
-        relative(2, 1),
-        relative(3, path="/x/s1"),
-        relative(4, 9),
-        relative(5, 7),
-        relative(6, 5),
-        relative(7, 6),
-        relative(8, 8),
+        relative("s1"),
+        relative("s2", "s1"),
+        relative("s3", parent_path="/x/s1"),
+        relative("s4", "s9"),
+        relative("s5", "s7"),
+        relative("s6", "s5"),
+        relative("s7", "s6"),
+        relative("s8", "s8"),
     ]
     rows = [(r.session.session_id, r.parent_id, r.depth, r.children) for r in plant(sessions)]
     assert rows == [
@@ -515,7 +484,7 @@ def test_a_forest_has_every_session_once_and_circles_are_cut_at_the_oldest() -> 
 
 @given(st.lists(st.integers(0, 12), max_size=12))
 def test_whatever_parents_are_claimed_every_session_stands_there_once(parents: list[int]) -> None:
-    sessions = [relative(n, parent) for n, parent in enumerate(parents)]
+    sessions = [relative(f"s{n}", f"s{parent}") for n, parent in enumerate(parents)]
     rows = list(plant(sessions))
     assert sorted(row.session.session_id for row in rows) == sorted(
         one.session_id for one in sessions

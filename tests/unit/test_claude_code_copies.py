@@ -23,24 +23,22 @@ PATHS = [*sorted(SAMPLES.glob("claude*.jsonl")), *SAMPLES.glob("claude-subagent/
 
 def _end(found: Any, entry_id: str) -> str:
     """Return the last line of the answer that begins with an entry, as its copy has all of them."""
-    answer = _response(found, found.session.ids[entry_id])
+    answers = [
+        None if entry is None else json.loads(line).get("message", {}).get("responseId")
+        for entry, line in zip(found.entries, found.lines, strict=True)
+    ]
     end, seq = entry_id, found.session.ids[entry_id]
+    answer = answers[seq - 1]
     while answer is not None:
         below = [
             at for at in range(seq + 1, found.session.seq + 1) if found.session.parents[at] == seq
         ]
-        parts = [at for at in below if _response(found, at) == answer]
+        parts = [at for at in below if answers[at - 1] == answer]
         if not parts:
             break
         seq = parts[0]
         end = found.session.names[seq]
     return end
-
-
-def _response(found: Any, seq: int) -> str | None:
-    line = json.loads(found.lines[seq - 1] or b"{}")
-    answer: str | None = line.get("message", {}).get("responseId")
-    return answer
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem[-12:])

@@ -49,9 +49,9 @@ from sessiond_client.feed import Feed
 from sessiond_client.reach import Port, Reach
 from sessiond_client.steps import Wait
 from sessiond_client.stream import HintFeed, Stream
+from tests.kit.client_rig import DRAINING, OVERLOADED, SETUP, exchange_with, new_call
+from tests.kit.far_end import Daemon
 from tests.kit.limits import set_limits
-from tests.unit.client_rig import DRAINING, OVERLOADED, SETUP, exchange_with, new_call
-from tests.unit.far_end import Daemon
 
 
 def feed_with(**options: Any) -> tuple[Feed, Daemon]:

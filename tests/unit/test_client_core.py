@@ -20,9 +20,9 @@ from sessiond_client.calls import Call, Resend
 from sessiond_client.conversation import Setup
 from sessiond_client.exchange import Exchange
 from sessiond_client.results import READ_ANY
+from tests.kit.client_rig import exchange_with, new_call
+from tests.kit.far_end import Daemon
 from tests.kit.limits import set_limits
-from tests.unit.client_rig import exchange_with, new_call
-from tests.unit.far_end import Daemon
 
 # --- lines and frames
 

@@ -21,7 +21,7 @@ from sessiond_client import (
 from sessiond_client.conversation import Setup
 from sessiond_client.generated.facts import SUMMARY_BYTES_MAX
 from sessiond_client.offering import Offering
-from tests.unit.far_end import Daemon
+from tests.kit.far_end import Daemon
 
 HOOKS = ("before_compact", "before_fork", "before_branch", "before_switch")
 PLAN = {"plan_id": "p", "leaf_id": "e2", "first_kept_entry_id": "e2", "new_member": 1}

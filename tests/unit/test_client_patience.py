@@ -6,7 +6,7 @@ import pytest
 
 from sessiond_client import Timeout
 from sessiond_client.calls import Call
-from tests.unit.client_rig import exchange_with
+from tests.kit.client_rig import exchange_with
 
 
 def patient_call(told: list[int]) -> Call:

@@ -18,8 +18,8 @@ from sessiond_client import (
 )
 from sessiond_client.connection_state import LeaseState
 from sessiond_client.tree_results import Lease
+from tests.kit.client_rig import DRAINING, OVERLOADED, exchange_with, new_call
 from tests.kit.limits import set_limits
-from tests.unit.client_rig import DRAINING, OVERLOADED, exchange_with, new_call
 
 STORAGE = {"code": -32060, "kind": "storage_error", "retryable": True, "errno": 28}
 

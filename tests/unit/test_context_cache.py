@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sessiond.service.context import context_cache
 from sessiond.service.context.context_cache import Context, ContextCache, build_context
+from tests.kit.in_memory import TIME, Counted, opened
 from tests.kit.limits import set_limits
-from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = ["user", "assistant", "tool", "custom", "model", "thinking", "compaction", "edit", "drop"]
 

@@ -25,8 +25,8 @@ from sessiond.service.copying.rebasing import by_ids, rebase
 from sessiond.service.copying.source import CopyDeps, Source
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.settings import SETTINGS
+from tests.kit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 from tests.kit.limits import set_limits
-from tests.unit.in_memory import HEADER, NATIVE_HEADER, TIME, opened, opened_lines
 
 Json = dict[str, Any]
 HEADERS = {

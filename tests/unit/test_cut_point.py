@@ -41,11 +41,11 @@ from sessiond.session.compaction.prompts import (
 from sessiond.session.compaction.touched_files import NO_FILES
 from sessiond.session.compaction.transcript import as_told, conversation
 from sessiond.session.context.tokens import BYTES, CHARACTERS
+from tests.kit.in_memory import HEADER as PI_HEADER
+from tests.kit.in_memory import NATIVE_HEADER as HEADER
+from tests.kit.in_memory import opened
 from tests.kit.lines import parsed, pi_vectors
 from tests.kit.sessions import stored_entry, stored_message
-from tests.unit.in_memory import HEADER as PI_HEADER
-from tests.unit.in_memory import NATIVE_HEADER as HEADER
-from tests.unit.in_memory import opened
 
 
 def planned(session: OpenSession, budget: int | None = None) -> Division | str:

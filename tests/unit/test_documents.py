@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sessiond.service.exporting.documents.json_document import PARTS
 from sessiond.service.exporting.documents.visible import one_line, visible
 from sessiond.service.exporting.documents.walk import branches
+from tests.kit.documents import made, native
+from tests.kit.in_memory import opened_lines
 from tests.kit.sessions import stored_entry, stored_message
-from tests.unit.documents import made, native
-from tests.unit.in_memory import opened_lines
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = sorted(SAMPLES.glob("*/*.jsonl"))

@@ -107,18 +107,14 @@ def play(chunks: list[bytes]) -> list[bytes | type[SessiondError]]:
     return [item if isinstance(item, bytes) else type(item) for item in items]
 
 
-def byte_by_byte(data: bytes) -> list[bytes]:
-    return [data[at : at + 1] for at in range(len(data))]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_whole_byte_by_byte_and_with_trailing_data(name: str) -> None:
     data, expected = CASES[name]
     assert play([data]) == expected
-    assert play(byte_by_byte(data)) == expected
+    assert play([bytes([one]) for one in data]) == expected
     begun = cl(OTHER)[:-3] if data[:1] in b"Cc" else OTHER
     assert play([data + begun]) == expected
-    assert play(byte_by_byte(data + begun)) == expected
+    assert play([bytes([one]) for one in data + begun]) == expected
 
 
 @given(st.data(), st.sampled_from(sorted(CASES)))
@@ -141,7 +137,7 @@ def test_any_bytes_in_any_pieces_come_out_the_same(
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
     edges = [0, *cuts, len(stream)]
     pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
-    assert play(pieces) == play([stream]) == play(byte_by_byte(stream))
+    assert play(pieces) == play([stream]) == play([bytes([one]) for one in stream])
     if framing is Framing.CONTENT_LENGTH:
         assert len(play([stream])) == 1 + len(bodies)
 
@@ -149,7 +145,7 @@ def test_any_bytes_in_any_pieces_come_out_the_same(
 @pytest.mark.parametrize("name", CLOSED)
 def test_what_is_no_client_is_closed_and_never_answered(name: str) -> None:
     data, reason = CLOSED[name]
-    for chunks in ([data], byte_by_byte(data)):
+    for chunks in ([data], [bytes([one]) for one in data]):
         machine = Framer(**BOUNDS)
         assert [item for chunk in chunks for item in machine.feed(chunk)] == []
         assert machine.closing is not None
@@ -170,7 +166,7 @@ def test_json_where_a_header_is_due_is_refused_and_closes_at_its_first_byte(
     late: bytes, before: bytes
 ) -> None:
     data = cl(OTHER) + before + late
-    for chunks in ([data], byte_by_byte(data)):
+    for chunks in ([data], [bytes([one]) for one in data]):
         machine = Framer(**BOUNDS)
         body, refusal = [item for chunk in chunks for item in machine.feed(chunk)]
         assert body == OTHER

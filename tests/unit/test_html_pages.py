@@ -16,8 +16,8 @@ from sessiond.limits import MARKDOWN_CHARS_MAX
 from sessiond.service.exporting.documents.html import rendered
 from sessiond.service.exporting.documents.pages import TEMPLATES
 from sessiond.service.exporting.documents.visible import visible
+from tests.kit.documents import HOSTILE, Page, everywhere, made, native
 from tests.kit.sessions import stored_message
-from tests.unit.documents import HOSTILE, Page, everywhere, made, native
 
 # Elements of the templates, and those that Markdown makes.
 ELEMENTS = {

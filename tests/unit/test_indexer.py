@@ -8,18 +8,10 @@ import pytest
 
 from sessiond.errors import SessionCorrupt
 from sessiond.service.log.indexer import Indexer
-from tests.kit.lines import indexer_of
+from tests.kit.lines import atom_line, indexer_of
 
 NATIVE = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
 PI = b'{"type":"session","version":3,"id":"session-a","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}'
-
-
-def entry(entry_id: str, atom: tuple[int, int] | None = None) -> bytes:
-    more = b"" if atom is None else b',"atom":[%d,%d],"atom_of":"session-a"' % atom
-    return b'{"type":"message","id":"%s","parent_id":null,"message":{"role":"user"}%s}' % (
-        entry_id.encode(),
-        more,
-    )
 
 
 @pytest.mark.parametrize(("header", "name"), [(NATIVE, "native"), (PI, "pi")])
@@ -40,7 +32,7 @@ def test_without_a_line_there_is_no_session() -> None:
 
 
 def test_a_bad_line_keeps_its_ordinal_and_the_first_one_makes_a_file_of_ours_read_only() -> None:
-    indexer = indexer_of([NATIVE, entry("n1"), b"garbage", entry("n3"), b"more garbage"])
+    indexer = indexer_of([NATIVE, atom_line("n1"), b"garbage", atom_line("n3"), b"more garbage"])
     session = indexer.session
     assert (session.seq, session.ids) == (4, {"n1": 1, "n3": 3})
     assert [problem.line for problem in session.problems] == [3, 5]
@@ -54,7 +46,7 @@ def test_a_bad_line_in_a_file_of_another_program_is_reported_only() -> None:
 
 @pytest.mark.parametrize("blank", [b"", b"  ", b"\t"])
 def test_a_blank_line_keeps_its_ordinal_and_is_no_problem(blank: bytes) -> None:
-    session = indexer_of([NATIVE, entry("n1"), blank, entry("n3")]).session
+    session = indexer_of([NATIVE, atom_line("n1"), blank, atom_line("n3")]).session
     assert (session.seq, session.problem_count, session.read_only_line) == (3, 0, None)
 
 
@@ -77,16 +69,16 @@ ATOMS: list[tuple[list[tuple[int, int] | None], int | None]] = [
 def test_an_append_whose_last_line_is_missing_at_the_end_is_found(
     atoms: list[tuple[int, int] | None], first: int | None
 ) -> None:
-    lines = [entry(f"n{seq}", atom) for seq, atom in enumerate(atoms)]
+    lines = [atom_line(f"n{seq}", atom) for seq, atom in enumerate(atoms)]
     assert indexer_of([NATIVE, *lines]).incomplete_atom == first
 
 
 @pytest.mark.parametrize("between", [b"garbage", b""])
 def test_a_line_that_is_no_entry_ends_an_append(between: bytes) -> None:
-    assert indexer_of([NATIVE, entry("n1", (1, 2)), between]).incomplete_atom is None
+    assert indexer_of([NATIVE, atom_line("n1", (1, 2)), between]).incomplete_atom is None
 
 
 def test_whether_a_last_line_is_whole_is_the_dialects_to_say() -> None:
     indexer = indexer_of([NATIVE])
-    assert indexer.parses(entry("n1"))
-    assert not indexer.parses(entry("n1")[:-1])
+    assert indexer.parses(atom_line("n1"))
+    assert not indexer.parses(atom_line("n1")[:-1])

@@ -10,8 +10,8 @@ import pytest
 
 from sessiond.lsp.document import Document, Snapshot
 from sessiond.lsp.text.text import Position
+from tests.kit.lsp_views import document_of, said_line
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.unit.lsp_views import document_of, said_line
 
 pytestmark = pytest.mark.one_loop
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sessiond.lsp.features.folding import Fold, folds
 from sessiond_client.tree_results import TreeNode
-from tests.unit.lsp_views import node, placed
+from tests.kit.lsp_views import node, placed
 
 
 def chain(*kinds: str) -> list[TreeNode]:

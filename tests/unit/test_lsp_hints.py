@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sessiond.lsp.features.hints import estimate, hints, tokens
-from tests.unit.lsp_views import node, placed
+from tests.kit.lsp_views import node, placed
 
 
 @pytest.mark.parametrize(

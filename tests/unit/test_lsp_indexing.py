@@ -17,8 +17,8 @@ from sessiond.lsp.document import Document
 from sessiond.lsp.text import indexing, lines
 from sessiond.lsp.text.lines import Index
 from sessiond.lsp.text.text import Position, Text
+from tests.kit.lsp_views import UTF16, document_of, said_line
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.unit.lsp_views import UTF16, document_of, said_line
 
 pytestmark = pytest.mark.one_loop
 

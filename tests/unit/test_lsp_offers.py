@@ -16,7 +16,7 @@ from sessiond.lsp.features.fixing import fixes
 from sessiond.lsp.features.lenses import lenses
 from sessiond.lsp.findings import LastTurn, Severity, open_call_findings, open_calls
 from sessiond.lsp.text.text import Text
-from tests.unit.lsp_views import UTF16, node, view_of
+from tests.kit.lsp_views import UTF16, node, view_of
 
 TEXT = "".join(f'{{"type":"message","id":"e{line}"}}\n' for line in range(7))
 READ_ONLY: dict[str, Any] = {"read_only": True, "read_only_reason": "other_agent"}

@@ -13,7 +13,7 @@ from sessiond.lsp.places import find_places
 from sessiond.lsp.text.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
-from tests.unit.lsp_views import UTF16, said_line
+from tests.kit.lsp_views import UTF16, said_line
 
 
 def drawn_up(title: str, nodes: list[TreeNode], lines: list[str], *, more: int = 0) -> list[Symbol]:

@@ -9,7 +9,7 @@ import pytest
 from sessiond.lsp.places import find_places, line_shift
 from sessiond.lsp.text.lines import Index
 from sessiond.lsp.text.text import Text
-from tests.unit.lsp_views import UTF16, node
+from tests.kit.lsp_views import UTF16, node
 
 HEADER = '{"type":"session"}\n'
 BARE = ['{"type":"message","n":1}\n', '{"type":"message","n":2}\n']

@@ -7,7 +7,7 @@ import pytest
 from sessiond.lsp.editor import Span
 from sessiond.lsp.features.references import references_to
 from sessiond.lsp.features.words import WordKind, named_ids, words
-from tests.unit.lsp_views import node, view_of
+from tests.kit.lsp_views import node, view_of
 
 TEXT = (
     '{"type":"session_header","id":"a1"}\n'

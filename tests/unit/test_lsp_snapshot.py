@@ -8,8 +8,8 @@ from sessiond.lsp.document import Placed
 from sessiond.lsp.text.text import Position
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
+from tests.kit.lsp_views import document_of
 from tests.kit.progress import unseen
-from tests.unit.lsp_views import document_of
 
 PAGES = 4
 

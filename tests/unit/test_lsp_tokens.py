@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.lsp.features.tokens import LEGEND, change, encoded
-from tests.unit.lsp_views import UTF16
+from tests.kit.lsp_views import UTF16
 
 
 def test_a_token_is_told_from_where_the_one_before_begins() -> None:

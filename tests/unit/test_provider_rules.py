@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.dialects.native.dialect import NATIVE
-from sessiond.session.providers.shapes import NOTHING, Shape, View, show
-from sessiond.session.providers.tool_pairing import ContextMessage
-from tests.kit.lines import parsed
+from sessiond.session.providers.shapes import Shape, View
+from tests.kit.provider_rules import Message, anthropic_troubles, openai_troubles
 from tests.kit.sessions import calling, resolving
-from tests.unit.provider_rules import Message, anthropic_troubles, openai_troubles
+from tests.kit.views import viewed
 
+OPENAI, ANTHROPIC = View(repair=True, shape="openai"), View(repair=True, shape="anthropic")
 RULES = {"openai": openai_troubles, "anthropic": anthropic_troubles}
 IDS = ["a", "b", "call_1|fc_1", "x" * 70, "", "ü", "x" * 70 + "!", "call_1_fc_1"]
 NAMES = ["read", "functions.read", "n" * 200, "", "läs"]
@@ -115,29 +113,19 @@ MESSAGE = st.one_of(
 )
 
 
-def shown(shape: Shape, messages: list[Message], *, repair: bool = True) -> list[Message]:
-    told: list[ContextMessage] = []
-    for place, one in enumerate(messages):
-        body = json.dumps(one).encode()
-        told.append(ContextMessage(f"e{place}", body, parsed(NATIVE, one), place))
-    part = show(View(repair, shape), told, NOTHING)
-    assert part is not None
-    return [json.loads(body) for _, body in (*part.settled, *part.rest)]
-
-
 @pytest.mark.parametrize("shape", ["openai", "anthropic"])
 @given(messages=st.lists(MESSAGE, max_size=9))
 def test_what_a_provider_is_shown_breaks_none_of_its_rules(
     shape: Shape, messages: list[Message]
 ) -> None:
-    found = shown(shape, messages)
+    found = viewed(View(repair=True, shape=shape), *messages)
     assert RULES[shape](found) == []
 
 
 def calls_in(shape: Shape, messages: list[Message]) -> list[tuple[str, str]]:
     """Return the ids of calls and of results, in order."""
     found: list[tuple[str, str]] = []
-    for one in shown(shape, messages):
+    for one in viewed(View(repair=True, shape=shape), *messages):
         found += [("call", asked["id"]) for asked in one.get("tool_calls", [])]
         if one["role"] == "tool":
             found.append(("result", one["tool_call_id"]))
@@ -176,7 +164,7 @@ def test_an_id_that_was_used_is_given_anew_to_the_later_call_alone(shape: Shape)
 
 def test_what_the_assistant_says_before_a_late_result_is_in_one_message_with_the_call() -> None:
     spoke = {"role": "assistant", "content": [{"type": "text", "text": "and"}]}
-    found = shown("openai", [spoke, calling("a"), spoke, resolving("a"), spoke])
+    found = viewed(OPENAI, spoke, calling("a"), spoke, resolving("a"), spoke)
     assert [one["role"] for one in found] == ["assistant", "assistant", "tool", "assistant"]
     assert found[1]["content"] == "and"
 
@@ -191,19 +179,19 @@ def test_a_picture_is_what_its_bytes_say_and_no_other_kind_is_shown() -> None:
         {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"},
         {"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}},
     ]
-    (one,) = shown("anthropic", [{"role": "user", "content": odd}])
+    (one,) = viewed(ANTHROPIC, {"role": "user", "content": odd})
     assert [block["source"]["media_type"] for block in one["content"]] == [
         "image/png",
         "image/jpeg",
     ]
-    (one,) = shown("openai", [{"role": "user", "content": odd}])
+    (one,) = viewed(OPENAI, {"role": "user", "content": odd})
     urls = [block["image_url"]["url"][:16] for block in one["content"]]
     assert urls == ["data:image/png;b", "data:image/jpeg;"]
 
 
 def test_the_result_of_a_call_that_failed_is_text_with_its_pictures_behind() -> None:
     failed = resolving("a", isError=True) | {"content": [IMAGES]}
-    *_, turn = shown("anthropic", [calling("a"), failed])
+    *_, turn = viewed(ANTHROPIC, calling("a"), failed)
     told, picture = turn["content"]
     assert (told["type"], told["is_error"]) == ("tool_result", True)
     assert [part["type"] for part in told["content"]] == ["text"]
@@ -215,15 +203,13 @@ def test_blocks_of_one_side_are_not_shown_on_the_other() -> None:
     searched = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     text = {"type": "text", "text": "a"}
     content = [document, searched, {"type": "refusal", "refusal": "no"}, text]
-    user, assistant = shown(
-        "anthropic",
-        [{"role": "user", "content": content}, {"role": "assistant", "content": content}],
+    user, assistant = viewed(
+        ANTHROPIC, {"role": "user", "content": content}, {"role": "assistant", "content": content}
     )
     assert [block["type"] for block in user["content"]] == ["text", "document"]
     assert [block["type"] for block in assistant["content"]] == ["server_tool_use", "text"]
-    user, assistant = shown(
-        "openai",
-        [{"role": "user", "content": content}, {"role": "assistant", "content": content}],
+    user, assistant = viewed(
+        OPENAI, {"role": "user", "content": content}, {"role": "assistant", "content": content}
     )
     assert user["content"] == "a"
     assert [part["type"] for part in assistant["content"]] == ["text", "refusal"]

@@ -18,9 +18,9 @@ from sessiond.model.row import Kind
 from sessiond.service.exporting.documents import redaction as redaction_module
 from sessiond.service.exporting.documents.redaction import redaction
 from sessiond.service.exporting.documents.redactor import KEPT, REDACTED, redact_line
+from tests.kit.documents import made, native
+from tests.kit.in_memory import opened_lines
 from tests.kit.sessions import stored_entry, stored_message, text, tool_use
-from tests.unit.documents import made, native
-from tests.unit.in_memory import opened_lines
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = sorted(SAMPLES.glob("*/*.jsonl"))

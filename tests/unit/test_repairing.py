@@ -15,25 +15,18 @@ from sessiond.service.files.checking.verifying import verify_file
 from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.service.log.indexer import Indexer
 from sessiond.testing.disk import FaultDisk
+from tests.kit.lines import atom_line
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'
 PATH = Path("/sessions/s.jsonl")
 LOCKS = Path("/locks")
 
 
-def entry(number: int, atom: tuple[int, int] | None, atom_of: bytes = b"session-a") -> bytes:
-    more = b"" if atom is None else b',"atom":[%d,%d],"atom_of":"%s"' % (*atom, atom_of)
-    return (
-        b'{"type":"message","id":"n%d","parent_id":null,"timestamp":"2026-01-15T10:30:00Z","message":{"role":"user"}%s}'
-        % (number, more)
-    )
-
-
 GOOD = st.tuples(
-    st.integers(0, 9),
+    st.integers(0, 9).map("n{}".format),
     st.none() | st.sampled_from([(1, 2), (2, 2), (1, 3), (2, 3), (3, 3), (1, 1), (4, 3)]),
-    st.sampled_from([b"session-a", b"session-b"]),
-).map(lambda drawn: entry(*drawn))
+    st.sampled_from(["session-a", "session-b"]),
+).map(lambda drawn: atom_line(*drawn))
 BAD = st.sampled_from([b"garbage", b"{}", b"\0" * 9, b'{"type":"mess', HEADER[:-1], b"\xff"])
 BLANK = st.sampled_from([b"", b"  ", b"\r"])
 LINES = st.lists(st.one_of(GOOD, GOOD, BAD, BLANK), max_size=8)
@@ -106,7 +99,7 @@ def test_half_a_line_in_the_old_file_joins_no_other_line(
     tmp_path: Path, becomes_whole: bool
 ) -> None:
     old, young = tmp_path / "old", tmp_path / "young"
-    line, other = entry(1, None) + b"\n", entry(2, None) + b"\n"
+    line, other = atom_line("n1") + b"\n", atom_line("n2") + b"\n"
     old.write_bytes(HEADER + line + line[:4])
     young.write_bytes(HEADER)
     steps = [added(young, other), *([added(old, line[4:])] if becomes_whole else [])]

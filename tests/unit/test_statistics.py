@@ -16,9 +16,9 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.statistics import SessionFigures, statistics
 from sessiond.session.compaction.policy import PRESETS
 from sessiond.session.tree import count_leaves
+from tests.kit.documents import native
+from tests.kit.in_memory import Counted, opened_lines
 from tests.kit.sessions import stored_entry, stored_message, tool_use
-from tests.unit.documents import native
-from tests.unit.in_memory import Counted, opened_lines
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = sorted(SAMPLES.glob("*/*.jsonl"))

@@ -18,10 +18,10 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.policies import Policies
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Estimator, spent
 from sessiond.session.context.tokens import Counted as Plugged
+from tests.kit.documents import native
+from tests.kit.in_memory import TIME, Counted, opened
 from tests.kit.limits import set_limits
 from tests.kit.sessions import stored_message
-from tests.unit.documents import native
-from tests.unit.in_memory import TIME, Counted, opened
 
 KINDS = [
     "user",

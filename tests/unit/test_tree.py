@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.catalog.forest import plant
-from sessiond.catalog.rows import Relative
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.row import Kind, Row
 from sessiond.session.index import Session
 from sessiond.session.tree import ChildIndex, TreeRow, preorder
 from sessiond.session.tree_layout import RowPlace, lay_out
+from tests.kit.catalogs import relative
 
 # A node is its name and its children, in the order in which they are drawn.
 Shape = tuple[str, list[Any]]
@@ -41,14 +41,6 @@ def spelled(name: str, place: RowPlace[Any]) -> str:
     connector = ("└" if place.row.last else "├") if place.connector else "-"
     gutters = [(gutter.position, gutter.show) for gutter in place.gutters]
     return f"{name} {place.indent}{connector}{gutters}"
-
-
-def relatives(parents: dict[str, str | None]) -> list[Relative]:
-    """Return sessions that name these parents."""
-    return [
-        Relative(name, f"/x/{name}", parent, None, None, "/p", False, "", "", 0)
-        for name, parent in parents.items()
-    ]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +90,10 @@ def test_the_layout_is_pis(parents: dict[str, str | None], expected: list[str]) 
     session = session_of(parents)
     places = [(session.names[one.row.seq], one) for one in places_of(session)]
     assert [spelled(name, place) for name, place in places] == expected
-    forest = [(one.row.session.session_id, one) for one in lay_out(plant(relatives(parents)))]
+    forest = [
+        (one.row.session.session_id, one)
+        for one in lay_out(plant([relative(name, parent) for name, parent in parents.items()]))
+    ]
     assert [spelled(name, place) for name, place in forest] == expected
 
 
@@ -130,7 +125,9 @@ def test_what_is_drawn_hangs_together() -> None:
 )
 def test_a_forest_is_drawn_by_forks_or_by_generations(*, steps: bool, expected: list[str]) -> None:
     parents = {"A": None, "B": "A", "C": "B", "D": "C", "E": "B", "F": None}
-    places = lay_out(plant(relatives(parents)), steps=steps)
+    places = lay_out(
+        plant([relative(name, parent) for name, parent in parents.items()]), steps=steps
+    )
     assert [place.prefix + place.row.session.session_id for place in places] == expected
 
 

@@ -15,8 +15,8 @@ from sessiond.service.context.view_cache import ViewCache, Viewed, shared
 from sessiond.service.log.open_session import OpenSession
 from sessiond.session.context.context import shared_prefix
 from sessiond.session.providers.shapes import Shape, View
+from tests.kit.in_memory import NATIVE_HEADER, TIME, opened
 from tests.kit.limits import set_limits
-from tests.unit.in_memory import NATIVE_HEADER, TIME, opened
 
 VIEWS = [
     View(repair, shape)

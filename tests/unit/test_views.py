@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.session.providers.shapes import NOTHING, View, show
 from sessiond.session.providers.tool_pairing import INTERRUPTED, ContextMessage, mended
-from tests.kit.lines import parsed, pi_vectors
-
-
-def told(message: dict[str, Any], source: str = "e1", place: int = 0) -> ContextMessage:
-    body = json.dumps(message).encode()
-    return ContextMessage(source, body, parsed(NATIVE, message), place)
+from tests.kit.lines import pi_vectors
+from tests.kit.views import in_context, viewed
 
 
 def calls(spelling: str, *names: str) -> dict[str, Any]:
@@ -77,12 +73,12 @@ def message(step: tuple[str, str, list[str]]) -> dict[str, Any]:
 def test_what_is_mended_has_one_result_a_call_and_a_call_a_result(
     context: list[tuple[str, str, list[str]]],
 ) -> None:
-    given_ = [told(message(step), f"e{n}") for n, step in enumerate(context)]
+    given_ = [in_context(message(step), f"e{n}") for n, step in enumerate(context)]
     found = mended(given_)
     waiting: list[str] = []
     for one in found:
         # The bytes say what the reading says.
-        assert [block.id for block in told(json.loads(one.body)).reading.blocks] == [
+        assert [block.id for block in in_context(json.loads(one.body)).reading.blocks] == [
             block.id for block in one.reading.blocks
         ]
         for block in one.reading.blocks:
@@ -99,7 +95,9 @@ def test_what_is_mended_has_one_result_a_call_and_a_call_a_result(
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_an_interrupted_call_is_answered_in_its_own_words(spelling: str) -> None:
-    found = mended([told(calls(spelling, "a", "b"), "e1"), told(result(spelling, "b"), "e2")])
+    found = mended(
+        [in_context(calls(spelling, "a", "b"), "e1"), in_context(result(spelling, "b"), "e2")]
+    )
     assert [one.source for one in found] == ["e1", "e1", "e2"]
     made = json.loads(found[1].body)
     # The made result has the members of a real result.
@@ -115,27 +113,20 @@ def test_an_interrupted_call_is_answered_in_its_own_words(spelling: str) -> None
 
 def test_a_result_answers_the_last_call_of_its_id() -> None:
     steps = [calls("toolCall", "a"), calls("toolCall", "a"), result("toolCall", "a")]
-    found = mended([told(step, f"e{n}") for n, step in enumerate(steps)])
+    found = mended([in_context(step, f"e{n}") for n, step in enumerate(steps)])
     assert [one.source for one in found] == ["e0", "e0", "e1", "e2"]
 
 
 def test_of_a_message_with_results_only_what_has_a_call_stays() -> None:
     mixed = result("tool_use", "a", "z")
     mixed["content"].append({"type": "text", "text": "and"})
-    found = mended([told(calls("tool_use", "a")), told(mixed)])
+    found = mended([in_context(calls("tool_use", "a")), in_context(mixed)])
     blocks = json.loads(found[1].body)["content"]
     assert [block.get("tool_use_id", block["type"]) for block in blocks] == ["a", "text"]
     alone = result("tool_use", "z")
     alone["content"].append({"type": "text", "text": "and"})
-    (left,) = mended([told(alone)])
+    (left,) = mended([in_context(alone)])
     assert json.loads(left.body) == {"role": "user", "content": [{"type": "text", "text": "and"}]}
-
-
-def shaped(shape: Any, *messages: dict[str, Any]) -> list[Any]:
-    given_ = [told(one, f"e{n}", n) for n, one in enumerate(messages)]
-    part = show(View(shape=shape), given_, NOTHING)
-    assert part is not None
-    return [json.loads(body) for _, body in (*part.settled, *part.rest)]
 
 
 IMAGES = [
@@ -152,13 +143,13 @@ USE = {"type": "tool_use", "id": "c", "name": "ls", "input": {}}
 @pytest.mark.parametrize("image", IMAGES)
 def test_an_image_in_whoevers_words_is_shown(image: dict[str, Any]) -> None:
     said = {"role": "user", "content": [image]}
-    assert shaped("openai", said) == [{"role": "user", "content": [IMAGES[2]]}]
-    assert shaped("anthropic", said) == [{"role": "user", "content": [IMAGES[1]]}]
+    assert viewed(View(shape="openai"), said) == [{"role": "user", "content": [IMAGES[2]]}]
+    assert viewed(View(shape="anthropic"), said) == [{"role": "user", "content": [IMAGES[1]]}]
     given_ = {"role": "toolResult", "toolCallId": "c", "content": [image]}
-    tool, shown = shaped("openai", given_)
+    tool, shown = viewed(View(shape="openai"), given_)
     assert tool == {"role": "tool", "tool_call_id": "c", "content": ""}
     assert shown == {"role": "user", "content": [IMAGES[2]]}
-    ((block,),) = [one["content"] for one in shaped("anthropic", given_)]
+    ((block,),) = [one["content"] for one in viewed(View(shape="anthropic"), given_)]
     assert block == {"type": "tool_result", "tool_use_id": "c", "content": [IMAGES[1]]}
 
 
@@ -171,11 +162,11 @@ def test_what_a_provider_has_no_word_for_is_left_out() -> None:
         {"role": "critic", "content": "no"},
         {"role": "bashExecution", "command": "ls", "output": "", "excludeFromContext": True},
     ]
-    assert shaped("openai", *nothing) == []
-    assert shaped("anthropic", *nothing) == []
+    assert viewed(View(shape="openai"), *nothing) == []
+    assert viewed(View(shape="anthropic"), *nothing) == []
     system = {"role": "system", "content": "be"}
-    assert shaped("openai", system) == [system]
-    assert shaped("anthropic", system) == []
+    assert viewed(View(shape="openai"), system) == [system]
+    assert viewed(View(shape="anthropic"), system) == []
 
 
 def test_anthropics_turns_begin_with_the_user_and_alternate() -> None:
@@ -186,7 +177,9 @@ def test_anthropics_turns_begin_with_the_user_and_alternate() -> None:
         ("user", "d"),
         ("assistant", "e"),
     ]
-    found = shaped("anthropic", *({"role": role, "content": text} for role, text in texts))
+    found = viewed(
+        View(shape="anthropic"), *({"role": role, "content": text} for role, text in texts)
+    )
     assert [one["role"] for one in found] == ["user", "assistant", "user", "assistant"]
     assert [block["text"] for one in found[1:] for block in one["content"]] == list("abcde")
 
@@ -236,20 +229,20 @@ SPELLED: list[tuple[dict[str, Any], Any, Any]] = [
 def test_a_message_in_whoevers_words_is_understood(
     message: dict[str, Any], openai: Any, anthropic: Any
 ) -> None:
-    assert shaped("openai", message)[-1] == openai
-    assert shaped("anthropic", message)[-1] == anthropic
+    assert viewed(View(shape="openai"), message)[-1] == openai
+    assert viewed(View(shape="anthropic"), message)[-1] == anthropic
 
 
 def test_blocks_that_only_one_api_knows_go_to_it_as_they_are() -> None:
     document = {"type": "document", "source": {"n": 1.50}}
     audio = {"type": "input_audio", "input_audio": {"data": "AA=="}}
     said = {"role": "user", "content": [document, audio, {"type": "hologram"}]}
-    assert shaped("openai", said) == [{"role": "user", "content": [audio]}]
-    assert shaped("anthropic", said) == [{"role": "user", "content": [document]}]
+    assert viewed(View(shape="openai"), said) == [{"role": "user", "content": [audio]}]
+    assert viewed(View(shape="anthropic"), said) == [{"role": "user", "content": [document]}]
     refusal = {"type": "refusal", "refusal": "no"}
     said = {"role": "assistant", "content": [refusal]}
-    assert shaped("openai", said) == [said]
-    assert shaped("anthropic", said) == []
+    assert viewed(View(shape="openai"), said) == [said]
+    assert viewed(View(shape="anthropic"), said) == []
 
 
 def test_a_custom_message_is_told_in_the_place_of_who_says_it() -> None:
@@ -257,7 +250,10 @@ def test_a_custom_message_is_told_in_the_place_of_who_says_it() -> None:
     for shape in ("openai", "anthropic"):
         for role, told_as in ((None, "user"), ("user", "user"), ("assistant", "assistant")):
             said = note | ({} if role is None else {"custom_role": role})
-            assert shaped(shape, {"role": "user", "content": "a"}, said)[-1]["role"] == told_as
+            assert (
+                viewed(View(shape=shape), {"role": "user", "content": "a"}, said)[-1]["role"]
+                == told_as
+            )
 
 
 def test_thoughts_go_to_the_provider_that_had_them_only() -> None:
@@ -270,16 +266,16 @@ def test_thoughts_go_to_the_provider_that_had_them_only() -> None:
     spoken = [own, {"type": "redacted_thinking", "data": "data"}, stored, text]
     named = [{}, {"provider": "anthropic"}, {"provider": "bedrock", "model": "claude-x"}]
     for names in named:
-        assert shaped("anthropic", said | names)[1]["content"] == spoken
+        assert viewed(View(shape="anthropic"), said | names)[1]["content"] == spoken
     other = said | {"provider": "openai", "model": "gpt"}
-    assert shaped("anthropic", other)[1]["content"] == [stored, text]
-    assert shaped("openai", said) == [{"role": "assistant", "content": "a"}]
+    assert viewed(View(shape="anthropic"), other)[1]["content"] == [stored, text]
+    assert viewed(View(shape="openai"), said) == [{"role": "assistant", "content": "a"}]
 
 
 def test_images_of_results_stand_behind_all_results_of_the_turn() -> None:
     first = result("toolCall", "a") | {"content": [IMAGES[0]]}
     messages = [calls("toolCall", "a", "b"), first, result("toolCall", "b")]
-    found = shaped("openai", *messages, {"role": "user", "content": "go"})
+    found = viewed(View(shape="openai"), *messages, {"role": "user", "content": "go"})
     assert [one["role"] for one in found] == ["assistant", "tool", "tool", "user", "user"]
     assert found[3]["content"] == [IMAGES[2]]
 
@@ -291,9 +287,9 @@ def test_a_result_that_comes_late_stands_with_its_call() -> None:
         result("toolCall", "a"),
         {"role": "assistant", "content": "done"},
     ]
-    roles = [one["role"] for one in shaped("openai", *messages)]
+    roles = [one["role"] for one in viewed(View(shape="openai"), *messages)]
     assert roles == ["assistant", "tool", "user", "assistant"]
-    _, _, turn, _ = shaped("anthropic", *messages)
+    _, _, turn, _ = viewed(View(shape="anthropic"), *messages)
     assert [block["type"] for block in turn["content"]] == ["tool_result", "text"]
 
 
@@ -303,10 +299,10 @@ def test_arguments_are_an_object_whatever_they_were() -> None:
         {"type": "toolCall", "id": "b", "name": "n"},
         {"type": "toolCall", "id": "c", "name": "n", "arguments": {"x": [1.50]}},
     ]
-    (said,) = shaped("openai", {"role": "assistant", "content": blocks})
+    (said,) = viewed(View(shape="openai"), {"role": "assistant", "content": blocks})
     arguments = [call["function"]["arguments"] for call in said["tool_calls"]]
     assert arguments == ["{}", "{}", '{"x": [1.5]}']
-    _, said = shaped("anthropic", {"role": "assistant", "content": blocks})
+    _, said = viewed(View(shape="anthropic"), {"role": "assistant", "content": blocks})
     assert [block["input"] for block in said["content"]] == [{}, {}, {"x": [1.5]}]
 
 
@@ -356,7 +352,7 @@ def test_what_is_told_in_the_users_place_is_told_in_pis_words(shared: Path) -> N
         content if isinstance(content, str) else content[0]["text"]
         for content in (message["content"] for message in vector["expected"])
     ]
-    found = shaped("openai", *vector["input"]["messages"])
+    found = viewed(View(shape="openai"), *vector["input"]["messages"])
     assert [(one["role"], one["content"]) for one in found] == [("user", text) for text in expected]
-    (merged,) = shaped("anthropic", *vector["input"]["messages"])
+    (merged,) = viewed(View(shape="anthropic"), *vector["input"]["messages"])
     assert [block["text"] for block in merged["content"]] == expected
