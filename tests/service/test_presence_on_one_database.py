@@ -19,7 +19,7 @@ from tests.service.one_database.connections import Hearing, Severed
 from tests.service.one_database.site import Site, clients_of
 from tests.service.subscribing import subscribe
 
-pytestmark = pytest.mark.one_loop
+pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
 
 async def present(wire: Wire, **params: Any) -> list[str]:
