@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.processes.usages.construct import (
     answered,
     asked,
     blocks_of,
-    text,
 )
 
 pytestmark = pytest.mark.slow
@@ -67,7 +65,7 @@ class Walk:
             Path(project).mkdir()
 
     def kill(self) -> None:
-        self.daemon.end(signal.SIGKILL)
+        self.daemon.kill()
         self.daemon.start()
 
     def statuses(self) -> list[str]:
@@ -126,7 +124,10 @@ class Walk:
         self.front.look()
         (turn,) = client.turns(session_id).turns
         assert turn.status == "done"
-        assert blocks_of(turn) == (ask["blocks"], [TOOL, CODE, text("Done.")])
+        assert blocks_of(turn) == (
+            ask["blocks"],
+            [TOOL, CODE, {"type": "text", "content": "Done."}],
+        )
         info = client.get(session_id)
         assert (info.status, info.turn_count) == ("done", 1)
         assert (info.started_at, info.ended_at) == (turn.timestamp, "2026-03-29T10:00:09Z")
@@ -206,8 +207,7 @@ class Walk:
         client.state_delete("spaces", "two")
         self.kill()
         client.stop()
-        assert self.daemon.end() == 0
-        self.daemon.start()
+        self.daemon.restart(None)
         assert [one.key for one in client.state_all("spaces", tags=["open"]).values] == ["one"]
         stored = {one.key: one.value for one in client.state_all("settings").values}
         assert stored == STATE["settings"]
@@ -247,4 +247,7 @@ class Walk:
         now = json.loads(client.export(session.id, format="construct").content or "")
         assert now["turns"][:1] == was["turns"]
         added = now["turns"][1]
-        assert (added["request"], added["status"]) == ([text("Go on.")], "pending")
+        assert (added["request"], added["status"]) == (
+            [{"type": "text", "content": "Go on."}],
+            "pending",
+        )

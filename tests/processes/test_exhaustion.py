@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from sessiond.limits import MEMORY_SESSION_BYTES_MAX
-from tests.kit.link import Link, Refused, request
+from tests.kit.link import Refused, request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
-from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.faults import attached, failing
 from tests.processes.harness.openings import GROWN_BYTES_MAX, grown_by_openings
 
 pytestmark = pytest.mark.slow
@@ -35,30 +34,6 @@ def limited(daemon: Daemon, what: int, soft: int) -> Iterator[None]:
         resource.prlimit(daemon.pid, what, before)
 
 
-def begun(link: Link, *session_ids: str) -> None:
-    for session_id in session_ids:
-        link.ask("session/create", cwd="/p", session_id=session_id, persist="immediate")
-        link.say(session_id, "one")
-
-
-def status(daemon: Daemon, field: str) -> int:
-    """Return a size from /proc/PID/status, in bytes."""
-    text = Path(f"/proc/{daemon.pid}/status").read_text("utf-8")
-    return int(text.partition(f"{field}:")[2].split()[0]) * 1024
-
-
-def first_free(daemon: Daemon, link: Link) -> int:
-    """Return the lowest free descriptor number of the daemon; threads may change it meanwhile."""
-    link.ask("server/ping")
-    used = {int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()}
-    return min(set(range(len(used) + 1)) - used)
-
-
-def cpu_ticks(daemon: Daemon) -> int:
-    fields = Path(f"/proc/{daemon.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
 # What needs a descriptor, and what is said where there is none.
 NEEDS_ONE: dict[str, tuple[str, dict[str, Any]]] = {
     "session/create": ("overloaded", {"cwd": "/p"}),
@@ -69,52 +44,55 @@ NEEDS_ONE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(daemon: Daemon) -> None:
+def test_without_a_descriptor_who_is_connected_is_served_and_others_wait(
+    daemon: Daemon, strace: str, tmp_path: Path
+) -> None:
+    trace, appends = tmp_path / "trace", 200
     with daemon.connect() as link:
-        begun(link, SESSION, "session-closed")
+        link.create("one")
+        link.create("one", session_id="session-closed")
         link.ask("session/close", session_id="session-closed")
         link.ask("session/list")
         # It would make room for others if nobody used it.
         link.ask("session/subscribe", session_id=SESSION)
-        descriptors = min(first_free(daemon, link) for _ in range(50))
+        # The lowest free number of a descriptor: threads may have more of them for a moment.
+        descriptors = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
+        for _ in range(50):
+            link.ask("server/ping")
+            used = {int(path.name) for path in Path(f"/proc/{daemon.pid}/fd").iterdir()}
+            descriptors = min(descriptors, *({*range(len(used) + 1)} - used))
         with limited(daemon, resource.RLIMIT_NOFILE, descriptors):
             # A list that finds the folder as it was needs no descriptor.
             (daemon.profile / "sessions" / "another.txt").touch()
             for method, (kind, params) in NEEDS_ONE.items():
-                with pytest.raises(Refused) as refused:
-                    link.ask(method, **params)
-                assert refused.value.kind == kind, method
-                assert refused.value.data.get("errno") in {"EMFILE", None}, method
-                assert refused.value.data["retryable"] is True, method
-            begins = cpu_ticks(daemon)
-            waiting = [daemon.connect() for _ in range(3)]
-            for other in waiting:
-                other.send(request(1, "server/ping"))
-            # Each is a turn of the loop, which would find the listener ready every time.
-            for number in range(200):
-                link.say(SESSION, f"said {number}")
-            spent = (cpu_ticks(daemon) - begins) / os.sysconf("SC_CLK_TCK")
+                refused = link.refusal(method, **params)
+                assert refused.kind == kind, method
+                assert refused.data.get("errno") in {"EMFILE", None}, method
+                assert refused.data["retryable"] is True, method
+            with attached(strace, daemon.pid, "accept,accept4", "-o", str(trace)):
+                waiting = [daemon.connect() for _ in range(3)]
+                for other in waiting:
+                    other.send(request(1, "server/ping"))
+                # Each is a turn of the loop, which would find the listener ready every time.
+                for number in range(appends):
+                    link.say(SESSION, f"said {number}")
             # Told once, and once more behind each connection that finds a descriptor after all: a
             # thread may have let go of one below the highest.
             assert 1 <= daemon.said().count("cannot accept for now") <= 1 + len(waiting)
         for other in waiting:
             assert other.answer(1) is not None
             other.close()
-        assert spent < 5
-        assert len(link.contents(SESSION)) == 201
+        assert 1 <= trace.read_text("utf-8").count("EMFILE") < appends
+        assert len(link.contents(SESSION)) == 1 + appends
         for method, (_, params) in NEEDS_ONE.items():
             link.ask(method, **params)
-
-
-def watch_all(link: Link, names: list[str]) -> None:
-    for name in names:
-        link.ask("session/subscribe", session_id=name)
 
 
 def test_sessions_that_nobody_uses_make_room_where_descriptors_are_few(daemon: Daemon) -> None:
     names = [f"session-{number:02}" for number in range(60)]
     with daemon.connect() as link, limited(daemon, resource.RLIMIT_NOFILE, 64):
-        begun(link, *names)
+        for name in names:
+            link.create("one", session_id=name)
         for name in names:
             assert link.say(name, "two")["seq"] == 2
         assert len(link.ask("session/list")["sessions"]) == len(names)
@@ -124,7 +102,7 @@ def test_sessions_that_nobody_uses_make_room_where_descriptors_are_few(daemon: D
                 assert other.contents(names[0]) == ["one", "two"]
         # Those that somebody uses stay, and what is left is for what is no session.
         with pytest.raises(Refused) as refused:
-            watch_all(link, names)
+            [link.ask("session/subscribe", session_id=name) for name in names]
         assert (refused.value.kind, refused.value.data["limit"]) == ("overloaded", 64)
         link.ask("session/list")
         link.ask("session/verify", session_id=names[0])
@@ -135,10 +113,10 @@ def test_sessions_that_nobody_uses_make_room_where_descriptors_are_few(daemon: D
 
 def test_a_request_for_which_there_is_no_memory_is_refused_alone(daemon: Daemon) -> None:
     with daemon.connect() as link, daemon.connect() as large:
-        begun(link, SESSION)
+        link.create("one")
         large.say(SESSION, "two")
         content = "x" * (30 * MIB)
-        with limited(daemon, resource.RLIMIT_AS, status(daemon, "VmSize") + 24 * MIB):
+        with limited(daemon, resource.RLIMIT_AS, daemon.memory("VmSize") + 24 * MIB):
             message = {"role": "user", "content": content}
             large.send(request(7, "session/append", session_id=SESSION, message=message))
             with pytest.raises(Refused) as refused:
@@ -151,15 +129,11 @@ def test_a_request_for_which_there_is_no_memory_is_refused_alone(daemon: Daemon)
         assert len(link.contents(SESSION)[-1]) == len(content)
 
 
-def test_without_threads_appends_are_refused_or_stored(
-    daemon: Daemon, program: Callable[[str], str], absent: Callable[[str], NoReturn]
-) -> None:
-    strace = program("strace")
-    if not can_attach(strace):
-        absent("this machine lets nobody trace")
+def test_without_threads_appends_are_refused_or_stored(daemon: Daemon, strace: str) -> None:
     names = [f"session-{n}" for n in range(12)]
     with daemon.connect() as link:
-        begun(link, *names)
+        for name in names:
+            link.create("one", session_id=name)
 
     def append(name: str) -> str:
         with daemon.connect() as link:
@@ -181,7 +155,7 @@ def test_without_threads_appends_are_refused_or_stored(
 def test_a_session_in_memory_takes_appends_until_its_bound(daemon: Daemon) -> None:
     with daemon.connect() as link:
         link.ask("session/create", cwd="/p", session_id=SESSION, persist="never")
-        before = status(daemon, "VmHWM")
+        before = daemon.memory()
         told = []
         for _ in range(30):
             try:
@@ -191,13 +165,13 @@ def test_a_session_in_memory_takes_appends_until_its_bound(daemon: Daemon) -> No
                 told.append(refused.kind)
         assert set(told) == {"ok", "too_large"}
         assert told.count("ok") == MEMORY_SESSION_BYTES_MAX // (20 * MIB)
-        assert status(daemon, "VmHWM") - before < MEMORY_SESSION_BYTES_MAX + 150 * MIB
+        assert daemon.memory() - before < MEMORY_SESSION_BYTES_MAX + 150 * MIB
 
 
 def test_a_refused_append_leaves_no_bytes_behind(daemon: Daemon) -> None:
     with daemon.connect() as link:
-        begun(link, SESSION)
-        before = status(daemon, "VmHWM")
+        link.create("one")
+        before = daemon.memory()
         for number in range(20):
             text = "x" * (20 * MIB)
             refusals: tuple[dict[str, Any], ...] = (
@@ -207,7 +181,7 @@ def test_a_refused_append_leaves_no_bytes_behind(daemon: Daemon) -> None:
             )
             with pytest.raises(Refused):
                 link.say(SESSION, text, **refusals[number % len(refusals)])
-        assert status(daemon, "VmHWM") - before < 150 * MIB
+        assert daemon.memory() - before < 150 * MIB
 
 
 def test_openings_of_one_session_do_not_add_up(daemon: Daemon) -> None:

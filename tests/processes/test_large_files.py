@@ -20,7 +20,7 @@ from sessiond.limits import LINE_BYTES_MAX
 from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
-from tests.processes.test_exhaustion import limited, status
+from tests.processes.test_exhaustion import limited
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +33,7 @@ HEADERS: Final = {
     "native": f'{{"type":"session_header","version":1,"id":"{SESSION}",{TIME},"cwd":"/p"}}\n',
     "pi": f'{{"type":"session","version":3,"id":"{SESSION}",{TIME},"cwd":"/p"}}\n',
 }
+PLACE: Final = f"sessions/2026-01-01T00-00-00-000000_{SESSION}.jsonl"
 SHAPES: Final = ("nothing but zeros", "zeros in the header", "zeros at the end", "zeros inside")
 
 
@@ -62,26 +63,21 @@ def large(path: Path, shape: str, size: int, dialect: str = "native") -> Path:
     return path
 
 
-def place_of(daemon: Daemon) -> Path:
-    folder = daemon.profile / "sessions"
-    return folder / f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
-
-
 class Measured:
     """The growth of a daemon's largest resident size while a block runs."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._limited = limited(daemon, resource.RLIMIT_AS, status(daemon, "VmSize") + 3 * GIB)
+        self._limited = limited(daemon, resource.RLIMIT_AS, daemon.memory("VmSize") + 3 * GIB)
 
     def __enter__(self) -> None:
-        self._before = status(self._daemon, "VmHWM")
+        self._before = self._daemon.memory()
         self._limited.__enter__()
 
     def __exit__(self, *error: Any) -> None:
         self._limited.__exit__(*error)
         if error[0] is None:
-            grown = status(self._daemon, "VmHWM") - self._before
+            grown = self._daemon.memory() - self._before
             assert grown < GROWTH_MAX, f"{grown // MIB} MiB"
 
 
@@ -110,7 +106,7 @@ def test_lists_searches_and_repairs_of_a_sparse_file_keep_memory_flat(
     daemon: Daemon, tmp_path: Path, shape: str
 ) -> None:
     with daemon.connect() as link, Measured(daemon):
-        path = large(place_of(daemon), shape, 500 * MIB)
+        path = large(daemon.profile / PLACE, shape, 500 * MIB)
         found = link.ask("session/list")
         bad_header = shape in SHAPES[:2]
         assert len(found["sessions"]) == (0 if bad_header else 1)
@@ -123,9 +119,9 @@ def test_lists_searches_and_repairs_of_a_sparse_file_keep_memory_flat(
         assert outcome(link, "session/repair", session_id=SESSION, dry_run=True) == expected
         assert outcome(link, "session/get", session_id=SESSION) == expected
         if shape == "zeros inside":
-            with pytest.raises(Refused) as refused:
-                link.say(SESSION, "three")
-            assert (refused.value.kind, refused.value.data["line"]) == ("session_corrupt", 3)
+            message = {"role": "user", "content": "three"}
+            refused = link.refusal("session/append", session_id=SESSION, message=message)
+            assert (refused.kind, refused.data["line"]) == ("session_corrupt", 3)
             copy = tmp_path / "copy.txt"
             assert link.ask("session/export", session_id=SESSION, path=str(copy))["entries"] == 3
             assert copy.stat().st_size == path.stat().st_size
@@ -136,7 +132,7 @@ def test_lists_searches_and_repairs_of_a_sparse_file_keep_memory_flat(
 
 def test_what_the_kernel_makes_without_end_is_no_session(daemon: Daemon) -> None:
     sources = [Path("/proc/self/pagemap"), Path("/dev/zero"), Path("/proc/kmsg")]
-    fifo = place_of(daemon)
+    fifo = daemon.profile / PLACE
     with daemon.connect() as link, Measured(daemon):
         os.mkfifo(fifo)
         link_to = fifo.with_name("2026-01-02T00-00-00-000000_session-b.jsonl")
@@ -156,7 +152,7 @@ def test_a_foreign_line_without_an_end_is_kept_and_skipped_while_the_session_is_
     daemon: Daemon, dialect: str
 ) -> None:
     with daemon.connect() as link:
-        path = place_of(daemon)
+        path = daemon.profile / PLACE
         path.write_text(HEADERS[dialect] + said(1, dialect))
         link.ask("session/list")
         link.ask("session/subscribe", session_id=SESSION, after={"seq": 1, "entry_id": "aaaaaaa1"})
@@ -166,9 +162,8 @@ def test_a_foreign_line_without_an_end_is_kept_and_skipped_while_the_session_is_
                     file.write(b"x" * MIB)
                     file.flush()
                 file.write(b"\n" + said(2, dialect).encode())
-            while (event := link.message()).get("method") != "session/event":
-                pass
-            assert (event["params"]["seq"], event["params"]["entry"]["id"]) == (3, "aaaaaaa2")
+            event = link.event()
+            assert (event["seq"], event["entry"]["id"]) == (3, "aaaaaaa2")
             problem = link.ask("session/verify", session_id=SESSION)["problems"][0]
             assert (problem["line"], problem["kind"]) == (3, "bad_line")
             assert str(300 * MIB) in problem["detail"]
@@ -198,8 +193,8 @@ def test_commands_without_a_daemon_read_a_sparse_file_in_flat_memory(
     socket_path: Path, home: Path, command: str, shape: str
 ) -> None:
     daemon = Daemon(socket_path, home / "data")
-    place_of(daemon).parent.mkdir(parents=True)
-    path = large(place_of(daemon), shape, 500 * MIB)
+    (daemon.profile / PLACE).parent.mkdir(parents=True)
+    path = large(daemon.profile / PLACE, shape, 500 * MIB)
     words, _ = COMMANDS[command]
     arguments = [str(path) if word == "FILE" else word for word in words]
     peak = peak_of([SESSIOND, *arguments], daemon)

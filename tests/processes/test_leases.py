@@ -44,7 +44,7 @@ def test_a_head_goes_from_one_to_the_next_whoever_is_killed(daemon: Daemon, star
     third.end()
     with daemon.connect() as link:
         # In line like the others: when it has the head, nothing of them is on its way any more.
-        link.ask("session/acquire", session_id=SESSION, ttl_ms=10_000, wait_ms=30_000)
+        link.ask("session/acquire", session_id=SESSION, ttl_ms=10_000, wait_ms=120_000)
         said = [content.split() for content in link.contents(SESSION)]
     # Each wrote in its own time only: first, second, third, and never again.
     turns = [turn for turn, _ in groupby((name, int(epoch)) for name, epoch, _ in said)]

@@ -6,134 +6,92 @@ At most one of them writes a file. No client gets facts about one session as tho
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
-from tests.kit.link import Link, Refused
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
-from tests.processes.harness.faults import can_attach, failing
+from tests.processes.harness.faults import failing
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def other(socket_path: Path, home: Path) -> Iterator[Daemon]:
-    """Run a daemon of another profile in the home."""
-    program = ("env", "SESSIOND_PROFILE=other", SESSIOND)
-    daemon = Daemon(socket_path.with_name("other"), home / "data", program=program)
-    daemon.log = home / "other.log"
-    with running(daemon):
-        yield daemon
-
-
-@pytest.fixture
-def strace(program: Callable[[str], str], absent: Callable[[str], NoReturn]) -> str:
-    found = program("strace")
-    if not can_attach(found):
-        absent("this machine lets nobody trace")
-    return found
-
-
-def filled(link: Link, *texts: str) -> None:
-    link.ask("session/create", cwd="/p", session_id=SESSION, persist="immediate")
-    for text in texts:
-        link.say(SESSION, text)
-
-
-def refusal(link: Link, method: str, **params: Any) -> Refused:
-    with pytest.raises(Refused) as refused:
-        link.ask(method, **params)
-    return refused.value
-
-
-def started_in_vain(daemon: Daemon) -> str:
-    """Return the reason for which a daemon did not start."""
-    daemon.start()
-    try:
-        assert daemon.end() == 1, daemon.said()
-    finally:
-        daemon.discard()
-    reason: str = json.loads(daemon.said().splitlines()[-1])["reason"]
-    return reason
 
 
 def test_the_second_of_a_profile_is_refused_and_told_of_the_first(
     daemon: Daemon, socket_path: Path
 ) -> None:
-    second = Daemon(socket_path.with_name("second"), daemon.home)
-    second.log = socket_path.with_name("log")
+    log = socket_path.with_name("log")
+    second = Daemon(socket_path.with_name("second"), daemon.home, log=log)
     with daemon.connect() as link:
-        filled(link, "one")
-        reason = started_in_vain(second)
+        link.create("one")
+        reason = second.start_in_vain()
         assert reason.startswith(f"the daemon with pid {daemon.pid} serves this profile since 20")
         assert not second.socket_path.exists()
         link.say(SESSION, "two")
         os.kill(daemon.pid, signal.SIGSTOP)
         # One that hangs still has what it has.
-        assert f"pid {daemon.pid} " in started_in_vain(second)
-        os.kill(daemon.pid, signal.SIGKILL)
-        daemon.end()
+        assert f"pid {daemon.pid} " in second.start_in_vain()
+        daemon.kill()
     with running(second), second.connect() as link:
         assert link.contents(SESSION) == ["one", "two"]
         link.say(SESSION, "three")
-        assert f"pid {second.pid} " in started_in_vain(daemon)
+        assert f"pid {second.pid} " in daemon.start_in_vain()
     daemon.socket_path.unlink()
 
 
 @pytest.mark.parametrize("name", ["itself", "hard link", "symbolic link"])
 def test_a_file_that_another_has_is_locked_until_that_one_is_gone(
-    daemon: Daemon, other: Daemon, tmp_path: Path, name: str
+    daemon: Daemon, socket_path: Path, tmp_path: Path, name: str
 ) -> None:
-    with daemon.connect() as link, other.connect() as theirs:
-        filled(link, "one")
-        (path,) = daemon.files(SESSION)
-        place = tmp_path / "linked.jsonl"
-        if name == "hard link":
-            place.hardlink_to(path)
-        elif name == "symbolic link":
-            place.symlink_to(path)
-        else:
-            place = path
-        locked = refusal(theirs, "session/open", path=str(place))
-        assert (locked.kind, locked.data["retryable"]) == ("session_locked", True)
-        assert locked.data["holder"]["pid"] == daemon.pid
-        assert locked.data["holder"]["host"] == os.uname().nodename
-        assert locked.data["holder"]["since"].startswith("20")
-        os.kill(daemon.pid, signal.SIGSTOP)
-        locked = refusal(theirs, "session/open", path=str(place))
-        assert locked.data["holder"]["pid"] == daemon.pid
-        os.kill(daemon.pid, signal.SIGCONT)
-        assert link.say(SESSION, "two")["durability"] == "disk"
-        os.kill(daemon.pid, signal.SIGSTOP)
-        os.kill(daemon.pid, signal.SIGKILL)
-        daemon.end()
-        session_id = theirs.ask("session/open", path=str(place))["session"]["id"]
-        assert theirs.contents(session_id) == ["one", "two"]
-        assert theirs.say(session_id, "three")["seq"] == 3
-    daemon.socket_path.unlink()
-    with running(daemon), daemon.connect() as link:
-        locked = refusal(link, "session/open", session_id=SESSION)
-        assert locked.data["holder"]["pid"] == other.pid
+    # A daemon of another profile in the same home.
+    program = ("env", "SESSIOND_PROFILE=other", SESSIOND)
+    log = daemon.home.with_name("other.log")
+    made = Daemon(socket_path.with_name("other"), daemon.home, program=program, log=log)
+    with running(made) as other:
+        with daemon.connect() as link, other.connect() as theirs:
+            link.create("one")
+            (path,) = daemon.files(SESSION)
+            place = tmp_path / "linked.jsonl"
+            if name == "hard link":
+                place.hardlink_to(path)
+            elif name == "symbolic link":
+                place.symlink_to(path)
+            else:
+                place = path
+            locked = theirs.refusal("session/open", path=str(place))
+            assert (locked.kind, locked.data["retryable"]) == ("session_locked", True)
+            assert locked.data["holder"]["pid"] == daemon.pid
+            assert locked.data["holder"]["host"] == os.uname().nodename
+            assert locked.data["holder"]["since"].startswith("20")
+            os.kill(daemon.pid, signal.SIGSTOP)
+            locked = theirs.refusal("session/open", path=str(place))
+            assert locked.data["holder"]["pid"] == daemon.pid
+            os.kill(daemon.pid, signal.SIGCONT)
+            assert link.say(SESSION, "two")["durability"] == "disk"
+            os.kill(daemon.pid, signal.SIGSTOP)
+            daemon.kill()
+            session_id = theirs.ask("session/open", path=str(place))["session"]["id"]
+            assert theirs.contents(session_id) == ["one", "two"]
+            assert theirs.say(session_id, "three")["seq"] == 3
+        daemon.socket_path.unlink()
+        with running(daemon), daemon.connect() as link:
+            locked = link.refusal("session/open", session_id=SESSION)
+            assert locked.data["holder"]["pid"] == other.pid
 
 
 def test_one_file_under_two_names_in_one_daemon_has_one_writer(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     with daemon.connect() as link:
-        filled(link, "one")
+        link.create("one")
         (path,) = daemon.files(SESSION)
         (tmp_path / "linked.jsonl").hardlink_to(path)
         (tmp_path / "there.jsonl").symlink_to(path)
-        locked = refusal(link, "session/open", path=str(tmp_path / "linked.jsonl"))
+        locked = link.refusal("session/open", path=str(tmp_path / "linked.jsonl"))
         assert locked.data["holder"]["pid"] == daemon.pid
         assert "another name" in str(locked)
         found = link.ask("session/open", path=str(tmp_path / "there.jsonl"))["session"]
@@ -142,17 +100,16 @@ def test_one_file_under_two_names_in_one_daemon_has_one_writer(
 
 def test_a_record_of_a_holder_that_is_gone_names_only_what_the_system_knows(daemon: Daemon) -> None:
     with daemon.connect() as link:
-        filled(link, "one")
+        link.create("one")
     (path,) = daemon.files(SESSION)
-    os.kill(daemon.pid, signal.SIGKILL)
-    daemon.end()
+    daemon.kill()
     daemon.socket_path.unlink()
     assert len(list((daemon.home / "locks").iterdir())) == 2
     # A program that knows nothing of records takes the file.
     with running(daemon), daemon.connect() as link:
         with path.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            locked = refusal(link, "session/open", session_id=SESSION)
+            locked = link.refusal("session/open", session_id=SESSION)
             holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": None}
             assert (locked.kind, locked.data["holder"]) == ("session_locked", holder)
         link.say(SESSION, "two")
@@ -163,7 +120,7 @@ def test_a_copy_of_a_profile_is_served_beside_it_and_its_cursors_do_not_fit(
     daemon: Daemon, socket_path: Path, home: Path
 ) -> None:
     with daemon.connect() as link:
-        filled(link, "one", "two")
+        link.create("one", "two")
         link.ask("session/list")
         epoch = link.ask("session/subscribe", session_id=SESSION)["epoch"]
         # As it is, under the daemon that serves it: with its locks, records and catalog.
@@ -187,7 +144,7 @@ def test_of_two_files_with_one_id_one_is_the_session_and_the_other_is_named(
     daemon: Daemon,
 ) -> None:
     with daemon.connect() as link:
-        filled(link, "one")
+        link.create("one")
         (path,) = daemon.files(SESSION)
         copy = path.with_name(f"2099-01-01T00-00-00-000000_{SESSION}.jsonl")
         shutil.copy(path, copy)
@@ -205,15 +162,15 @@ def test_a_file_system_without_locks_is_told_and_nothing_is_written(
     daemon: Daemon, strace: str, error: str, retryable: bool
 ) -> None:
     with daemon.connect() as link:
-        filled(link, "one")
+        link.create("one")
         link.ask("session/close", session_id=SESSION)
         (path,) = daemon.files(SESSION)
         before = path.read_bytes()
         with failing(strace, daemon.pid, "flock", error):
-            told = refusal(link, "session/append", session_id=SESSION, message={"role": "user"})
+            told = link.refusal("session/append", session_id=SESSION, message={"role": "user"})
             assert (told.kind, told.data["retryable"]) == ("storage_error", retryable)
             assert "no locks" in str(told)
-            assert refusal(link, "session/create", cwd="/p").kind == "storage_error"
+            assert link.refusal("session/create", cwd="/p").kind == "storage_error"
         assert path.read_bytes() == before
         assert link.say(SESSION, "two")["seq"] == 2
 
@@ -223,6 +180,6 @@ def test_a_daemon_on_a_file_system_without_locks_says_so(
 ) -> None:
     program = [strace, "-f", "-o", "/dev/null", "-e", "trace=flock"]
     program += ["-e", "inject=flock:error=ENOLCK", SESSIOND]
-    reason = started_in_vain(Daemon(socket_path, home / "data", program=program))
+    reason = Daemon(socket_path, home / "data", program=program).start_in_vain()
     assert str(home / "data" / "profiles" / "default" / "daemon.lock") in reason
     assert "no locks" in reason

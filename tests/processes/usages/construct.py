@@ -14,7 +14,7 @@ from sessiond_client import (
 from sessiond_client.results import Turn
 from tests.kit.turns import LiveTurns
 
-__all__ = ["CODE", "FILE", "TOOL", "FrontEnd", "answered", "asked", "blocks_of", "text"]
+__all__ = ["CODE", "FILE", "TOOL", "FrontEnd", "answered", "asked", "blocks_of"]
 
 Json = Any
 FILE = {"type": "file", "content": "", "meta": {"path": "app.vue"}}
@@ -22,14 +22,10 @@ TOOL = {"type": "tool", "content": "", "meta": {"name": "write", "state": "done"
 CODE = {"type": "code", "content": "<template/>", "meta": {"language": "vue"}}
 
 
-def text(content: str) -> Json:
-    return {"type": "text", "content": content}
-
-
 def asked(entry_id: str, words: str, *blocks: Json, at: str) -> Json:
     """Return the request with which a turn is dispatched."""
     message = {"role": "user", "content": words}
-    shown = [text(words), *blocks]
+    shown = [{"type": "text", "content": words}, *blocks]
     return {
         "type": "message",
         "id": entry_id,
@@ -43,8 +39,9 @@ def answered(words: str, *blocks: Json, status: str, at: str) -> Json:
     """Return the response with which the loop ends a turn."""
     usage = {"input": 40, "output": 9}
     message = {"role": "assistant", "content": words, "usage": usage}
+    shown = [*blocks, {"type": "text", "content": words}]
     ending = {"turn_status": status, "ended_at": at}
-    return {"type": "message", "message": message, "blocks": [*blocks, text(words)], **ending}
+    return {"type": "message", "message": message, "blocks": shown, **ending}
 
 
 class FrontEnd:
