@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.link import request
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
@@ -26,7 +27,7 @@ def refused(*arguments: object, environment: Mapping[str, str]) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 1

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -110,7 +111,7 @@ def test_colours_are_for_terminals(module: ModuleType, tmp_path: Path) -> None:
     os.close(theirs)
     assert b"\x1b[32mkept" in os.read(ours, 1000)
     os.close(ours)
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.fixture

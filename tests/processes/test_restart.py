@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.processes.harness.machine import Machine
 
@@ -67,7 +68,7 @@ def watch_with_pauses(machine: Machine, may_resume: threading.Semaphore) -> list
                     seen.append((after["seq"], entry["message"]["content"]))
                     if seen[-1][1] == END:
                         return seen
-        assert may_resume.acquire(timeout=30)
+        assert may_resume.acquire(timeout=PATIENCE_SECONDS)
 
 
 def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
@@ -87,7 +88,7 @@ def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
         pids = set()
         for _ in range(RESTARTS):
             for _ in range(APPENDS_BETWEEN):
-                assert under_way.acquire(timeout=30)
+                assert under_way.acquire(timeout=PATIENCE_SECONDS)
             restarted = machine.tell("restart")
             assert restarted["stopped"]
             pids.add(restarted["pid"])
@@ -95,13 +96,13 @@ def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
             while under_way.acquire(blocking=False):
                 pass
             for _ in range(WRITERS):
-                assert under_way.acquire(timeout=30)
+                assert under_way.acquire(timeout=PATIENCE_SECONDS)
             may_resume.release()
         stop.set()
-        acknowledged = sorted(seq for writer in writers for seq in writer.result(60))
+        acknowledged = sorted(seq for writer in writers for seq in writer.result(PATIENCE_SECONDS))
         with machine.connect() as link:
             last = link.say(SESSION, END)["entries"][0]["seq"]
-        seen = [watcher.result(60) for watcher in watchers]
+        seen = [watcher.result(PATIENCE_SECONDS) for watcher in watchers]
     assert len(pids) == RESTARTS
     assert [*acknowledged, last] == list(range(1, last + 1))
     for one in seen:

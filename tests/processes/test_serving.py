@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 
 from sessiond.limits import LOG_BYTES_MAX
 from tests.kit.link import Refused
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
+from tests.kit.processes import unix_connections
 from tests.kit.roots import pi_file, put
 from tests.processes.harness.machine import LIST, Machine
 
@@ -48,8 +50,8 @@ class Foreground:
 
 
 @contextmanager
-def serving(machine: Machine, *arguments: object) -> Iterator[Foreground]:
-    with machine.spawn("serve", *arguments) as process:
+def serving(machine: Machine, *arguments: object, **settings: Any) -> Iterator[Foreground]:
+    with machine.spawn("serve", *arguments, **settings) as process:
         try:
             daemon = Foreground(process)
             daemon.hears("serving")
@@ -220,15 +222,35 @@ def test_a_daemon_that_nobody_uses_ends_and_leaves_nothing_behind(machine: Machi
     assert everything(machine.home, machine.runtime) == before
 
 
+# sessiond, which says on its standard output for how long it waits for a client before it ends.
+WITH_TIMERS = """
+import types
+import anyio
+from sessiond.cli import main
+from sessiond.daemon import idle
+
+def move_on_after(seconds):
+    print("waits", seconds, flush=True)
+    return anyio.move_on_after(seconds)
+
+idle.anyio = types.SimpleNamespace(move_on_after=move_on_after)
+main()
+"""
+
+
 def test_who_is_connected_or_only_in_memory_keeps_it(machine: Machine) -> None:
-    with serving(machine, "--idle-exit", "3") as daemon:
+    program = (sys.executable, "-c", WITH_TIMERS)
+    with serving(machine, "--idle-exit", "300", program=program) as daemon:
+        before = unix_connections(daemon.pid)
         with machine.connect() as link:
-            link.ask("session/create", cwd="/p", session_id="session-m", persist="never")
-        # Long enough idle; whoever comes finds what was only in memory.
-        with pytest.raises(subprocess.TimeoutExpired):
-            daemon.process.wait(5)
+            link.create(session_id="session-m", persist="never")
+        # Nobody is connected any more; the next client finds what was only in memory.
+        soon(lambda: unix_connections(daemon.pid) == before)
         with machine.connect() as link:
             assert link.ask("session/get", session_id="session-m")["session"]["seq"] == 0
+        assert daemon.process.stdout is not None
+        # Before the first client came, and never since.
+        assert os.read(daemon.process.stdout.fileno(), 1000) == b"waits 300.0\n"
         os.kill(daemon.pid, signal.SIGTERM)
         assert daemon.ends() == 0
 

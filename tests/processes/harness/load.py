@@ -8,7 +8,6 @@ torture's verdict compares the logs with the file.
 from __future__ import annotations
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Final
 
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import Daemon
 from tests.torture.raw_port import Outcome, RawPort, Watch
 from tests.torture.records import Act, Answered, Closed, Record, Refused, Seen, Sent
@@ -26,7 +25,6 @@ from tests.torture.wires import socket_wire
 __all__ = ["Appender", "Watcher", "at_work", "what_is_wrong"]
 
 END: Final = "the-end"
-_TRY_AGAIN_SECONDS: Final = 0.02
 _LISTEN_SECONDS: Final = 1.0
 
 
@@ -108,8 +106,8 @@ class Appender(_Client):
         for number in count():
             if self._enough.is_set():
                 return
-            while not self._stored(_append(port, *self._entry(number))):
-                time.sleep(_TRY_AGAIN_SECONDS)
+            entry = self._entry(number)
+            soon(lambda: self._stored(_append(port, *entry)))  # noqa: B023
 
     def _entry(self, number: int) -> tuple[str, str, int]:
         return self.session_id, f"{self.name}-{number}", number * 97 % 3000
@@ -176,7 +174,6 @@ class Watcher(_Client):
         while not self.saw_the_end:
             port.listen(_LISTEN_SECONDS)
             if port.is_settled and not port.is_watching:
-                time.sleep(_TRY_AGAIN_SECONDS)
                 port.subscribe(self.session_id)
 
     def _end(self) -> None:

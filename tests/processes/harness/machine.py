@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -58,11 +58,13 @@ class Machine:
         path = self.profile / "daemon.log"
         return path.read_text("utf-8") if path.exists() else ""
 
-    def spawn(self, *arguments: object, **settings: Any) -> subprocess.Popen[bytes]:
-        """Start a command; the test waits for its end."""
+    def spawn(
+        self, *arguments: object, program: Sequence[str] = (SESSIOND,), **settings: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a command, of `sessiond` or of a program that stands for it; the test waits for its end."""
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(
-            [SESSIOND, *map(str, arguments)], env=self.environment, **{**streams, **settings}
+            [*program, *map(str, arguments)], env=self.environment, **{**streams, **settings}
         )
 
     def run(self, *arguments: object, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
