@@ -25,7 +25,7 @@ from sessiond.service.database.store import DatabaseStore
 from sessiond.service.files.store import FileStore
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
@@ -33,7 +33,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of, environment_of
-from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import Asked
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
@@ -111,8 +110,7 @@ async def test_the_clean_up_of_drafts_is_done_once_over_all_daemons(site: Site) 
             await eventually(lambda: connections[0].calls["delete_unused"])
         async with site.daemon("three", connections[1]), site.daemon("four", connections[2]):
             with fail_after(PATIENCE_SECONDS):
-                for connection in connections:
-                    await eventually(partial(has_claimed, connection))
+                await eventually(lambda: all(one.calls["claim"] for one in connections))
     assert [connection.calls["delete_unused"] for connection in connections] == [1, 0, 0]
 
 
@@ -145,8 +143,7 @@ async def two_daemons(
         first.connect() as wire,
     ):
         with fail_after(PATIENCE_SECONDS):
-            for connection in connections:
-                await eventually(partial(has_claimed, connection))
+            await eventually(lambda: all(one.calls["claim"] for one in connections))
             await old_session(site, wire, SESSION)
             yield first, second, wire
 
@@ -156,11 +153,6 @@ async def old_session(site: Site, wire: Wire, name: str) -> None:
     await create(wire, name, persist="immediate")
     await wire.call("session/close", session_id=name)
     site.passed_ns += 2 * DAY_NS
-
-
-def has_claimed(connection: Asked) -> bool:
-    """Return whether a daemon has asked for its turn at the clean-up of drafts."""
-    return connection.calls["claim"] > 0
 
 
 async def until_trashed(wire: Wire, *names: str) -> None:
@@ -289,7 +281,7 @@ async def test_a_dry_run_of_retention_names_no_session_that_is_open_at_another_d
             await create(one, name, persist="immediate")
             await one.call("session/close", session_id=name)
         await to_thread.run_sync(site.age)
-        await subscribe(three)
+        await watch(three)
         for dry_run in (True, False):
             answer = await one.call("retention/run", max_age_hours=1, dry_run=dry_run)
             assert [row["id"] for row in answer["sessions"]] == ["session-b"]
@@ -327,7 +319,7 @@ async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> No
         async with clients_of(site, "one", poll_seconds=NEVER) as (one,):
             await create(one, persist="immediate")
             await append(one, "e-1", role="assistant")
-            await subscribe(one)
+            await watch(one)
             # The first note comes with the first look.
             await site.watches(one=one)
             assert await went(two) == []

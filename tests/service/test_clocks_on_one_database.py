@@ -12,14 +12,13 @@ import pytest
 from anyio import fail_after
 
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, refused, say, watch
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, entries, refused, renew, say
+from tests.kit.sessions import HI, SESSION
+from tests.service.one_database.calls import TTL_MS, acquire, entries
 from tests.service.one_database.site import POLL_SECONDS, Site
-from tests.service.subscribing import subscribe
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
@@ -58,9 +57,9 @@ async def test_a_lease_lasts_as_long_at_each_daemon(site: Site, turned: bool) ->
         ends = datetime.fromisoformat(lease["expires_at"])
         left = ends - datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
         assert timedelta(0) < left < timedelta(milliseconds=2 * TTL_MS)
-        assert await refused(other, "append") == "lease_held"
+        assert await refused(other, "append", message=HI) == "lease_held"
         await say(one, "under the lease", lease_id=lease["lease_id"])
-        await renew(other, lease["lease_id"])
+        await call(other, "session/renew", lease_id=lease["lease_id"], ttl_ms=TTL_MS)
         await other.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
         await acquire(other, ttl_ms=200)
         await acquire(one, wait_ms=TTL_MS)
@@ -108,7 +107,7 @@ async def test_order_and_events_know_no_clock(site: Site) -> None:
     async with apart(site) as (ahead, behind):
         await create(ahead, persist="immediate")
         for wire in (ahead, behind):
-            await subscribe(wire)
+            await watch(wire)
         for number, wire in enumerate((ahead, behind, ahead, behind)):
             await append(wire, f"e-{number}")
         for wire in (ahead, behind):

@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.service.context.token_counts import TokenCounts
 from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, create, create_to_compact, say
+from tests.kit.calls import append, call, create, create_to_compact, say
 from tests.kit.house import House
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
@@ -39,12 +39,6 @@ async def compact(wire: Wire, plan_id: str, **more: Any) -> Any:
     return await wire.call("compact", session_id=SESSION, plan_id=plan_id, **said, **more)
 
 
-async def stored(wire: Wire, entry_id: str) -> dict[str, Any]:
-    answer = await wire.call("session/entry", session_id=SESSION, entry_id=entry_id)
-    found: dict[str, Any] = answer["entry"]
-    return found
-
-
 async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await create_to_compact(wire)
@@ -57,7 +51,7 @@ async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: House) -> N
             await append(other, f"more{n}", role="assistant" if n % 2 else "user")
         await append(other, "aside", head="side", parent_id="u1")
         done = await compact(wire, made["plan_id"])
-        entry = await stored(wire, done["entry"]["id"])
+        entry = await call(wire, "session/entry", "entry", entry_id=done["entry"]["id"])
         assert (entry["parent_id"], entry["summary"]) == ("more9", MARKED)
         assert entry["tokens_before"] == made["tokens_before"] == done["tokens_before"]
         assert entry["details"] == {"read_files": [], "modified_files": ["a.py"]}
@@ -149,7 +143,7 @@ async def test_a_restart_makes_no_plan_void(house: House, *, remembered: bool) -
 
 async def check(wire: Wire, made: dict[str, Any], earlier: str) -> None:
     done = await compact(wire, made["plan_id"], idempotency_key="once")
-    entry = await stored(wire, done["entry"]["id"])
+    entry = await call(wire, "session/entry", "entry", entry_id=done["entry"]["id"])
     assert entry["details"] == {"read_files": ["old.py"], "modified_files": ["new.py"]}
     assert entry["first_kept_entry_id"] == "u1"
     assert earlier != entry["id"]
@@ -193,7 +187,8 @@ async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> N
         with pytest.raises(Refusal, match="for the head side"):
             await compact(wire, made["plan_id"], head="main")
         done = await compact(wire, made["plan_id"])
-        assert (await stored(wire, done["entry"]["id"]))["head"] == "side"
+        entry_id = done["entry"]["id"]
+        assert await call(wire, "session/entry", "entry.head", entry_id=entry_id) == "side"
         heads = (await wire.call("session/heads", session_id=SESSION))["heads"]
         assert {head["name"]: head["leaf_id"] for head in heads}["main"] == "u2"
 
@@ -299,15 +294,11 @@ async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
         usage = {"totalTokens": 77}
         said = {"role": "assistant", "content": [], "usage": usage}
         assert answer["leaf_id"]
-        await seen_small(wire, watcher)
+        # A second head shows that the head was looked at while its context was small.
+        await wire.call("branch", session_id=SESSION, entry_id="more", head="late")
+        assert (await compactions(watcher))["head"] == "late"
         await wire.call("append", session_id=SESSION, message=said)
         assert await compactions(watcher) == recommended(77)
-
-
-async def seen_small(wire: Wire, watcher: Wire) -> None:
-    """Wait until the head was looked at while its context was small; a second head shows that."""
-    await wire.call("branch", session_id=SESSION, entry_id="more", head="late")
-    assert (await compactions(watcher))["head"] == "late"
 
 
 async def test_nobody_is_told_of_what_is_switched_off(house: House) -> None:
@@ -461,7 +452,7 @@ async def test_a_leased_head_is_moved_by_its_holder_alone(house: House) -> None:
             summary="left",
             lease_id=held["lease_id"],
         )
-        summary = await stored(wire, moved["leaf_id"])
+        summary = await call(wire, "session/entry", "entry", entry_id=moved["leaf_id"])
         assert (summary["parent_id"], summary["from_id"]) == ("a1", "u2")
 
 

@@ -10,8 +10,8 @@ import pytest
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import recommender, runner
 from sessiond.service.compaction.plan import make_plan
-from sessiond.testing.daemon import Refusal, Wire
-from tests.kit.calls import append, create, create_to_compact
+from sessiond.testing.daemon import Refusal
+from tests.kit.calls import append, create, create_to_compact, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.patience import eventually
@@ -19,12 +19,6 @@ from tests.kit.sessions import SESSION
 from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
 pytestmark = pytest.mark.recommends
-
-
-async def kind_of(wire: Wire, number: int) -> str:
-    with pytest.raises(Refusal) as refused:
-        await wire.answer(number)
-    return str(refused.value.data["kind"])
 
 
 def call(number: int, method: str, **params: Any) -> dict[str, Any]:
@@ -63,7 +57,7 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
         await other.call(method, session_id=SESSION, **params)
         await writer.reply(asked, {"summary": SAID})
         for each, number in numbers:
-            assert await kind_of(each, number) == kind
+            assert await refused_answer(each, number) == kind
         if kind != "cancelled":
             left = ["compaction"] if method == "compact" else []
             assert [each for each in await kinds(wire) if each == "compaction"] == left
@@ -86,7 +80,7 @@ async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Hou
             call(100, "compact", session_id=SESSION, head="side"),
             call(101, "branch", session_id=SESSION, head="side", drop=True),
         )
-        assert await kind_of(wire, 100) == "head_not_found"
+        assert await refused_answer(wire, 100) == "head_not_found"
         await wire.answer(101)
 
 
@@ -99,7 +93,7 @@ async def test_a_head_that_is_dropped_while_its_summary_is_written(house: House)
         asked = await wire.next_request()
         await wire.call("branch", session_id=SESSION, head="side", drop=True)
         await wire.reply(asked, {"summary": SAID})
-        assert await kind_of(wire, number) == "head_not_found"
+        assert await refused_answer(wire, number) == "head_not_found"
         assert "compaction" not in await kinds(wire)
 
 
@@ -117,7 +111,7 @@ async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
             {"id": asked["id"], "result": {"summary": SAID}},
             {"method": "$/cancelRequest", "params": {"id": number}},
         )
-        assert await kind_of(wire, number) == "cancelled"
+        assert await refused_answer(wire, number) == "cancelled"
         assert "compaction" not in await kinds(wire)
         number = await ask(wire)
         await wire.reply(await wire.next_request(), {"summary": SAID})
@@ -172,8 +166,8 @@ async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(ho
         await other.call("server/ping")
         house.disk.fail("fdatasync")
         await wire.reply(asked, {"summary": SAID})
-        assert await kind_of(wire, number) == "storage_error"
-        assert await kind_of(other, joined) == "storage_error"
+        assert await refused_answer(wire, number) == "storage_error"
+        assert await refused_answer(other, joined) == "storage_error"
         assert "compaction" not in await kinds(wire)
         number = await ask(wire)
         await wire.reply(await wire.next_request(), {"summary": SAID})
@@ -217,7 +211,7 @@ async def test_a_late_summary_is_not_taken_for_the_next_one(house: House) -> Non
         number = await ask(wire)
         first = await writer.next_request()
         await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
-        assert await kind_of(wire, number) == "cancelled"
+        assert await refused_answer(wire, number) == "cancelled"
         number = await ask(wire)
         second = await writer.next_request()
         await writer.reply(first, {"summary": "late"})
@@ -399,7 +393,7 @@ async def test_many_runs_that_plan_leave_threads_to_others(
             assert len(daemon.service.runs) == len(heads)
             # What is given up while it waits for its turn leaves it at once.
             await wire.send({"method": "$/cancelRequest", "params": {"id": numbers[-1]}})
-            assert await kind_of(wire, numbers.pop()) == "cancelled"
+            assert await refused_answer(wire, numbers.pop()) == "cancelled"
             async with daemon.connect() as other:
                 await create(other, "another-one")
                 assert (await other.call("session/verify", session_id="another-one"))["ok"]

@@ -13,14 +13,13 @@ from sessiond.errors import SessionArchived, SessionNotFound
 from sessiond.limits import Bounds
 from sessiond.service.database.database import Head
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS, entries, told
 from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.open_sessions import open_now
-from tests.service.subscribing import subscribe
 
 pytestmark = pytest.mark.one_loop
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.one_loop
 async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")
-        await subscribe(two)
+        await watch(two)
         for name in ("e-1", "e-2"):
             await append(one, name)
         assert await told(two, 2) == [(1, "e-1"), (2, "e-2")]
@@ -43,7 +42,7 @@ async def test_a_daemon_without_an_open_session_listens_to_no_rings(site: Site) 
     async with clients_of(site, "one", "three") as (one, three):
         await create(one, persist="immediate")
         for number in (1, 2):
-            await subscribe(three)
+            await watch(three)
             await site.is_heard_by(2)
             await append(one, f"e-{number}")
             assert await told(three, 1) == [(number, f"e-{number}")]
@@ -94,7 +93,7 @@ async def test_appends_at_both_daemons_have_one_order(site: Site) -> None:
     async with clients_of(site, "one", "two") as wires:
         await create(wires[0], persist="immediate")
         for wire in wires:
-            await subscribe(wire)
+            await watch(wire)
 
         async def write(name: str, wire: Wire) -> None:
             for number in range(30):
@@ -157,7 +156,7 @@ async def test_an_archive_and_a_delete_hold_at_the_other_daemon(site: Site) -> N
 async def test_a_ring_tells_other_daemons_at_once(site: Site) -> None:
     async with clients_of(site, "one", "three", poll_seconds=NEVER / 2) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         await site.is_heard_by(2)
         for number in range(1, 4):
             await append(one, f"e-{number}")
@@ -259,11 +258,11 @@ async def test_reads_of_many_sessions_share_a_query(site: Site) -> None:
 async def test_a_subscriber_goes_on_at_another_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")
-        told_at_one = await subscribe(one)
+        told_at_one = await watch(one)
         await append(one, "e-1")
         assert await told(one, 1) == [(1, "e-1")]
         await append(one, "e-2")
-        again = await subscribe(two, after={"seq": 1, "entry_id": "e-1"})
+        again = await watch(two, after={"seq": 1, "entry_id": "e-1"})
         assert again["epoch"] == told_at_one["epoch"]
         assert await told(two, 1) == [(2, "e-2")]
 
@@ -279,7 +278,7 @@ async def test_the_poll_goes_on_without_rings(site: Site) -> None:
         third.connect() as three,
     ):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         await append(one, "e-1")
         with fail_after(PATIENCE_SECONDS):
             assert await told(three, 1) == [(1, "e-1")]
@@ -306,7 +305,7 @@ async def test_a_daemon_that_hears_no_rings_says_so_once(site: Site) -> None:
         daemon.connect() as wire,
     ):
         await create(wire, persist="immediate")
-        await subscribe(wire)
+        await watch(wire)
         for hears in (True, False, True):
             connection.notifications = hears
             stats = await wire.call("server/stats")

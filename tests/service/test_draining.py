@@ -5,11 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from tests.kit.calls import append, create
+from tests.kit.calls import append, create, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import kind_of
 
 
 async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(house: House) -> None:
@@ -31,7 +30,7 @@ async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(hous
                 assert (await wire.next_notification())["method"] == "server/draining"
                 assert daemon.service.draining
                 late = await wire.request("append", session_id=SESSION, message={"role": "user"})
-                assert await kind_of(wire, late) == "draining"
+                assert await refused_answer(wire, late) == "draining"
                 await wire.call("server/ping")
             assert [(await wire.answer(number))["seq"] for number in asked] == [2, 3, 4, 5]
             assert (await other.answer(read))["seq"] == 1
@@ -66,7 +65,7 @@ async def test_draining_does_not_wait_for_a_subscriber_that_does_not_read(house:
             await arrived(gate)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(daemon.end)
-                assert await kind_of(stuck, flush) == "subscription_not_found"
+                assert await refused_answer(stuck, flush) == "subscription_not_found"
                 gate.open.set()
 
 

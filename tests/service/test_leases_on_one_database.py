@@ -8,10 +8,10 @@ from collections.abc import Collection
 import pytest
 
 from sessiond.service.database.database import SessionDatabase
-from tests.kit.calls import call, create
+from tests.kit.calls import call, create, refused, say
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
-from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, refused, renew, say
+from tests.kit.sessions import HI, SESSION
+from tests.service.one_database.calls import TTL_MS, acquire
 from tests.service.one_database.connections import Counted, Hearing, Severed, Wrapped
 from tests.service.one_database.site import (
     NEVER,
@@ -40,10 +40,10 @@ async def test_a_lease_counts_at_every_daemon(site: Site) -> None:
         await say(one, "under the lease", lease_id=lease)
         # A helper of the holder may work at any daemon.
         await say(two, "under the lease too", lease_id=lease)
-        longer = await renew(two, lease)
+        longer = await call(two, "session/renew", lease_id=lease, ttl_ms=TTL_MS)
         assert longer["lease_id"] == lease
         await two.call("session/release", session_id=SESSION, lease_id=lease)
-        assert await refused(one, "append", lease_id=lease) == "lease_lost"
+        assert await refused(one, "append", message=HI, lease_id=lease) == "lease_lost"
         await say(one, "free again")
         await say(two, "here too")
 
@@ -84,7 +84,7 @@ async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:
         await create(one, persist="immediate")
         await acquire(one, ttl_ms=300)
         lease = await acquire(two, wait_ms=TTL_MS)
-        assert await refused(one, "append") == "lease_held"
+        assert await refused(one, "append", message=HI) == "lease_held"
         await say(two, "mine now", lease_id=lease["lease_id"])
 
 
@@ -93,7 +93,7 @@ async def test_a_lease_ends_with_its_connection_at_every_daemon(site: Site) -> N
         async with first.connect() as one:
             await create(one, persist="immediate")
             await acquire(one)
-            assert await refused(two, "append") == "lease_held"
+            assert await refused(two, "append", message=HI) == "lease_held"
         await acquire(two, wait_ms=TTL_MS)
 
 
@@ -105,7 +105,7 @@ async def test_a_lease_ends_with_its_daemon(site: Site) -> None:
     ):
         await create(one, persist="immediate")
         await acquire(one)
-        assert await refused(two, "append") == "lease_held"
+        assert await refused(two, "append", message=HI) == "lease_held"
         await daemon.end()
         await acquire(two, wait_ms=TTL_MS)
 
@@ -120,14 +120,14 @@ async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> 
     ):
         await create(one, persist="immediate")
         lease = (await acquire(one, ttl_ms=60 * TTL_MS))["lease_id"]
-        assert await refused(two, "append") == "lease_held"
+        assert await refused(two, "append", message=HI) == "lease_held"
         # Its beats tell that the daemon is there.
         await hearing.let_pass()
-        assert await refused(two, "append") == "lease_held"
+        assert await refused(two, "append", message=HI) == "lease_held"
         connection.is_there, hearing.runs = False, True
         await acquire(two, wait_ms=TTL_MS)
         connection.is_there = True
-        assert await refused(one, "append", lease_id=lease) == "lease_held"
+        assert await refused(one, "append", message=HI, lease_id=lease) == "lease_held"
 
 
 class Beating(Wrapped):

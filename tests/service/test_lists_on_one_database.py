@@ -19,14 +19,13 @@ from sessiond.service.database.scanning.rows import row_in_database
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.store.listed import Snapshot
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Mute, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.subscribing import subscribe
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
@@ -184,7 +183,7 @@ async def test_what_is_open_at_the_watching_daemon_is_told_once(site: Site) -> N
     async with watching(site, "rings") as (one, three):
         await create(one, persist="immediate")
         assert await hint(three) == (SESSION, "created")
-        await subscribe(three)
+        await watch(three)
         await append(one, "e-1")
         assert await hint(three) == (SESSION, "updated")
         await call(one, "session/archive")
@@ -217,7 +216,7 @@ async def test_a_daemon_whose_lists_nobody_watches_asks_for_no_changes(site: Sit
             await create(three, "session-b", persist="immediate")
             await three.call("session/list")
             connection.calls.clear()
-            await subscribe(three)
+            await watch(three)
             await append(one, "e-2")
             await eventually(lambda: connection.calls["heads"] >= 5)
             assert connection.calls["changes"] == 0
@@ -287,7 +286,7 @@ async def test_a_purge_erases_words_at_every_daemon(site: Site) -> None:
 async def test_a_list_shows_what_another_daemon_did_to_an_open_session(site: Site) -> None:
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         for number in range(1, 4):
             await append(one, f"e-{number}")
             listed = (await three.call("session/list"))["sessions"]

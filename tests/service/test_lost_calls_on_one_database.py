@@ -18,14 +18,13 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create, create_to_compact
+from tests.kit.calls import append, call, create, create_to_compact, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
-from tests.service.subscribing import subscribe
 from tests.service.test_lists_on_one_database import hint
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
@@ -107,7 +106,7 @@ async def test_an_outage_is_not_answered_as_a_session_that_is_there(
     connection = Losing(site)
     async with two_clients(site, connection) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(one)
+        await watch(one)
         await call(three, "session/delete")
         # The daemon finds that its session is gone, and cannot find out what became of the id.
         connection.before.add("find")
@@ -174,7 +173,7 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
     connection = Losing(site)
     async with two_clients(site, connection) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(one)
+        await watch(one)
         await site.watches(one=one)
         await retitle(three, SESSION)
         connection.before.add("heads")
@@ -236,7 +235,7 @@ async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Sit
     async with two_clients(site, Losing(site)) as (one, three):
         await create(three, persist="immediate")
         await append(three, "e-1", role="assistant")
-        await subscribe(three)
+        await watch(three)
         # The note that the session is open comes with the first look.
         await site.watches(three=three)
         await one.call("session/list")
@@ -255,7 +254,7 @@ async def test_a_list_shows_an_open_session_that_came_back_before_the_next_look(
     connection = Losing(site)
     async with two_clients(site, connection) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(one)
+        await watch(one)
         await site.watches(one=one)
         await one.call("session/list")
         await one.call("catalog/subscribe")
@@ -392,7 +391,7 @@ async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_ans
     ):
         await create(three, persist="immediate")
         if was_open:
-            await subscribe(one)
+            await watch(one)
         await call(three, "session/delete")
         early = await other.request("session/get", session_id=SESSION)
         await happened(connection.has_found_none)
@@ -414,7 +413,7 @@ async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
     async with two_clients(site, connection) as (one, three):
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")
-        await subscribe(one)
+        await watch(one)
         await call(three, "session/delete")
         names = {"session_id": SESSION, "cwd": "/p"}
         if method == "session/fork":

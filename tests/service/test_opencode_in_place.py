@@ -330,8 +330,11 @@ async def test_lists_and_searches_follow_the_rows(
         assert root["bytes"] >= path.stat().st_size
         assert await ids(wire) == [FOOTER]
         with writing(path) as writer:
-            writer.run(*_flat(with_session("ses_other", parent_id=FOOTER)))
-            writer.run(*_flat(with_session("ses_empty")))
+            for sql, values in (
+                with_session("ses_other", parent_id=FOOTER),
+                with_session("ses_empty"),
+            ):
+                writer.run(sql, *values)
             writer.begin({"role": "user"}, text("zebra"), session_id="ses_other")
             assert await ids(wire) == [FOOTER]
             found_all = await wire.call("session/list", subagents=True)
@@ -350,11 +353,6 @@ async def test_lists_and_searches_follow_the_rows(
             assert await found("giraffe") == [FOOTER]
         path.unlink()
         assert await ids(wire) == []
-
-
-def _flat(statement: tuple[str, Any]) -> list[Any]:
-    sql, values = statement
-    return [sql, *values]
 
 
 async def test_a_session_is_opened_by_its_place_without_a_root(

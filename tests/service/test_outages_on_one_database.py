@@ -21,10 +21,10 @@ from anyio import create_task_group, fail_after
 
 from sessiond.service.database.database import Head, HeldRow, SentAppend, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import create
+from tests.kit.calls import create, say
 from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import acquire, entries, say
+from tests.service.one_database.calls import acquire, entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
 

@@ -11,13 +11,12 @@ import pytest
 from anyio import fail_after, to_thread
 
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Hearing, Severed
 from tests.service.one_database.site import Site, clients_of
-from tests.service.subscribing import subscribe
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
 
@@ -42,12 +41,6 @@ async def told(wire: Wire) -> Any:
     return (states, params["left"]) if "left" in params else states
 
 
-async def told_until(wire: Wire, states: list[str]) -> None:
-    """Read notifications of presence until the present clients have these states."""
-    while await told(wire) != states:
-        pass
-
-
 async def is_stored(site: Site) -> bool:
     """Return whether the database has one sender of the session, and has it as open."""
     return await to_thread.run_sync(senders_of, site) == [True]
@@ -59,7 +52,7 @@ async def watched(site: Site, *names: str) -> AsyncGenerator[list[Wire]]:
     async with clients_of(site, *names) as wires:
         await create(wires[0], persist="immediate")
         for wire in wires:
-            await subscribe(wire)
+            await watch(wire)
         yield wires
 
 
@@ -85,7 +78,7 @@ async def test_the_clients_of_two_daemons_are_one_list(site: Site) -> None:
         await present(one, state="idle")
         assert await told(three) == ["idle", "watching"]
         # A new subscriber finds them in its answer.
-        again = await subscribe(three)
+        again = await watch(three)
         assert [client["state"] for client in again["clients"]] == ["idle", "watching"]
 
 
@@ -131,7 +124,7 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
     ):
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await subscribe(three)
+            await watch(three)
             await present(one, state="thinking")
             assert await told(three) == ["thinking"]
             # Its beats tell that the daemon is there.
@@ -143,7 +136,8 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
             # Its own clients see it as before.
             assert await present(one) == ["thinking"]
             connection.is_there, hearing.runs = True, False
-            await told_until(three, ["thinking"])
+            while await told(three) != ["thinking"]:
+                pass
             assert await present(three) == ["thinking"]
 
 
@@ -161,7 +155,7 @@ async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site:
             second.connect() as three,
         ):
             with fail_after(PATIENCE_SECONDS):
-                assert (await subscribe(three))["clients"] != []
+                assert (await watch(three))["clients"] != []
                 hearing.runs = True
                 assert await told(three) == []
         assert await to_thread.run_sync(senders_of, site) == [False]
@@ -201,7 +195,7 @@ async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) 
     ):
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await subscribe(three)
+            await watch(three)
             await present(one, state="thinking")
             assert await told(three) == ["thinking"]
             connection.is_there, hearing.runs = False, True
@@ -262,10 +256,11 @@ async def test_presence_of_here_is_told_while_the_database_is_away(site: Site) -
     ):
         await create(one, persist="immediate")
         for wire in (another, three):
-            await subscribe(wire)
+            await watch(wire)
         connection.is_there = False
         await present(one, state="thinking")
         assert await told(another) == ["thinking"]
         assert await present(three) == []
         connection.is_there = True
-        await told_until(three, ["thinking"])
+        while await told(three) != ["thinking"]:
+            pass

@@ -7,10 +7,10 @@ from anyio import to_thread
 
 from sessiond.limits import SESSION_DESCRIPTORS, SPARE_DESCRIPTORS_PART, WRITER_THREADS_MAX, Bounds
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import append, create
+from tests.kit.calls import append, create, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import kind_of, open_now
+from tests.service.open_sessions import open_now
 
 
 async def test_the_least_recently_used_idle_session_makes_room(
@@ -115,7 +115,7 @@ async def test_sessions_in_memory_have_a_bound_of_their_own(
         number = await wire.request(
             "session/create", cwd="/p", session_id="session-n", persist="never"
         )
-        assert await kind_of(wire, number) == "overloaded"
+        assert await refused_answer(wire, number) == "overloaded"
         await create(wire, "session-f")
         assert open_now(daemon) == {"session-m", "session-f"}
 

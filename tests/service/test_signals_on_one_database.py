@@ -15,14 +15,13 @@ from sessiond.limits import SENDER_KEPT_SECONDS
 from sessiond.service.database.company_rows import CompanyRows
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import append, call, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION, entry
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
-from tests.service.subscribing import subscribe
 from tests.service.test_presence_on_one_database import is_stored
 
 pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
@@ -100,7 +99,7 @@ async def pair(
     ):
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await subscribe(three)
+            await watch(three)
             if poll_seconds == NEVER:
                 await site.watches(one=one, three=three)
             yield one, three
@@ -117,7 +116,7 @@ async def test_a_signal_reaches_a_subscriber_at_another_daemon(
         await one.call("initialize", client_id="editor-1")
         await create(one, persist="immediate")
         for wire in (one, three):
-            await subscribe(wire)
+            await watch(wire)
         if poll_seconds > 1:
             await site.is_heard_by(2)
         sent = await one.request(
@@ -145,7 +144,7 @@ async def test_signals_and_entries_of_one_connection_keep_their_order_at_another
 ) -> None:
     async with clients_of(site, "one", "three", poll_seconds=poll_seconds) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         if poll_seconds > 1:
             await site.is_heard_by(2)
         sent = [f"signal-{n}" if n % 3 else f"e-{n}" for n in range(200)]
@@ -181,7 +180,7 @@ async def test_order_holds_where_several_daemons_append_at_once(site: Site) -> N
     ):
         await create(one, persist="immediate")
         for wire in (watcher, three):
-            await subscribe(wire)
+            await watch(wire)
         names = ("a", "b")
         sent = {
             name: [f"signal-{name}-{n}" if n % 3 else f"e-{name}-{n}" for n in range(90)]
@@ -297,7 +296,7 @@ async def test_a_full_subscriber_misses_signals_and_no_entry_of_a_look(site: Sit
 async def test_a_queued_prompt_wakes_an_agent_at_another_daemon(site: Site) -> None:
     async with clients_of(site, "one", "three") as (editor, agent):
         await create(editor, persist="immediate")
-        await subscribe(agent)
+        await watch(agent)
         queued = await signal(editor, "steer", queue=True, data="Stop.")
         heard = (await agent.next_notification())["params"]
         assert (heard["kind"], heard["queue_id"]) == ("steer", queued["queue_id"])
@@ -308,7 +307,7 @@ async def test_a_queued_prompt_wakes_an_agent_at_another_daemon(site: Site) -> N
 async def test_a_queued_prompt_is_told_although_its_sender_closes_the_session(site: Site) -> None:
     async with clients_of(site, "one", "three") as (editor, agent):
         await create(editor, persist="immediate")
-        await subscribe(agent)
+        await watch(agent)
         for number in range(5):
             members = {"session_id": SESSION, "kind": "steer", "queue": True}
             queued = await editor.request("session/signal", queue_id=f"p{number}", **members)
@@ -321,7 +320,7 @@ async def test_a_daemon_that_opens_a_session_owes_no_older_signals(site: Site) -
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
         await signalled(one, "old-1", "old-2", end="e-1")
-        await subscribe(three)
+        await watch(three)
         await signalled(one, "new-1", end="e-2")
         assert await told_by_a_look(three) == ["new-1", "e-2"]
 
@@ -329,12 +328,12 @@ async def test_a_daemon_that_opens_a_session_owes_no_older_signals(site: Site) -
 async def test_subscribers_without_signals_get_none_and_count_none(site: Site) -> None:
     async with clients_of(site, "one", "three", poll_seconds=NEVER) as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three, signals=False)
+        await watch(three, signals=False)
         await signalled(one, "s-1", end="e-1")
         site.lose_signals()
         await signalled(one, "s-2", end="e-2")
         assert await told_by_a_look(three) == ["e-1", "e-2"]
-        await subscribe(three)
+        await watch(three)
         await signalled(one, "s-3", end="e-3")
         assert await told_by_a_look(three) == ["s-3", "e-3"]
 
@@ -385,7 +384,7 @@ async def test_signals_beyond_what_may_wait_are_counted(
     set_limits(monkeypatch, SIGNALS_WAITING_MAX=3)
     connection = Severed(site.connect())
     async with pair(site, connection, poll_seconds=0.01) as (one, three):
-        await subscribe(one)
+        await watch(one)
         connection.is_there = False
         for number in range(10):
             await signal(one, f"s-{number}")

@@ -31,22 +31,5 @@ async def told(wire: Wire, count: int) -> list[tuple[int, str]]:
     return found
 
 
-async def say(wire: Wire, text: str, **members: Any) -> Any:
-    message = {"role": "user", "content": text}
-    return await wire.call("append", session_id=SESSION, message=message, **members)
-
-
 async def acquire(wire: Wire, ttl_ms: int = TTL_MS, **members: Any) -> Any:
     return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **members)
-
-
-async def renew(wire: Wire, lease_id: str) -> Any:
-    return await wire.call("session/renew", session_id=SESSION, lease_id=lease_id, ttl_ms=TTL_MS)
-
-
-async def refused(wire: Wire, method: str, **members: Any) -> str:
-    if method == "append":
-        members["message"] = {"role": "user", "content": "late"}
-    refusal = await wire.refusal(method, session_id=SESSION, **members)
-    kind: str = refusal.data["kind"]
-    return kind
