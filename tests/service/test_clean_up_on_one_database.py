@@ -312,6 +312,7 @@ async def test_a_session_that_is_open_at_another_daemon_is_not_unused(site: Site
 
 async def test_retention_spares_what_is_open_at_another_daemon(site: Site) -> None:
     async def went(wire: Wire) -> list[Any]:
+        await let_pass(0.001)
         answer = await wire.call("retention/run", max_age_hours=1e-9, dry_run=False)
         return [row["id"] for row in answer["sessions"]]
 

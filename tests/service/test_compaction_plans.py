@@ -17,6 +17,7 @@ from tests.kit.sessions import SESSION
 
 pytestmark = [pytest.mark.recommends, pytest.mark.one_loop]
 
+PLAN = "session/plan_compaction"
 MARKED = "It was fixed. \u2028 é😀"
 
 
@@ -25,13 +26,6 @@ async def call_file(wire: Wire, entry_id: str, tool: str, path: str) -> Any:
     message = {"role": "assistant", "content": [block]}
     entry = {"type": "message", "id": entry_id, "message": message}
     return await wire.call("append", session_id=SESSION, entry=entry)
-
-
-async def plan(wire: Wire, **more: Any) -> dict[str, Any]:
-    answer = await wire.call("session/plan_compaction", session_id=SESSION, **more)
-    assert answer["plan"] is not None, answer
-    found: dict[str, Any] = answer["plan"]
-    return found
 
 
 async def compact(wire: Wire, plan_id: str, **more: Any) -> Any:
@@ -45,7 +39,7 @@ async def test_a_plan_outlives_appends_and_a_branch_elsewhere(house: House) -> N
         await append(wire, "u1")
         await call_file(wire, "a1", "edit", "a.py")
         await append(wire, "u2")
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         assert made["first_kept_entry_id"] == "u2"
         for n in range(10):
             await append(other, f"more{n}", role="assistant" if n % 2 else "user")
@@ -72,7 +66,7 @@ async def test_a_plan_that_does_not_fit_any_more_is_told_with_both_leaves(
         await create_to_compact(wire)
         for name in ("u1", "u2", "u3"):
             await append(wire, name)
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         plan_id = made["plan_id"]
         leaf_id: str | None = "u2"
         match move:
@@ -105,7 +99,7 @@ async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> No
         await create_to_compact(wire)
         await append(wire, "u1")
         await append(wire, "u2")
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         messages = [{"role": "user", "content": "instead"}]
         # Entries that are no nodes move no head.
         await wire.call("session/label", session_id=SESSION, entry_id="u1", label="x")
@@ -113,7 +107,7 @@ async def test_messages_need_a_head_that_did_not_move_at_all(house: House) -> No
         context = await wire.call("build_context", session_id=SESSION)
         assert context["messages"] == messages
         await append(wire, "u3")
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         await append(wire, "u4")
         with pytest.raises(Refusal) as refused:
             await compact(wire, made["plan_id"], messages=messages)
@@ -127,10 +121,10 @@ async def test_a_restart_makes_no_plan_void(house: House, *, remembered: bool) -
         await create_to_compact(wire)
         await call_file(wire, "a0", "read", "old.py")
         await append(wire, "u0")
-        first = await compact(wire, (await plan(wire))["plan_id"])
+        first = await compact(wire, await call(wire, PLAN, "plan.plan_id"))
         await call_file(wire, "a1", "write", "new.py")
         await append(wire, "u1")
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         assert made["previous_summary"] == MARKED
         assert made["files"] == {"read": ["old.py"], "modified": ["new.py"]}
         assert made["summarize"] == ["u0", "a1"]
@@ -158,7 +152,7 @@ async def test_pipelined_with_appends_a_compaction_keeps_its_place(house: House)
         await create_to_compact(wire)
         await append(wire, "u1")
         await append(wire, "u2")
-        made = await plan(wire)
+        made = await call(wire, PLAN, "plan")
         requests = [
             await wire.request(
                 "append", session_id=SESSION, message={"role": "user", "content": "3"}
@@ -181,7 +175,7 @@ async def test_the_plan_of_another_session_or_head_is_told_so(house: House) -> N
         for name in ("u1", "u2"):
             await append(wire, name)
         await append(wire, "s3", head="side", parent_id="u2")
-        made = await plan(wire, head="side")
+        made = await call(wire, PLAN, "plan", head="side")
         with pytest.raises(Refusal, match="for another session"):
             await wire.call("compact", session_id="session-b", plan_id=made["plan_id"], summary="s")
         with pytest.raises(Refusal, match="for the head side"):
@@ -198,7 +192,7 @@ async def test_a_summary_of_nothing_new_is_refused(house: House) -> None:
         await create_to_compact(wire)
         await append(wire, "u1")
         await append(wire, "u2")
-        await compact(wire, (await plan(wire))["plan_id"])
+        await compact(wire, await call(wire, PLAN, "plan.plan_id"))
         with pytest.raises(Refusal) as refused:
             await wire.call("compact", session_id=SESSION, summary="again")
         assert refused.value.data["kind"] == "entry_invalid"
@@ -287,7 +281,7 @@ async def test_whoever_watches_is_told_when_a_context_becomes_too_large(
         await append(wire, "more")
         await append(wire, "aside", head="side", parent_id="more")
         assert await compactions(watcher) == recommended(12, "side")
-        done = await compact(wire, (await plan(wire))["plan_id"])
+        done = await compact(wire, await call(wire, PLAN, "plan.plan_id"))
         assert done["tokens_after"] < 8
         answer = await say(wire, "")
         await wire.call("session/usage", session_id=SESSION)

@@ -19,6 +19,7 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, create_to_compact, watch
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
@@ -116,11 +117,6 @@ async def test_an_outage_is_not_answered_as_a_session_that_is_there(
         await call(one, method)
 
 
-async def retitle(wire: Wire, *names: str) -> None:
-    for name in names:
-        await wire.call("session/update", session_id=name, title="new")
-
-
 async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +128,8 @@ async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
         before = await one.call("session/list")
         assert [row["title"] for row in before["sessions"]] == [None, None]
         await one.call("catalog/subscribe")
-        await retitle(three, *names)
+        for name in names:
+            await three.call("session/update", session_id=name, title="new")
         connection.first["pieces"] = 1
         connection.before.add("pieces")
         with pytest.raises(Refusal, match="storage_error"):
@@ -157,7 +154,7 @@ async def test_a_change_is_told_that_was_stored_before_a_question_failed(
         await create(one, persist="never")
         await one.call("session/list")
         await one.call("catalog/subscribe")
-        await retitle(one, SESSION)
+        await call(one, "session/update", title="new")
         with monkeypatch.context() as outage:
             outage.setattr(Catalog, "page", refuse)
             with pytest.raises(Refusal, match="storage_error"):
@@ -175,7 +172,7 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
         await create(one, persist="immediate")
         await watch(one)
         await site.watches(one=one)
-        await retitle(three, SESSION)
+        await call(three, "session/update", title="new")
         connection.before.add("heads")
         missed = await one.call("session/list")
         assert [row["title"] for row in missed["sessions"]] == [None]
@@ -240,9 +237,10 @@ async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Sit
         await site.watches(three=three)
         await one.call("session/list")
         await one.call("catalog/subscribe")
+        await let_pass(0.001)
         cleaned = await one.call("retention/run", max_age_hours=1e-9, dry_run=False)
         assert cleaned["sessions"] == []
-        await retitle(three, SESSION)
+        await call(three, "session/update", title="new")
         await one.call("session/list")
         assert await hint(one) == (SESSION, "updated")
 
@@ -313,7 +311,7 @@ async def test_a_question_that_comes_through_does_not_take_the_sign_from_an_old_
 
         await create(three, persist="immediate")
         await one.call("session/list")
-        await retitle(three, SESSION)
+        await call(three, "session/update", title="new")
         # A scan is due, and does not come through.
         connection.first["changes"] = 1
         connection.before.add("changes")
