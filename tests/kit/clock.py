@@ -18,6 +18,9 @@ its end, except while it sleeps, joins a thread, or waits for a `threading.Condi
 and queues are made of). What ends such a wait counts the thread as at work again before it goes on itself:
 between the two there is no moment in which time could jump.
 
+No time passes while requests and answers come and go. A test that needs time to pass says so by `let_pass`, and
+polls by `eventually`, which sleeps between two looks: a loop of requests alone would go on for ever.
+
 Law: a wait that this module does not know holds time up, and never lets time jump too early. Such waits are
 reads of pipes, locks of files and `Lock.acquire`: no thread may sleep with a lock that another thread wants.
 `time.time` is untouched, for the kernel stamps files with the machine's time.
