@@ -106,12 +106,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `make search` what is drawn, what needs the real clock, and trio's turn where it shows little.
 
-    Tests with the mark `one_loop` show what files or a database hold, in which the event loop has little part.
+    trio shuffles the order of tasks. Most tests show what a message, a file or a database holds, in which that
+    order has no part.
     """
     for item in items:
         call = getattr(item, "callspec", None)
         on_trio = call is not None and call.params.get("anyio_backend") == "trio"
-        if on_trio and item.get_closest_marker("one_loop"):
+        if on_trio and not item.get_closest_marker("both_loops"):
             item.add_marker(pytest.mark.trio)
         if any(map(item.get_closest_marker, ("drawn", "real_clock", "trio"))):
             item.add_marker(pytest.mark.search)

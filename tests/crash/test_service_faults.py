@@ -20,8 +20,6 @@ from tests.kit.calls import create
 from tests.kit.house import House
 from tests.kit.sessions import native_file
 
-pytestmark = pytest.mark.one_loop
-
 
 def message(entry_id: str, role: str = "user") -> dict[str, Any]:
     return {"type": "message", "id": entry_id, "message": {"role": role, "content": entry_id}}

@@ -22,8 +22,6 @@ from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Fault
 from tests.kit.house import House
 
-pytestmark = pytest.mark.one_loop
-
 NS = "settings"
 
 

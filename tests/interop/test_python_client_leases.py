@@ -23,7 +23,7 @@ from sessiond_client import (
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
-pytestmark = [pytest.mark.slow, pytest.mark.interop]
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.both_loops]
 
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 MESSAGE = {"role": "user", "content": "hi"}

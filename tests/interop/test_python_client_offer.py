@@ -35,7 +35,7 @@ from sessiond_client.options import Hook
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.interop]
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.both_loops]
 
 PATIENT: dict[str, Any] = {"timeout": PATIENCE_SECONDS, "connect_timeout": 20.0}
 README = Path(__file__).resolve().parents[2] / "clients" / "python" / "README.md"

@@ -34,7 +34,6 @@ def put_time(cluster: Cluster, schema: str, time: str) -> None:
     )
 
 
-@pytest.mark.one_loop
 @pytest.mark.parametrize("time", TIMES)
 async def test_a_time_that_no_number_says_keeps_nothing_from_lists_and_events(
     site: Site, cluster: Cluster, schema: str, time: str

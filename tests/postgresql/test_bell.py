@@ -24,7 +24,7 @@ from tests.service.subscribing import subscribe
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_loops]
 
 UNREADABLE = ("'7 abc'", "'7 1 x'", "'7 ' || repeat('9', 5000)", "'7 1.5'", "'7'", "''")
 READABLE = ("'7 -1'", "'7 99999999999999999999'", "'7' || repeat(' 9', 3000)")

@@ -28,7 +28,7 @@ from tests.service.test_signals_on_one_database import signal, told
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_loops]
 
 globals().update({name: test for name, test in vars(rows).items() if name.startswith("test_")})
 

@@ -17,7 +17,7 @@ from tests.interop.test_conformance import (
 )
 from tests.postgresql.cluster import Cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.interop]
+pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.search]
 
 
 @pytest.fixture

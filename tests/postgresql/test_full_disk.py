@@ -20,7 +20,7 @@ from tests.processes.harness.daemon import running
 
 __all__ = ["mounted"]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 SESSION: Final = "my-session"
 # Random digits, which the server does not shrink.

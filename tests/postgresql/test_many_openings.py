@@ -11,7 +11,7 @@ from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import running
 from tests.processes.harness.openings import GROWN_BYTES_MAX, grown_by_openings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 
 def test_openings_do_not_add_up(own_cluster: Cluster, tmp_path: Path) -> None:

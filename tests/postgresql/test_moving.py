@@ -13,7 +13,7 @@ from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 SESSIONS = 60
 EACH = 20

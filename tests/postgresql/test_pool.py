@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
     from sessiond.postgresql.statements.sending import SentCall
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_loops, pytest.mark.search]
 
 BUSY = 64
 OTHER = "another-session"

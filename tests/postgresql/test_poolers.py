@@ -29,7 +29,7 @@ from tests.service.subscribing import subscribe
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.both_loops, pytest.mark.search]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 SESSION = "my-session"
 WRITERS = 8

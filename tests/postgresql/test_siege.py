@@ -7,7 +7,7 @@ import pytest
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.siege import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.search]
 
 
 def test_a_short_siege_breaks_no_promise(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from tests.kit.patience import paused
 from tests.kit.sessions import SESSION, native_file, stored_message
 from tests.processes.harness.daemon import Daemon, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 OTHER = "session-b"
 ENTRIES = 3_000

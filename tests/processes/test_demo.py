@@ -18,7 +18,7 @@ import pytest
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.search]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "tests" / "demo" / "demo.py"

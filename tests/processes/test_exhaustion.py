@@ -18,7 +18,7 @@ from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import attached, failing
 from tests.processes.harness.openings import GROWN_BYTES_MAX, grown_by_openings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 MIB = 1 << 20
 

@@ -23,7 +23,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import failing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 CALLS: Final[dict[str, tuple[str, ...]]] = {
     "accept4,accept": ("EPERM", "EPROTO", "EIO", "ENOMEM", "ECONNABORTED"),

@@ -22,7 +22,7 @@ from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import SESSIOND, Daemon
 from tests.processes.test_exhaustion import limited
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30

@@ -11,7 +11,7 @@ import pytest
 from tests.processes.harness.child import Start
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 DESCRIPTORS = 256
 # Connects as often as it may, keeps whatever is not closed at once, and says when it is done.

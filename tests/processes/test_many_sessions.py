@@ -16,7 +16,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.faults import attached
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 SESSIONS: Final = 10_000
 PROJECTS: Final = 40

@@ -21,7 +21,7 @@ from tests.kit.remembered import Remembered
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.imagined import Imagined, Request, Seen
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 IDS = ["session-", "session-a", "session-A", "x_session-a", "session_a", "session-ab"]
 TAGS = ["red", "green", "%", "re"]

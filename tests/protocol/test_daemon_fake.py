@@ -11,6 +11,8 @@ from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import NOW, Refusal, running_daemon
 from tests.kit.calls import create
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.parametrize("framing", list(Framing))
 async def test_a_daemon_in_a_test_serves_in_both_framings(home: Path, framing: Framing) -> None:

@@ -15,8 +15,6 @@ from sessiond.testing.daemon import running_daemon
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.transcripts import Placeholders, parse, play, render
 
-pytestmark = pytest.mark.one_loop
-
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 # What a session in a database does not have: a path in the profile.
 PATH: Final = re.compile(

@@ -16,8 +16,6 @@ from sessiond.testing.daemon import Refusal, running_daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import create, say
 
-pytestmark = pytest.mark.one_loop
-
 DOCUMENT: dict[str, Any] = json.loads(FORMATS["openrpc"]())
 BY_NAME = {method["name"]: method for method in DOCUMENT["methods"]}
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]

@@ -20,8 +20,6 @@ from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
-pytestmark = pytest.mark.one_loop
-
 SESSION = "5e55a1d0-0000-4000-8000-0000000000aa"
 SHOWN = (
     "<persisted-output>\nOutput too large (2MB). Full output saved to: {}\n\n"

@@ -28,8 +28,6 @@ from tests.kit.house import House
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import add_root
 
-pytestmark = pytest.mark.one_loop
-
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 PAGE = 500
 TIME = "2026-01-16T10:00:00.000Z"

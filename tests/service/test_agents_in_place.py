@@ -39,8 +39,6 @@ from tests.kit.roots import add_root, ids
 from tests.kit.sessions import SESSION
 from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
-pytestmark = pytest.mark.one_loop
-
 # Title or first words, folder, program, and tokens: in, out, read from the cache, written to it.
 LISTED: dict[str, tuple[str, str, str, tuple[int, int, int, int]]] = {
     CLAUDE.format(1): ("Add ping command", "ping", "claude-code", (107, 205, 3200, 1570)),

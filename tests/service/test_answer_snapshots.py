@@ -14,6 +14,8 @@ from tests.kit.calls import append_message, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 # Too much to be read on the loop, so the answer is worked out in a thread.
 LARGE = {"role": "user", "content": "x" * 100_000}
 SMALL = {"role": "user", "content": "y"}

@@ -10,6 +10,8 @@ from tests.kit.calls import append, create_with
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, entry
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.parametrize("leaf_id", ["n2", None], ids=["with a leaf", "before the first entry"])
 async def test_a_seq_that_is_behind_is_refused_also_beside_a_leaf_that_fits(

@@ -10,6 +10,8 @@ from tests.kit.calls import append, call, create_with
 from tests.kit.house import House
 from tests.kit.sessions import HI, SESSION, entry
 
+pytestmark = pytest.mark.both_loops
+
 BRANCH = {"on_conflict": "branch"}
 HEADS = "heads[].{name,leaf_id}"
 A_LABEL = {"type": "label", "target_id": "n1", "label": "x"}

@@ -13,8 +13,6 @@ from tests.kit.sessions import SESSION, native_file
 from tests.service.one_database.calls import SAID
 from tests.service.one_database.site import Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 AWKWARD = {
     "a zero character": rb'"a\u0000b"',
     "a number's spelling": b"1.50",

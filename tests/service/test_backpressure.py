@@ -14,6 +14,8 @@ from sessiond.transports.base import Port, SocketPort
 from tests.kit.limits import set_limits
 from tests.service.transport_rig import CountingPort, Daemon, connected, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_answers_that_fill_the_outbox_stop_the_reading_and_none_is_lost() -> None:
     daemon = Daemon()

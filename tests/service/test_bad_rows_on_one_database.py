@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from anyio import fail_after, to_thread
 
 from sessiond.testing.wire import Wire
@@ -11,8 +10,6 @@ from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.site import SPOILT_ID, Site, clients_of
 from tests.service.test_presence_on_one_database import is_shown, present, watched
-
-pytestmark = pytest.mark.one_loop
 
 WELL = "session-b"
 

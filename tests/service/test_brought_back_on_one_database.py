@@ -19,8 +19,6 @@ from tests.service.one_database.calls import told
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 DELETED = "session-deleted-later"
 YOUNG = "session-made-later"
 FOUND = "hits[].session_id"

@@ -24,6 +24,8 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, connected, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 LARGE = 10 * READ_BYTES
 REFUSAL = "{id,error.data.kind}"
 

@@ -35,7 +35,7 @@ from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of, environment_of
 from tests.service.test_lists_on_one_database import Asked
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 DAY_NS = 24 * 3600 * 10**9
 CLEAN_UP_SECONDS = 0.05

@@ -20,7 +20,7 @@ from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.calls import TTL_MS, acquire, entries
 from tests.service.one_database.site import POLL_SECONDS, Site
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 NOTES: dict[str, Any] = {"namespace": "notes", "key": "at"}
 

@@ -19,8 +19,6 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.one_database.site import Site
 
-pytestmark = pytest.mark.one_loop
-
 TIMES = 12
 LATE = 8
 """Objects that may wait for the next search, or for a thread that was given them last."""

@@ -25,8 +25,6 @@ from tests.kit.agents import (
 )
 from tests.kit.house import House
 
-pytestmark = pytest.mark.one_loop
-
 THREAD = "019f5000-0000-7000-8000-00000000"
 (COMPACTED,) = CODEX.glob("*0001.jsonl")
 (ROLLED_BACK,) = CODEX.glob("*0002.jsonl")

@@ -15,7 +15,7 @@ from tests.kit.house import House
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 
-pytestmark = [pytest.mark.recommends, pytest.mark.one_loop]
+pytestmark = [pytest.mark.recommends]
 
 PLAN = "session/plan_compaction"
 MARKED = "It was fixed. \u2028 é😀"

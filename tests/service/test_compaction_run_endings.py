@@ -18,7 +18,7 @@ from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
 
-pytestmark = pytest.mark.recommends
+pytestmark = [pytest.mark.recommends, pytest.mark.both_loops]
 
 
 def call(number: int, method: str, **params: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tests.service.compacting import (
     serving,
 )
 
-pytestmark = pytest.mark.recommends
+pytestmark = [pytest.mark.recommends, pytest.mark.both_loops]
 
 
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])

@@ -22,7 +22,7 @@ from tests.service.compacting import OFFER, SAID, kinds
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site, no_threads_for_readers
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 SMALL: dict[str, Any] = {"auto": True, "context_window": 8, "reserve_tokens": 0}
 LONG = "a-long-message-that-fills-the-window"

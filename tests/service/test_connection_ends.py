@@ -11,6 +11,8 @@ import pytest
 from sessiond.rpc.framing import frame_content_length, frame_ndjson
 from tests.service.transport_rig import Daemon, connected, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_the_end_of_input_cancels_nothing() -> None:
     daemon = Daemon()

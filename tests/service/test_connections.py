@@ -13,6 +13,8 @@ from sessiond.transports import receiving as receiving_module
 from sessiond.transports.base import Port, SocketPort
 from tests.service.transport_rig import CountingPort, Daemon, connected, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_chunk_of_requests_is_answered_in_order_with_one_send() -> None:
     daemon = Daemon()

@@ -13,8 +13,6 @@ from sessiond.testing.daemon import Wire
 from tests.kit.calls import call, create, say
 from tests.kit.house import House
 
-pytestmark = pytest.mark.one_loop
-
 SAMPLES = Path(__file__).parent.parent / "samples" / "construct"
 SAMPLE: dict[str, Any] = json.loads((SAMPLES / "session.json").read_bytes())
 RUN: dict[str, Any] = {

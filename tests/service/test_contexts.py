@@ -10,8 +10,6 @@ from tests.kit.calls import append_message, call, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, TIME
 
-pytestmark = pytest.mark.one_loop
-
 IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
 MESSAGES: dict[str, dict[str, Any]] = {

@@ -17,6 +17,8 @@ from tests.kit.calls import call, refused, refused_answer
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_entry, stored_message
 
+pytestmark = pytest.mark.both_loops
+
 OTHER = "session-b"
 ANOTHER = {"type": "message", "message": {"role": "user"}}
 SOURCE = [

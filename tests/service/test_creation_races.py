@@ -9,6 +9,8 @@ from tests.kit.calls import create, refused_answer, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_of_two_that_create_one_session_one_does(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:

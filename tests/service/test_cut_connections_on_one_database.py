@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-import pytest
 from anyio import to_thread
 
 from sessiond.service.database.database import Unsent
@@ -14,8 +13,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
-
-pytestmark = pytest.mark.one_loop
 
 
 class Cut(Wrapped):

@@ -21,8 +21,6 @@ from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, 
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.open_sessions import open_now
 
-pytestmark = pytest.mark.one_loop
-
 
 async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):

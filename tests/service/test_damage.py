@@ -22,8 +22,6 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 from tests.service.damage import FOREIGN, GOOD, HEADER, NATIVE, ONE, PI, Damage, line
 
-pytestmark = pytest.mark.one_loop
-
 NAME = f"2026-01-01T00-00-00-000000_{SESSION}.jsonl"
 """Name of the file of the session."""
 PAGE = Path(__file__).parents[2] / "protocol.md"

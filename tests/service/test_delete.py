@@ -18,8 +18,6 @@ from tests.kit.calls import call, cancel, create_with, refused, refused_answer, 
 from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
 
-pytestmark = pytest.mark.one_loop
-
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 

@@ -10,6 +10,8 @@ from tests.kit.house import House, arrived
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-import pytest
-
 from tests.kit.calls import append, call, create
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site, clients_of
-
-pytestmark = pytest.mark.one_loop
 
 
 class CountingSyncs(Wrapped):

@@ -20,8 +20,6 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD
 
-pytestmark = pytest.mark.one_loop
-
 EPOCH = "session.epoch"
 
 

@@ -15,6 +15,8 @@ from tests.kit.calls import append, create, let_go, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 NO_THREAD = "can't start new thread"
 
 

@@ -10,6 +10,8 @@ from tests.kit.calls import append, call, create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 PI_HEADER = (
     b'{"type":"session","version":3,"id":"%s","timestamp":"2026-01-15T10:30:00.000Z","cwd":"/p"}\n'
 ) % SESSION.encode()

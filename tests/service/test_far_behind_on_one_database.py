@@ -24,8 +24,6 @@ from tests.service.one_database.site import NEVER, Site
 from tests.service.test_presence_on_one_database import is_shown
 from tests.service.test_signals_on_one_database import signal, told
 
-pytestmark = pytest.mark.one_loop
-
 PIECE = 4000
 MANY = 60
 TEXT = "x" * 500

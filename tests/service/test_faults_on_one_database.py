@@ -22,8 +22,6 @@ from tests.kit.sessions import entry
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site
 
-pytestmark = pytest.mark.one_loop
-
 HOUR_MS: Final = 3_600_000
 CALLS_MAX: Final = 50
 """More calls than any request makes."""

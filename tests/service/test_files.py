@@ -12,8 +12,6 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, TIME, line
 
-pytestmark = pytest.mark.one_loop
-
 IDS = "entries[].{seq,entry.id}"
 
 

@@ -18,8 +18,6 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file
 from tests.service.damage import GOOD
 
-pytestmark = pytest.mark.one_loop
-
 STAMP = "2026-01-15T10-30-00-000000"
 # Zero bytes, as only a power cut leaves them.
 TORN = b'{"type":"mess\0'

@@ -19,6 +19,8 @@ from tests.kit.calls import (
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 TO_DISK = {"durability": "disk"}
 
 

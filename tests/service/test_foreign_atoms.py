@@ -14,6 +14,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, copied, line, part
 
+pytestmark = pytest.mark.both_loops
+
 OTHER = "session-b"
 # Changed files are reported soon.
 LOOK_SECONDS = 0.01

@@ -12,8 +12,6 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.damage import GOOD, line, part
 
-pytestmark = pytest.mark.one_loop
-
 THEIRS = line(b"f1", b'"n2"')
 HALF = THEIRS[:40]
 USER = {"role": "user", "content": "ours"}

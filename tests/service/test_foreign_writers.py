@@ -19,7 +19,7 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 IDS = "entries[].{seq,entry.id}"
 HEADERS = {

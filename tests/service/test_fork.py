@@ -14,8 +14,6 @@ from tests.kit.calls import call, create, refused, say, session_info
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message
 
-pytestmark = pytest.mark.one_loop
-
 SAMPLES = Path(__file__).parent.parent / "samples"
 # What is asked is refused or it is not, whichever loop runs.
 FORK = ("session/fork", "session")

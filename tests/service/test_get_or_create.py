@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import pytest
 
 from sessiond.testing.daemon import Daemon
 from tests.kit.calls import call, refused, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
+
+pytestmark = pytest.mark.both_loops
 
 ASKED: dict[str, Any] = {"session_id": SESSION, "create": True}
 

@@ -22,6 +22,8 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
 
+pytestmark = pytest.mark.both_loops
+
 SAID = "It was left. \u2028 é😀"
 
 

@@ -17,6 +17,8 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.open_sessions import open_now
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_again(
     house: House,

@@ -12,8 +12,6 @@ from tests.kit.calls import create_with, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 HI = '{"role":"user","content":"hi"}'
 
 

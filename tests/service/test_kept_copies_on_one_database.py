@@ -16,8 +16,6 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
 
-pytestmark = pytest.mark.one_loop
-
 ENTRIES = 12
 COPY = "one/profiles/default/copies/1.lines"
 """Place of the copy of the daemon that is called one, in the home of a site."""

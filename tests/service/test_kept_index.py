@@ -18,8 +18,6 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file, stored_entry, stored_message
 
-pytestmark = pytest.mark.one_loop
-
 LINES = 300
 WORD = "walrus"
 TALK = [

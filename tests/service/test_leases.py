@@ -17,6 +17,8 @@ from tests.kit.house import House, arrived
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import HI, SESSION, entry
 
+pytestmark = pytest.mark.both_loops
+
 TTL_MS = 10_000
 
 

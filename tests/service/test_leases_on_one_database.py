@@ -20,7 +20,7 @@ from tests.service.one_database.site import (
     no_threads_for_readers,
 )
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 
 async def test_a_lease_counts_at_every_daemon(site: Site) -> None:

@@ -23,7 +23,7 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 OTHER = "session-2"
 TIME_TO_ANSWER = 20.0

@@ -27,7 +27,7 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Mute, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 BY_RING = NEVER / 2
 """Pause between two polls of a daemon that hears rings: no poll comes in a test."""

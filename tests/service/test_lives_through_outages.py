@@ -24,7 +24,7 @@ from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, eventually
 from tests.service.one_database.site import Site
 from tests.service.test_outages_on_one_database import Unreliable
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 NAMES: Final = ("one", "three", "seventh")
 RELIABLE: Final = frozenset({"name", "company", "close", "wait", "stop_listening", "notifications"})

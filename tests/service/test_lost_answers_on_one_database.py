@@ -21,8 +21,6 @@ from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 HOUR_MS = 3_600_000
 TTL_MS = 60_000
 

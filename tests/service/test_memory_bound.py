@@ -9,7 +9,7 @@ from tests.kit.calls import create, say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 KIB = 1024
 

@@ -14,8 +14,6 @@ from tests.kit.calls import call, create, refused, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 SAMPLE = Path(__file__).parents[1] / "samples" / "nova" / "state.json"
 
 

@@ -18,8 +18,6 @@ from tests.kit.calls import call, part_of, session_info
 from tests.kit.house import House
 from tests.kit.sessions import HI
 
-pytestmark = pytest.mark.one_loop
-
 SAMPLE = Path(__file__).parents[1] / "samples" / "pi" / "pi-v1-linear.jsonl"
 TIME = b'"timestamp":"2026-01-15T10:30:00.000Z"'
 V1 = SAMPLE.read_bytes()

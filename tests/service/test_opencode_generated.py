@@ -25,8 +25,6 @@ from tests.kit.house import House
 from tests.kit.roots import add_root, ids
 from tests.kit.stored_agreement import said_by
 
-pytestmark = pytest.mark.one_loop
-
 SIZES = Sizes(turns=10)
 SECONDS = 20
 MADE: dict[str, Callable[[int], OpencodeScript]] = {

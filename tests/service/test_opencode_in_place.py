@@ -39,8 +39,6 @@ from tests.kit.opencode import (
 from tests.kit.roots import add_root, ids
 from tests.service.test_agents_in_place import context, state_of
 
-pytestmark = pytest.mark.one_loop
-
 LATE = 10**7
 
 

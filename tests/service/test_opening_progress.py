@@ -14,8 +14,6 @@ from tests.kit.house import House
 from tests.kit.roots import add_root
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 
 def told_to(wire: Wire) -> list[dict[str, Any]]:
     notices = [one["params"] for one in wire.notifications if one["method"] == "$/progress"]

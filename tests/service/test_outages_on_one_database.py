@@ -28,7 +28,7 @@ from tests.service.one_database.calls import acquire, entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 FAILING = frozenset({"fence", "heads", "pieces", "lease", "move"})
 UNDER_LEASE = "under the lease"

@@ -20,7 +20,7 @@ from tests.kit.pi import node_and_pi
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away
 from tests.service.pi_sessions import FUNCTIONS, as_json, drawn
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 CASES = int(os.environ.get("SESSIOND_PI_CASES", "150"))
 SEED = int(os.environ.get("SESSIOND_PI_SEED", "0"))
 DRIVER = Path(__file__).with_name("pi_answers.mjs")

@@ -27,8 +27,6 @@ from tests.kit.house import House
 from tests.kit.roots import pi_line
 from tests.kit.sessions import SESSION, TIME
 
-pytestmark = pytest.mark.one_loop
-
 
 async def test_d2_a_branch_at_an_index_ends_there(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:

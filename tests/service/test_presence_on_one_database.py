@@ -18,7 +18,7 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Hearing, Severed
 from tests.service.one_database.site import Site, clients_of
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 
 async def present(wire: Wire, **params: Any) -> list[str]:

@@ -13,6 +13,8 @@ from tests.kit.house import House, arrived
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 
 def places(house: House) -> list[str]:
     return [path.parent.name for path in house.session_files()]

@@ -23,9 +23,6 @@ from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import Asked
 from tests.service.test_whole_sessions_on_one_database import Together
 
-pytestmark = pytest.mark.one_loop
-
-
 IDS = ("session/entries", "entries[].entry.id")
 """A method, and the part of its answer that has the ids of all entries."""
 

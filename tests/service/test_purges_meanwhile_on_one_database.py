@@ -17,8 +17,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site
 
-pytestmark = pytest.mark.one_loop
-
 FORK = "session-b"
 
 

@@ -15,6 +15,8 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
+pytestmark = pytest.mark.both_loops
+
 STEER, LATER = "steer", "follow_up"
 
 

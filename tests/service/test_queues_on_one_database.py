@@ -20,16 +20,18 @@ from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_queues import LATER, STEER, queue, waiting
 
-pytestmark = pytest.mark.one_loop
-
 SECRET = "Only once."
 
 
 async def is_stored(site: Site, text: str) -> bool:
     """Return whether the database has a text in prompts of any session."""
-    with closing(site.connect()) as connection:
-        found = await to_thread.run_sync(connection.document, STATE, QUEUES, NO_TOKEN)
-    return found is not None and text.encode() in found.data
+
+    def look() -> bool:
+        with closing(site.connect()) as connection:
+            found = connection.document(STATE, QUEUES, NO_TOKEN)
+        return found is not None and text.encode() in found.data
+
+    return await to_thread.run_sync(look)
 
 
 class Failing(Wrapped):

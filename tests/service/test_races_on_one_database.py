@@ -20,8 +20,6 @@ from tests.service.one_database.calls import SAID, TTL_MS, acquire
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["in turn", "behind a lost race"])
 async def test_an_entry_that_two_daemons_get_at_once_is_stored_once(

@@ -16,8 +16,6 @@ from tests.kit.calls import append, create, say
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 # -- payloads -------------------------------------------------------------------------------
 
 

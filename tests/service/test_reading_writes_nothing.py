@@ -13,8 +13,6 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.service.damage import GOOD, HEADER, ONE, PI_GOOD, PI_HEADER, part
 
-pytestmark = pytest.mark.one_loop
-
 HI = {"role": "user", "content": "hi", "timestamp": 1768473000000}
 
 ENDS: dict[str, bytes] = {

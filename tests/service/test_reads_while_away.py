@@ -18,8 +18,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Severed
 from tests.service.one_database.site import Site, environment_of
 
-pytestmark = pytest.mark.one_loop
-
 MESSAGE = {"role": "user", "content": "hi"}
 OF_THE_SESSION: tuple[tuple[str, dict[str, Any]], ...] = (
     ("session/open", {"session_id": SESSION}),

@@ -14,6 +14,8 @@ from tests.kit.calls import call, create_with, refused, session_info
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 
+pytestmark = pytest.mark.both_loops
+
 UPDATE = {"persist": "immediate", "title": "t"}
 
 

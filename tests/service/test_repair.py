@@ -19,8 +19,6 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
 from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
 
-pytestmark = pytest.mark.one_loop
-
 LATE = (
     b'{"type":"message","id":"late","parent_id":null,"timestamp":"2026-01-15T11:00:00.000Z",'
     b'"message":{"role":"user","content":"hi"}}\n'

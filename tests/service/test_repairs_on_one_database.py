@@ -20,8 +20,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site
 
-pytestmark = pytest.mark.one_loop
-
 ENTRIES = 40
 TEXT = "x" * 40_000
 # A piece ends with what was read at a time.

@@ -13,6 +13,8 @@ from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
 
+pytestmark = pytest.mark.both_loops
+
 OLD, NEW = "session-old", "session-new"
 
 

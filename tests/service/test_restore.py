@@ -12,8 +12,6 @@ from tests.kit.roots import ids
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, line
 
-pytestmark = pytest.mark.one_loop
-
 USER = {"role": "user", "content": "hi"}
 ANSWER = {"role": "assistant", "content": "there"}
 

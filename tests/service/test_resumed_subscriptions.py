@@ -13,6 +13,8 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import hub_of
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.parametrize("restart", [False, True], ids=["same daemon", "after a restart"])
 @pytest.mark.parametrize("proof", ["entry_id", "epoch"])

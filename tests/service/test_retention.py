@@ -24,8 +24,6 @@ from tests.kit.limits import set_limits
 from tests.kit.roots import ids
 from tests.kit.sessions import HI, TIME, stored_message
 
-pytestmark = pytest.mark.one_loop
-
 PI = b'{"type":"session","version":3,"id":"session-p","timestamp":"2020-01-15T10:30:00.000Z","cwd":"/p"}\n'
 
 

@@ -23,7 +23,7 @@ from tests.service.test_lives_through_outages import PASSING, prompt, three_daem
 
 __all__ = ["prompt"]
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 TWO_DAYS_NS = 2 * 24 * 3600 * 10**9
 STEPS = 12

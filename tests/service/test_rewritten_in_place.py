@@ -16,8 +16,6 @@ from tests.kit.calls import call, create, part_of, say, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 
 def garbled(data: bytes) -> bytes:
     """Return the file with all lines at their places, but none of them an entry."""

@@ -26,7 +26,10 @@ from tests.service.test_roots import Counting
 
 APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode() + b'\\n')"
 
-pytestmark = pytest.mark.skipif(not SYSTEM.has_inotify, reason="this system has no inotify")
+pytestmark = [
+    pytest.mark.skipif(not SYSTEM.has_inotify, reason="this system has no inotify"),
+    pytest.mark.both_loops,
+]
 
 
 @pytest.fixture(autouse=True)

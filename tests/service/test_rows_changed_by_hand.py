@@ -16,8 +16,6 @@ from tests.service.one_database.calls import SAID
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site
 
-pytestmark = pytest.mark.one_loop
-
 GARBAGE = b"no JSON \x00\xff"
 Outcome = Literal["as before", "another epoch", "session_corrupt", "session_not_found"]
 Change = Callable[[Site], None]

@@ -17,8 +17,6 @@ from tests.kit.house import House
 from tests.kit.roots import add_root
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 FIRST, SECOND = CLAUDE.format(1), CLAUDE.format(2)
 # No process of this machine has such an id.
 ENDED = 2**31 - 1

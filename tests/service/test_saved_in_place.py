@@ -17,8 +17,6 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION, stored_message
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 
-pytestmark = pytest.mark.one_loop
-
 OLD, NEW = "walrus", "osprey"
 HITS = "hits[].session_id"
 BEFORE = GOOD.replace(b"1.50", OLD.encode(), 1)

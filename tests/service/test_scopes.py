@@ -13,8 +13,6 @@ from tests.kit.calls import append, call, refused, session_info
 from tests.kit.house import House, arrived
 from tests.kit.roots import ids
 
-pytestmark = pytest.mark.one_loop
-
 GLOBAL = {"scope": "global"}
 BRAINSTORM = {"scope": "assistant", "agent": "brainstorm"}
 

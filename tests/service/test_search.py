@@ -20,8 +20,6 @@ from sessiond.testing.daemon import Refusal, Wire, running_daemon
 from tests.kit.calls import say
 from tests.kit.house import House
 
-pytestmark = pytest.mark.one_loop
-
 
 async def create_conversation(asker: Wire, session_id: str, *said: str, **more: Any) -> None:
     await asker.call(

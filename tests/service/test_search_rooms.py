@@ -25,8 +25,6 @@ from tests.kit.limits import set_limits
 from tests.kit.roots import add_root, ids, pi_file, put
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.one_loop
-
 INDEXED = "roots[].{indexed_chars,index_full}"
 FILE = f"-p/{CLAUDE}.jsonl"
 TEXT = "needle {}"

@@ -20,8 +20,6 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.state import NS, value_of
 
-pytestmark = pytest.mark.one_loop
-
 MARKER = "sk-MARKER-9f8e7d6c5b4a"
 KEY_1, KEY_2, KEY_3 = "11" * 32, "22" * 32, "33" * 32
 

@@ -13,8 +13,6 @@ from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.service.one_database.connections import Held
 from tests.service.one_database.site import Site
 
-pytestmark = pytest.mark.one_loop
-
 PLACE: dict[str, Any] = {"namespace": "keys", "key": "a"}
 
 

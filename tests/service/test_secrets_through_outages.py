@@ -19,7 +19,7 @@ from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import PASSING
 from tests.service.test_values_through_outages import late_daemons
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 STEPS = 20
 

@@ -18,8 +18,6 @@ from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 IDS = "entries[].entry.id"
 BROKEN = OSError(errno.EIO, "the disk fails")
 SAID = {"type": "message", "id": "said", "message": {"role": "user", "content": "hi"}}

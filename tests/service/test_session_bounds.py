@@ -12,6 +12,8 @@ from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
 from tests.service.open_sessions import open_now
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_the_least_recently_used_idle_session_makes_room(
     house: House,

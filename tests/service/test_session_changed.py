@@ -11,6 +11,8 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import HI, SESSION
 
+pytestmark = pytest.mark.both_loops
+
 BAD_LINE = b"no line of a session\n"
 
 

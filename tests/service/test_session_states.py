@@ -7,14 +7,10 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-import pytest
-
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import append, append_message, call, create, session_info
 from tests.kit.house import House
 from tests.kit.sessions import stored_entry, stored_message
-
-pytestmark = pytest.mark.one_loop
 
 CALL = [{"type": "toolCall", "id": "c1", "name": "ls", "arguments": {}}]
 

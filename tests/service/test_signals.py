@@ -18,6 +18,8 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry
 
+pytestmark = pytest.mark.both_loops
+
 # The lifecycle of sharur's agents, written down a second time.
 FOLLOWING = {
     "idle": {"thinking", "executing", "compacting"},

@@ -24,7 +24,7 @@ from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrappe
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.test_presence_on_one_database import is_stored
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.usefixtures("clock")]
+pytestmark = [pytest.mark.usefixtures("clock")]
 
 
 async def signal(wire: Wire, kind: str, **more: Any) -> Any:

@@ -12,8 +12,6 @@ from sessiond.service.database.scanning.census import Census
 from tests.service.one_database.connections import Severed
 from tests.service.one_database.site import Site
 
-pytestmark = pytest.mark.one_loop
-
 
 async def test_the_sign_has_the_time_of_the_last_look_that_lists_show(site: Site) -> None:
     connection, times = Severed(site.connect()), map(str, count(1))

@@ -17,6 +17,8 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import hub_of
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,8 @@ import pytest
 from sessiond.testing.daemon import Daemon, Refusal
 from tests.kit.house import House
 
+pytestmark = pytest.mark.both_loops
+
 CLIENTS, EACH = 6, 6
 
 

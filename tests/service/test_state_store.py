@@ -11,8 +11,6 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.state import NS, SetClock, document_path, put, values
 
-pytestmark = pytest.mark.one_loop
-
 # -- durable, and in order ----------------------------------------------------------------------
 
 

@@ -23,8 +23,6 @@ from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 from tests.service.test_lists_on_one_database import Asked
 
-pytestmark = pytest.mark.one_loop
-
 Put = Callable[..., bool]
 
 

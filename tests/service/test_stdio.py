@@ -17,6 +17,8 @@ from sessiond.transports.base import FdPort
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_pipes_carry_a_connection_and_get_their_blocking_mode_back() -> None:
     daemon = Daemon()

@@ -14,6 +14,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.subscribing import hub_of
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_subscription_may_ask_for_some_types_and_heads_and_for_no_bodies(
     house: House,

@@ -20,7 +20,7 @@ from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, paused
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import Site
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 SESSIONS = ("session-a", "session-b", "session-c")
 ROOM = Bounds(open_sessions=2, idle_session_seconds=0)

@@ -15,6 +15,8 @@ from anyio import to_thread
 from sessiond.config.configuration import Summarizer
 from sessiond.daemon.summarizer_command import SummarizerCommand
 
+pytestmark = pytest.mark.both_loops
+
 
 # The other backend opens devnull on the loop, which tests forbid.
 @pytest.mark.parametrize("anyio_backend", ["trio"])

@@ -13,8 +13,6 @@ from tests.kit.house import House
 from tests.kit.sessions import stored_entry, stored_message
 from tests.kit.turns import LiveTurns
 
-pytestmark = pytest.mark.one_loop
-
 
 def a_message(role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"type": "message", "message": {"role": role, "content": content, **more}}

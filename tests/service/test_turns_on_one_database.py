@@ -18,8 +18,6 @@ from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 BEHIND: Final[dict[str, Any]] = {"message": HI, "expected": {"leaf_id": "lost"}}
 """An append that expects the leaf of the start, behind which the other daemon has appended."""
 

@@ -28,6 +28,8 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
+pytestmark = pytest.mark.both_loops
+
 
 @asynccontextmanager
 async def listening(

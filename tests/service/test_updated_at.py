@@ -13,8 +13,6 @@ from sessiond.testing.daemon import Wire
 from tests.kit.calls import session_info
 from tests.kit.house import House
 
-pytestmark = pytest.mark.one_loop
-
 CREATED = "2026-01-15T10:30:00.000Z"
 # As they are sent, and the moment that each of them is.
 TIMES = {

@@ -25,7 +25,7 @@ from tests.service.one_database.connections import OUT_OF_REACH
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import NAMES, PASSING, Everywhere
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 HOUR_MS = 3_600_000
 STEPS = 40

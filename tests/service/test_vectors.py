@@ -14,8 +14,6 @@ import pytest
 from tests.kit.house import House
 from tests.service.as_pi import ASKED, Json, cuts_nothing_away, texts_of
 
-pytestmark = pytest.mark.one_loop
-
 VECTORS = "vectors/pi-vectors.json"
 RECORDED = [
     "context",

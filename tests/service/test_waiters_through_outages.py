@@ -26,7 +26,7 @@ from tests.service.test_lives_through_outages import prompt, three_daemons
 
 __all__ = ["prompt"]
 
-pytestmark = [pytest.mark.one_loop, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
 TURNS = 8
 WAIT_MS = 4000

@@ -24,6 +24,8 @@ from tests.service.one_database.calls import told
 from tests.service.one_database.connections import Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 
+pytestmark = pytest.mark.both_loops
+
 SOON_SECONDS = 10.0
 """Time by which everything here is over, unless it waits for ever."""
 LONG_MS = 600_000

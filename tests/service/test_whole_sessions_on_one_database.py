@@ -17,8 +17,6 @@ from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Mute, Wrapped
 from tests.service.one_database.site import NEVER, POLL_SECONDS, Site, clients_of
 
-pytestmark = pytest.mark.one_loop
-
 BY_RING: Final = NEVER / 2
 IDS: Final = "entries[].entry.id"
 DELETED: Final = {

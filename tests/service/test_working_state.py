@@ -13,8 +13,6 @@ from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, stored_entry
 
-pytestmark = pytest.mark.one_loop
-
 DECISIONS = "decisions[].decision"
 DECIDED = f"state.{DECISIONS}"
 

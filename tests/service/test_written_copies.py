@@ -23,8 +23,6 @@ from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, entry, stored_message
 from tests.service.compacting import SAID, Command, serving
 
-pytestmark = pytest.mark.one_loop
-
 SAMPLES = Path(__file__).parent.parent / "samples"
 OTHER = "session-b"
 PURPOSES = ["compaction", "merge", "squash"]

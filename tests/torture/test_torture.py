@@ -6,7 +6,7 @@ import pytest
 
 from tests.torture.run import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.search]
 
 
 def test_a_minute_of_torture_finds_nothing(home: object) -> None:

@@ -90,7 +90,6 @@ def test_the_files_of_subagents_are_read_alike() -> None:
 # -- forks over files -----------------------------------------------------------------------------
 
 
-@pytest.mark.one_loop
 @pytest.mark.parametrize("seed", SEEDS)
 def test_forks_and_segments_are_read_alike_over_files(tmp_path: Path, seed: int) -> None:
     home, contents, files = tmp_path.resolve(), dict[str, bytes](), Files()

@@ -17,6 +17,8 @@ from anyio import CapacityLimiter, create_task_group, fail_after, sleep, to_thre
 
 from tests.kit.clock import Clock, virtual_time
 
+pytestmark = pytest.mark.both_loops
+
 HOUR = 3600.0
 work_a_while = partial(time.sleep, 0.005)
 """Keep a thread at work for a time of the machine: a clock replaces names of `time.sleep`, and no partial of it."""

@@ -16,6 +16,8 @@ import sniffio
 from sessiond.service.actor.disk_threads import DiskThreads, Outcome
 from tests.kit.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.both_loops
+
 
 class Log:
     """Collects outcomes in the order in which they are told."""

@@ -19,6 +19,8 @@ from sessiond.service.log.events import Event
 from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.subscription import Subscription, Variant
 
+pytestmark = pytest.mark.both_loops
+
 BACKENDS = ["asyncio", "trio"]
 
 

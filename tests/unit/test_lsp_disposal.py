@@ -13,8 +13,6 @@ from sessiond.lsp.text.text import Position
 from tests.kit.lsp_views import document_of, said_line
 from tests.kit.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.one_loop
-
 COUNT = 20_000
 LINES = [said_line(f"e{number}") for number in range(COUNT)]
 

@@ -20,8 +20,6 @@ from sessiond.lsp.text.text import Position, Text
 from tests.kit.lsp_views import UTF16, document_of, said_line
 from tests.kit.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.one_loop
-
 COUNT = 20_000
 
 

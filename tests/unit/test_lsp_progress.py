@@ -9,7 +9,7 @@ import pytest
 
 from sessiond.lsp.progress import Cancelled, Token, Works
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 class Wire:

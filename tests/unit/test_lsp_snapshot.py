@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from sessiond.lsp.document import Placed
 from sessiond.lsp.text.text import Position
 from sessiond_client import Client
 from sessiond_client.tree_results import TreeNode, TreePage
 from tests.kit.lsp_views import document_of
 from tests.kit.progress import unseen
+
+pytestmark = pytest.mark.both_loops
 
 PAGES = 4
 

@@ -24,6 +24,8 @@ from sessiond.lsp.incoming import Incoming
 from sessiond_client.results import EntryPage
 from sessiond_client.tree_results import TreeNode, TreePage
 
+pytestmark = pytest.mark.both_loops
+
 URI = "file:///x.jsonl"
 START = types.Position(1, 0)
 COUNT = 3_000

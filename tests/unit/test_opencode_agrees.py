@@ -12,8 +12,6 @@ from tests.kit.agent_files.second_opencode import ASKED, read_opencode
 from tests.kit.opencode import FOOTER, RENAME, database
 from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 
-pytestmark = pytest.mark.one_loop
-
 # 11: a fork of a session without messages. 66: two changes of a session in one millisecond.
 SEEDS = (11, 66)
 MORE_SEEDS = (0, 1, 2)

@@ -20,6 +20,8 @@ from sessiond.testing.daemon import standing_environment
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.both_loops
+
 
 class Asker:
     """A ticket, its client and its connection in one; keeps what it is told, in order."""

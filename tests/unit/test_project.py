@@ -18,6 +18,8 @@ from blockbuster import BlockingError
 
 import sessiond
 
+pytestmark = pytest.mark.both_loops
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))

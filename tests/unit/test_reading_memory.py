@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 LINES = 6000
 

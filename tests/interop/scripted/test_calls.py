@@ -24,6 +24,8 @@ from sessiond_client import (
 from tests.interop.scripted.stage import MESSAGE, STORED, Connect, Peer, Stage, quiet
 from tests.kit.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_an_append_whose_connection_breaks_is_sent_again_with_its_ids(
     stage: Stage, connected: Connect

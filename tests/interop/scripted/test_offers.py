@@ -5,9 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from sessiond_client import connect, connect_blocking
 from tests.interop.scripted.stage import Peer, Scene, Stage, quiet
 from tests.kit.patience import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.both_loops
 
 
 def offers_twice() -> tuple[Scene, Scene, list[Any]]:

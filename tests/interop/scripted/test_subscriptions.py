@@ -13,6 +13,8 @@ from anyio import to_thread
 from sessiond_client import Cursor, EntryEvent, Replaced, RpcError, Synced
 from tests.interop.scripted.stage import Connect, Peer, Stage, quiet, seq_of
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_subscription_resumes_where_it_was(stage: Stage, connected: Connect) -> None:
     def first(peer: Peer) -> None:

@@ -12,6 +12,8 @@ from anyio import to_thread
 from sessiond_client import Timeout, connect
 from tests.interop.scripted.stage import BIG, STORED, Connect, Peer, Stage
 
+pytestmark = pytest.mark.both_loops
+
 
 async def test_a_call_without_an_answer_times_out_and_is_cancelled_there(
     stage: Stage, connected: Connect
