@@ -46,7 +46,7 @@ PYTEST: Final = ("-p", "no:randomly", "-n", "auto", "--dist", "worksteal", "--ti
 
 def main(words: Sequence[str]) -> int:
     """Run both; return the worse exit status."""
-    kit = _pytest("conformance", ["tests/interop"], words)
+    kit = _pytest("conformance", ["tests/interop", "-k", "not node20"], words)
     paths = sorted(changed(touched()))
     sys.stdout.write(f"clients that changed: {' '.join(paths) or 'none'}\n")
     sys.stdout.flush()

@@ -67,6 +67,7 @@ def skipped(said: dict[str, str]) -> set[str]:
     return {name for name, why in said.items() if why != "ok"}
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("framing", "other"), [("ndjson", "frames-"), ("content-length", "lines-")]
 )
@@ -91,6 +92,7 @@ def test_a_daemon_with_its_sessions_in_memory_passes(home: Path) -> None:
     assert (code, sorted(said)) == (0, CASES)
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("client", "beyond"),
     [("anyio", set[str]()), ("blocking", PIPELINED), ("stdlib", set[str]())],
@@ -109,6 +111,7 @@ def test_a_daemon_that_runs_is_not_restarted(server: Daemon) -> None:
     server.require_running()
 
 
+@pytest.mark.conformance
 def test_every_method_is_called_by_a_case() -> None:
     schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
     text = "".join((KIT / "cases" / f"{name}.json").read_text("utf-8") for name in CASES)
@@ -118,6 +121,7 @@ def test_every_method_is_called_by_a_case() -> None:
     assert sorted(set(schema["methods"]) - called) == []
 
 
+@pytest.mark.conformance
 def test_every_method_that_writes_is_refused_to_a_connection_that_reads() -> None:
     schema = json.loads((REPOSITORY / "protocol.schema.json").read_bytes())
     case = json.loads((KIT / "cases" / "access-read-changes-nothing.json").read_bytes())

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 SPELLED_BY_PYTHON = {"context-views", "repair"}
 
 
+@pytest.mark.conformance
 def test_pygls_passes() -> None:
     command = shlex.join([sys.executable, str(HERE / "conformance_pygls.py"), SESSIOND])
     asked = sorted(set(CASES) - SPELLED_BY_PYTHON)
@@ -27,6 +28,7 @@ def test_pygls_passes() -> None:
     assert (code, sorted(said)) == (0, asked)
 
 
+@pytest.mark.conformance
 def test_vscode_languageserver_protocol_passes(node: Path, node_modules: Path) -> None:
     command = shlex.join([str(node), str(HERE / "node" / "conformance.mjs"), str(node_modules)])
     asked = sorted(set(CASES) - RESPELLED_IN_A_FILE)

@@ -427,6 +427,7 @@ def test_words_that_are_no_command_get_the_usage(
     assert "append SESSION TEXT | watch SESSION" in done.stderr
 
 
+@pytest.mark.conformance
 @pytest.mark.timeout(400)
 def test_the_conformance_kit_runs_the_stubs(kind: str, interpreter: list[str]) -> None:
     client = shlex.join([sys.executable, str(ADAPTER), kind, *interpreter])

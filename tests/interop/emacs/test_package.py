@@ -156,6 +156,7 @@ def test_the_example_for_other_packages_works_from_a_file(
     assert contents(environment, "my-session") == ["hi"]
 
 
+@pytest.mark.conformance
 def test_the_conformance_kit_runs_the_package(emacs: str) -> None:
     command = f"{emacs} -Q --batch -L {PACKAGE} -l {SCRIPTS / 'conformance.el'}"
     code, outcomes = with_daemon("--client", command)

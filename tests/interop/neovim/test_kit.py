@@ -27,6 +27,7 @@ RESPELLED: Final = {
 }
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize(
     ("payloads", "left_out", "unsupported"),
     [("text", set[str](), set[str]()), ("tables", EXACT, RESPELLED)],
@@ -48,6 +49,7 @@ def test_the_client_passes_the_kit(
     assert (code, sorted(outcomes)) == (0, asked)
 
 
+@pytest.mark.conformance
 def test_the_cases_left_out_are_about_bytes() -> None:
     for case in EXACT:
         assert re.search(r"\$exact|\d\.\d+", (KIT / "cases" / f"{case}.json").read_text("utf-8")), (

@@ -21,6 +21,7 @@ RESPELLED = {
 RESPELLED_IN_A_FILE = {"repair"}
 
 
+@pytest.mark.conformance
 @pytest.mark.parametrize("kind", ["streams", "follows"])
 def test_the_client_passes(kind: str, any_node: Path, library: Path) -> None:
     command = shlex.join([str(any_node), str(CLIENT), str(library), kind])
