@@ -199,7 +199,7 @@ FAST = (
     "list",
 )
 CASES = [
-    pytest.param(name, partial, marks=() if name in FAST and partial else pytest.mark.slow)
+    pytest.param(name, partial, marks=() if name in FAST and partial else pytest.mark.search)
     for name in ACTS
     # Some bytes of a failed write or sync may reach the disk.
     for partial in (0, 50)
@@ -238,7 +238,7 @@ async def test_what_is_stored_after_a_refused_delete_is_not_in_the_trash_after_a
     assert refusals > 2
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(
     "method",
     ["session/import", "session/export", "session/fork", "session/rebase", "session/merge"],

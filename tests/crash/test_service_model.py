@@ -457,7 +457,7 @@ class LongLife(Life):
     """A longer run of the model."""
 
 
-TestLongLife = pytest.mark.slow(LongLife.TestCase)
+TestLongLife = pytest.mark.search(LongLife.TestCase)
 TestLongLife.settings = settings(max_examples=25, stateful_step_count=40)
 
 

@@ -211,5 +211,5 @@ class LongWorkingLife(WorkingLife):
     """A longer run of the model."""
 
 
-TestLongWorkingLife = pytest.mark.slow(LongWorkingLife.TestCase)
+TestLongWorkingLife = pytest.mark.search(LongWorkingLife.TestCase)
 TestLongWorkingLife.settings = settings(max_examples=25, stateful_step_count=40)

@@ -24,7 +24,7 @@ def _on_linux(absent: Any) -> None:
         absent("no /proc to read a process's memory from")
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.usefixtures("_on_linux")
 def test_a_stopped_subscriber_costs_little_memory_and_gets_every_entry_in_order() -> None:
     alone = run(LOAD, stuck=False)
@@ -38,7 +38,7 @@ def test_a_stopped_subscriber_costs_little_memory_and_gets_every_entry_in_order(
     assert beside.peak_after_kib - alone.peak_kib < GROWTH_KIB_MAX
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.usefixtures("_on_linux")
 def test_every_one_of_many_subscribers_gets_every_event_in_order() -> None:
     found = watch(connections=200, appends=200)

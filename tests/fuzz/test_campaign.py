@@ -25,7 +25,7 @@ def test_a_short_attack_finds_nothing(folder: Path, attack: Round, size: int) ->
     assert list(attack(folder, 1, size)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("attack", "size"), [(attack, size) for attack, size in ROUNDS if attack is not properties]
 )
@@ -34,7 +34,7 @@ def test_a_longer_attack_finds_nothing(folder: Path, attack: Round, size: int, s
     assert list(attack(folder, seed, size)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_a_property_that_few_examples_break_is_found_by_some_seed(tmp_path: Path) -> None:
     text = "from hypothesis import given, strategies\n"
     text += "@given(strategies.integers(0, 300))\n"

@@ -19,7 +19,7 @@ from tests.unit.documents import HOSTILE, everywhere, native
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 # Chromium's own traffic is off: a machine without a network would refuse it again and again.
 FLAGS = [

@@ -14,7 +14,7 @@ from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 
 IN_THE_PROFILE: Final = """

@@ -14,7 +14,7 @@ from tests.kit.link import request
 from tests.kit.sessions import SESSION
 from tests.processes.harness.daemon import Daemon
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 FRAME_BYTES_MAX = 32 << 20
 # The start of a TLS 1.2 handshake: record header, ClientHello, version, chance.

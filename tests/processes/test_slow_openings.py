@@ -12,7 +12,7 @@ from tests.kit.agent_roots import CLAUDE, claude_line
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 LINES = 50_000
 # The client's clock jumps when it is read behind a report: two of them outlast the command's patience.

@@ -224,7 +224,7 @@ async def test_files_that_grow_torn_at_any_byte_are_told_line_by_line(
     await grow(real_house, tmp_path.resolve(), Sizes(turns=60), looks=3)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_long_files_that_grow_torn_at_any_byte_are_told_line_by_line(
     real_house: House, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from tests.torture.killer import Killer, Misfortune
 from tests.torture.round import Round
 from tests.torture.tally import Tally
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.search]
 
 CAST = (
     *(Role(f"lib-{number}", "blocking", "append") for number in range(6)),

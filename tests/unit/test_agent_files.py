@@ -97,7 +97,7 @@ def played(
 
 @pytest.mark.parametrize("agent", MAKERS)
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.search)])
 def test_the_reader_finds_the_context_that_the_script_meant_after_moves(
     agent: str, seed: int, step: int
 ) -> None:

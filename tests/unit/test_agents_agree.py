@@ -61,7 +61,7 @@ def test_both_readers_find_the_same_behind_each_move(kit: Kit, seed: int) -> Non
     hold_all(kit, seed, SIZES)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @EACH_KIT
 def test_both_readers_find_the_same_for_any_seed(kit: Kit) -> None:
     for _ in range(RANDOM_SEEDS):

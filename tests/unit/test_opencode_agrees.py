@@ -26,14 +26,14 @@ def test_each_move_is_made_by_some_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE_SEEDS)]
+    "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.search) for seed in MORE_SEEDS)]
 )
 @pytest.mark.parametrize("kit", STORE_KITS)
 def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_path: Path) -> None:
     hold_store(tmp_path, kit, seed, SIZES)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("kit", STORE_KITS)
 def test_both_readers_find_the_same_for_any_seed(kit: str, tmp_path: Path) -> None:
     for _ in range(RANDOM_SEEDS):
