@@ -8,6 +8,7 @@ MINUTES ?= 10
 # No wait for a disk either. One process more than cores (tests/conftest.py); ARGS="-n 0" for one in all.
 FIXED := PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p no:randomly -n auto --dist worksteal
 FAST := -m "not slow and not interop and not search"
+PLATFORM := -m "platform and not slow and not interop and not search"
 # What the gate runs of real processes, and of clients of other makes.
 PROCESSES := -m "slow and not interop and not search" --timeout 600
 SOURCES := sessiond clients tests
@@ -65,6 +66,11 @@ test: $(RUN)
 check: $(ALL)
 	@scripts/lanes lint test platforms processes clients mutants-changed
 
+# In CI mypy keeps what it found for the packages of this uv.lock, which are most of its work.
+ifdef CI
+export MYPY_CACHE_DIR := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sessiond-ci/mypy-$(shell sha256sum uv.lock | cut -c -12)
+endif
+
 lint: $(ALL)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
@@ -76,7 +82,7 @@ mypy pyright: $(ALL)
 	$(BIN)/$@
 
 platforms: $(ALL)
-	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal -m platform $(ARGS)
+	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal $(PLATFORM) $(ARGS)
 	@scripts/pythons ends
 
 processes: $(ALL)

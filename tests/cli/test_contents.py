@@ -13,6 +13,8 @@ import pytest
 import sessiond.cli.commands
 from sessiond.cli import CONTENTS, main
 
+pytestmark = pytest.mark.platform
+
 HEAVY = ("rich", "textual", "pygls", "lsprotocol", "sessiond_client", "structlog", "uuid_utils")
 
 

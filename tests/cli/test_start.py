@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+pytestmark = pytest.mark.platform
+
 # A daemon on standard input and output that notes what sessiond's modules build as they load.
 _DAEMON = """
 import atexit, json, re, sys

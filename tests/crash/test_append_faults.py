@@ -26,6 +26,8 @@ from tests.crash.harness.journal_faults import (
 )
 from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
 
+pytestmark = pytest.mark.platform
+
 # -- append --------------------------------------------------------------------------
 
 

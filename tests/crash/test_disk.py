@@ -14,6 +14,8 @@ from sessiond.journal.disk.files import Files
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.platter import Inode
 
+pytestmark = pytest.mark.platform
+
 NAMES = ("a", "b")
 ACTIONS = st.one_of(
     st.tuples(st.sampled_from(["create", "open_read", "open_update", "open_append"]),

@@ -22,6 +22,8 @@ from tests.crash.harness.journal_faults import (
 )
 from tests.kit.journals import FILE, LOCKS, lines_of, opened, text
 
+pytestmark = pytest.mark.platform
+
 
 def append_behind_the_tail(journal: Journal) -> None:
     journal.append(BATCH, sync=True)

@@ -19,6 +19,8 @@ from sessiond.testing.disk import FaultDisk
 from tests.kit.journals import FILE, FOLDER, LOCKS, lines_of, opened, text
 from tests.kit.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.platform
+
 STORED = [b'{"header":1}', b'{"first":1}']
 LOST = [b'{"lost":1}', b'{"lost":2}']
 NEXT = [b'{"next":1}']

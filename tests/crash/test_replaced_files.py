@@ -8,6 +8,8 @@ from sessiond.journal.store import Replaced
 from sessiond.testing.disk import FaultDisk
 from tests.kit.journals import FILE, FOLDER, LOCKS, opened_on
 
+pytestmark = pytest.mark.platform
+
 COPY = FOLDER / "copy"
 MIB = 1024 * 1024
 BOTH = pytest.mark.parametrize("truncates", [True, False], ids=["native", "foreign"])

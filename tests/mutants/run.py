@@ -161,7 +161,11 @@ def touched() -> set[str]:
 
 
 def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
-    """Return the bugs in files of the last commits; without that history a part that the tree's hash chooses."""
+    """Return the bugs in files of the last commits; without that history a part that the tree's hash chooses.
+
+    A bug that only a search finds is none of them.
+    """
+    bugs = [bug for bug in bugs if bug.found_by]
     files = {REPOSITORY / name for name in touched()}
     if not files:
         number = crc32(tree_name().encode()) % COMMITS

@@ -11,7 +11,7 @@ from sessiond.rpc.framing import Framing
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.transcripts import Line, Placeholders, parse, play, render
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops]
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

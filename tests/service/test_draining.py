@@ -10,7 +10,7 @@ from tests.kit.house import House, arrived
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 
 async def test_draining_answers_what_was_asked_and_refuses_what_comes_after(house: House) -> None:

@@ -16,7 +16,7 @@ from tests.kit.calls import append_all, create, refused, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION, entry
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops]
 
 READS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("build_context", {}),

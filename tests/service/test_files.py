@@ -12,6 +12,8 @@ from tests.kit.house import House
 from tests.kit.sessions import SESSION
 from tests.service.damage import GOOD, HEADER, TIME, line
 
+pytestmark = pytest.mark.platform
+
 IDS = "entries[].{seq,entry.id}"
 
 

@@ -15,7 +15,7 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 USER = {"role": "user", "content": "hi"}
 

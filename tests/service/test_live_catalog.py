@@ -24,7 +24,7 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import happened
 from tests.kit.sessions import native_header
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops]
 
 HINT = "params.{session_id,change}"
 USAGE = {"input": 10, "output": 5, "totalTokens": 15, "cost": {"total": 0.5}}

@@ -13,7 +13,7 @@ from tests.kit.calls import call, refused
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 OLD, NEW = "session-old", "session-new"
 

@@ -29,6 +29,7 @@ APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode() + b'\\n
 pytestmark = [
     pytest.mark.skipif(not SYSTEM.has_inotify, reason="this system has no inotify"),
     pytest.mark.both_loops,
+    pytest.mark.platform,
 ]
 
 

@@ -10,7 +10,10 @@ from tests.kit.sessions import SESSION
 
 PROJECTS = {"session-a": "/p", "session-b": "/p", "session-c": "/q", "session-d": "/p"}
 
-pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
+pytestmark = [
+    pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session"),
+    pytest.mark.platform,
+]
 
 
 async def test_a_closed_session_is_opened_by_its_id_or_by_its_path(house: House) -> None:

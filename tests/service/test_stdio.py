@@ -17,7 +17,7 @@ from sessiond.transports.base import FdPort
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 
 async def test_pipes_carry_a_connection_and_get_their_blocking_mode_back() -> None:

@@ -28,7 +28,7 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 OUTBOX_BYTES = 100_000
 

@@ -53,6 +53,8 @@ from tests.kit.client_rig import DRAINING, OVERLOADED, SETUP, exchange_with, new
 from tests.kit.far_end import Daemon
 from tests.kit.limits import set_limits
 
+pytestmark = pytest.mark.platform
+
 
 def feed_with(**options: Any) -> tuple[Feed, Daemon]:
     feed = Feed(SETUP, "s", options, deadline=30.0)

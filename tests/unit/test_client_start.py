@@ -10,6 +10,8 @@ import pytest
 
 from sessiond_client.reach import start_command
 
+pytestmark = pytest.mark.platform
+
 NOTHING_NAMED = {"socket": None, "profile": None, "home": None}
 
 

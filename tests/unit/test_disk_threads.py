@@ -16,7 +16,7 @@ import sniffio
 from sessiond.service.actor.disk_threads import DiskThreads, Outcome
 from tests.kit.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.both_loops
+pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 
 class Log:

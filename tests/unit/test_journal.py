@@ -28,6 +28,8 @@ from sessiond.testing.journals import (
 )
 from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened, opened_on
 
+pytestmark = pytest.mark.platform
+
 MIB = 1024 * 1024
 
 # -- the contract of every log -----------------------------------------------------

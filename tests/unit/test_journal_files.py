@@ -25,6 +25,8 @@ from sessiond.testing.journals import (
 from tests.kit.journals import FILE, FOLDER, LOCKS, ignore, lines_of, opened_on
 from tests.kit.patience import PATIENCE_SECONDS, soon
 
+pytestmark = pytest.mark.platform
+
 
 @pytest.fixture
 def umask() -> Iterator[Callable[[int], None]]:

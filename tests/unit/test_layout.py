@@ -19,6 +19,8 @@ from sessiond.journal.profile.names import (
 )
 from sessiond.testing.disk import FaultDisk
 
+pytestmark = pytest.mark.platform
+
 STAMP = "2026-01-15T10-30-00-000000"
 LATER = "2026-01-15T10-30-00-000001"
 LAYOUT = Layout(Path("/home/sessiond"))

@@ -10,7 +10,7 @@ import pytest
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.outbox import Outbox
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.platform]
 
 
 class NarrowPort:

@@ -20,6 +20,8 @@ from sessiond_client.place import (
     socket_place,
 )
 
+pytestmark = pytest.mark.platform
+
 RUNTIME = {"XDG_RUNTIME_DIR": "/run/user/7"}
 
 

@@ -17,6 +17,8 @@ from sessiond.testing.daemon import standing_environment
 from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.stores import SESSION_STORE_CHECKS, MakeStore
 
+pytestmark = pytest.mark.platform
+
 
 @pytest.fixture
 def files_at(tmp_path: Path) -> MakeStore:

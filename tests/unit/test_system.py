@@ -19,6 +19,8 @@ from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.system.unix import UNIX
 
+pytestmark = pytest.mark.platform
+
 ON_LINUX = hasattr(socket, "SO_PEERCRED")
 
 
