@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiond.journal.disk.files import Files
-from sessiond.service.files.checking.repairing import bring_late_lines, plan_repair, write_repaired
+from sessiond.service.files.checking.repairing import plan_repair, write_repaired
 from sessiond.service.files.checking.verifying import verify_file
 from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.service.log.indexer import Indexer
@@ -68,47 +65,3 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
         line = whole[at - 1]
         parses = line.startswith(b'{"type":"message"') and line.endswith(b"}")
         assert line not in lines or b'"atom"' in line or not parses
-
-
-class Meanwhile(Files):
-    """A disk on which other programs write while a repair waits."""
-
-    def __init__(self, *steps: Callable[[], None]) -> None:
-        super().__init__()
-        self._steps = [*steps]
-
-    def pause(self, seconds: float) -> None:
-        """Let one program write."""
-        del seconds
-        if self._steps:
-            self._steps.pop(0)()
-
-
-def added(path: Path, data: bytes) -> Callable[[], None]:
-    """Return what writes bytes behind those of a file."""
-
-    def add() -> None:
-        with path.open("ab") as file:
-            file.write(data)
-
-    return add
-
-
-@pytest.mark.parametrize("becomes_whole", [True, False])
-def test_half_a_line_in_the_old_file_joins_no_other_line(
-    tmp_path: Path, becomes_whole: bool
-) -> None:
-    old, young = tmp_path / "old", tmp_path / "young"
-    line, other = atom_line("n1") + b"\n", atom_line("n2") + b"\n"
-    old.write_bytes(HEADER + line + line[:4])
-    young.write_bytes(HEADER)
-    steps = [added(young, other), *([added(old, line[4:])] if becomes_whole else [])]
-    files = Meanwhile(*steps)
-    fd = files.open_update(old)
-    try:
-        bring_late_lines(files, fd, len(HEADER), young)
-    finally:
-        files.close(fd)
-    added(young, other)()
-    half = line if becomes_whole else line[:4] + b"\n"
-    assert young.read_bytes() == HEADER + line + other + half + other
