@@ -44,6 +44,7 @@ Borrow = Callable[[], AbstractContextManager[Copy]]
 
 COMMITS: Final = 30
 """Commits whose files the gate looks at: in a fresh clone there is no merge base."""
+_FEW: Final = 10
 GATE: Final = "not search"
 # A bug that no test finds has been tried by so many at a time: most are found by the first few.
 _STEPS: Final = (20, 100, 600)
@@ -154,24 +155,27 @@ def _require_fresh(bugs: Sequence[Bug], code: Code) -> None:
 
 def touched() -> set[str]:
     """Return the files of the last commits; nothing if the history is too short to tell."""
-    words = ["git", "log", f"-{COMMITS}", "--name-only", "--format=commit"]
+    words = ["git", "log", f"-{COMMITS}", "--name-only", "--format=format:commit"]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     return set(lines) if lines.count("commit") == COMMITS else set()
 
 
 def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
-    """Return the bugs in files of the last commits; without that history a part that the tree's hash chooses.
+    """Return the bugs in files of the last commits; where these are few, a part that the tree's hash chooses, too.
 
     A bug that only a search finds is none of them.
     """
     bugs = [bug for bug in bugs if bug.found_by]
     files = {REPOSITORY / name for name in touched()}
-    if not files:
+    found = [bug for bug in bugs if any(path in files for path, _ in bug.places(code))]
+    if len(found) < _FEW:
         number = crc32(tree_name().encode()) % COMMITS
-        say(f"the history is short: part {number + 1}/{COMMITS} of the planted bugs")
-        return list(bugs[number::COMMITS])
-    return [bug for bug in bugs if any(path in files for path, _ in bug.places(code))]
+        say(
+            f"{len(found)} bugs in files of the last commits, and part {number + 1}/{COMMITS} of all"
+        )
+        found += [bug for bug in bugs[number::COMMITS] if bug not in found]
+    return found
 
 
 def _try_all(

@@ -42,7 +42,7 @@ def mutants(*arguments: str) -> tuple[int, list[Tried], str]:
 
 
 def test_two_that_are_quick_to_find_are_found() -> None:
-    names = ("delete-without-trash", "torn-tail-not-cut")
+    names = ("a-sync-per-append", "agent-log-not-kept")
     code, tried, _ = mutants(*names)
     assert [(one.bug, one.outcome) for one in tried] == [(name, "caught") for name in names], tried
     assert code == 0
