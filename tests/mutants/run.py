@@ -37,7 +37,7 @@ from tests.mutants.bugs import FOLDER, Bug, Code, StaleBug, load_all
 from tests.mutants.copies import REPOSITORY, Copy, copy
 from tests.mutants.reach import functions_of, reached_by, tree_name
 
-__all__ = ["main", "touched"]
+__all__ = ["main", "processor_seconds", "touched"]
 
 Say = Callable[[str], None]
 Borrow = Callable[[], AbstractContextManager[Copy]]
@@ -185,11 +185,11 @@ def _try_all(
     reach = reached_by(bugs, options.marks) if options.reach else {}
     tried: list[Tried] = []
     left_out: list[str] = []
-    began = _processor_seconds()
+    began = processor_seconds()
     with _copies(options.jobs) as borrow, ThreadPoolExecutor(options.jobs) as pool:
 
         def one(bug: Bug) -> None:
-            if options.seconds and _processor_seconds() - began >= options.seconds:
+            if options.seconds and processor_seconds() - began >= options.seconds:
                 left_out.append(bug.name)
                 return
             with borrow() as planted:
@@ -201,7 +201,8 @@ def _try_all(
     return sorted(tried, key=lambda one: one.bug), sorted(left_out)
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
+    """Return the time that ended child processes have had of the processors."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
