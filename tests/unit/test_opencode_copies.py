@@ -123,6 +123,7 @@ def require_equal(lines: list[bytes]) -> None:
     assert b"responseId" not in b"".join(copy.lines)
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("make", [version_1, version_2])
 def test_a_copy_has_the_context_and_the_tokens_of_the_session(make: Any) -> None:
     for seed in range(SEEDS):
