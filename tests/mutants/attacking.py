@@ -33,7 +33,8 @@ _SAID_MAX: Final = 160
 _BROKEN: Final = re.compile(
     r"\b((?:Name|UnboundLocal|Syntax|Indentation|Import|ModuleNotFound)Error: .*)"
 )
-_HUNG: Final = re.compile(r"^\S*/(\w+)\.py::(\S+).*?\n\++ Timeout \++$", re.MULTILINE | re.DOTALL)
+_TEST: Final = re.compile(r"^\S*/(\w+)\.py::([^\s\[]+)", re.MULTILINE)
+_HUNG: Final = re.compile(r"^\++ Timeout \++$", re.MULTILINE)
 
 
 class Outcome(Enum):
@@ -78,7 +79,8 @@ def attack(copy: Copy, tests: Sequence[str], marks: str) -> Attack:
         if broken := _BROKEN.search(said):
             return Attack(Outcome.NOT_RUN, said=f"the code is broken: {_line(broken[1])}")
         if hung := _HUNG.search(said):
-            name = f"{hung[1]}::{hung[2].partition('[')[0]}"
+            *_, last = _TEST.finditer(said[: hung.start()])
+            name = f"{last[1]}::{last[2]}"
             return Attack(Outcome.VIOLATION, name, f"no end after {HANG_SECONDS} s")
         if done.returncode not in {0, 1, 5} or not report.exists():
             code = done.returncode

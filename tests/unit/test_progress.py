@@ -129,6 +129,33 @@ async def test_a_beginning_the_news_and_an_end_before_the_answer() -> None:
     ]
 
 
+async def test_a_pause_that_is_over_as_the_work_ends_brings_no_report_behind_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, over = anyio.Event(), anyio.Event()
+
+    async def pause(_seconds: float) -> None:
+        if begun.is_set():
+            await anyio.lowlevel.checkpoint()
+        # The end cancels the task of the reports, which a pause that is over does not notice.
+        with anyio.CancelScope(shield=True):
+            begun.set()
+            await over.wait()
+
+    monkeypatch.setattr(anyio, "sleep", pause)
+    async with asked() as asker:
+
+        async def job() -> str:
+            asker.progress.report(1, 3, "lines")
+            await begun.wait()
+            return "done"
+
+        run_in_background(asker, job, standing_environment())
+        await asker.until(lambda: "answer" in asker.kinds)
+        over.set()
+    assert asker.kinds == ["begin", "end", "answer"]
+
+
 async def test_nothing_is_told_twice_and_a_total_may_be_unknown() -> None:
     async with asked(token=7) as asker:
 
