@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessiond.errors import StorageError
-from tests.kit.calls import append, create
+from tests.kit.calls import append, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.site import PostgresqlSite
 from tests.service.one_database.calls import told
 from tests.service.one_database.site import clients_of
-from tests.service.subscribing import subscribe
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -78,7 +77,7 @@ async def test_no_ring_of_another_role_ends_a_daemon(
     site = PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)
     async with clients_of(site, "one", "three") as (one, three):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         await append(one, "e-1")
         assert await told(three, 1) == [(1, "e-1")]
         await site.is_heard_by(2)

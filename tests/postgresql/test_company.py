@@ -13,7 +13,7 @@ import pytest
 from anyio import fail_after, to_thread
 
 from sessiond.service.database.database import SessionDatabase
-from tests.kit.calls import append, create
+from tests.kit.calls import append, call, create, watch
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.postgresql.cluster import Cluster
 from tests.postgresql.flushing import is_flushed
@@ -21,8 +21,7 @@ from tests.postgresql.flushing import lazy as lazy
 from tests.service import test_company_rows as rows
 from tests.service.one_database.connections import Mute
 from tests.service.one_database.site import NEVER, Site
-from tests.service.subscribing import subscribe
-from tests.service.test_presence_on_one_database import present
+from tests.service.test_presence_on_one_database import STATES
 from tests.service.test_signals_on_one_database import signal, told
 
 if TYPE_CHECKING:
@@ -65,11 +64,11 @@ async def test_a_crash_of_the_server_is_counted_and_presence_comes_back(
     ):
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await subscribe(three)
-            await present(one, state="thinking")
+            await watch(three)
+            await call(one, "session/presence", state="thinking")
             await signal(one, "s-1")
             await append(one, "e-1")
-            assert await present(three) == ["thinking"]
+            assert await call(three, "session/presence", STATES) == ["thinking"]
             assert await told_besides_presence(three, 2) == ["s-1", "e-1"]
             for number in range(2, 6):
                 await signal(one, f"s-{number}")
@@ -81,12 +80,12 @@ async def test_a_crash_of_the_server_is_counted_and_presence_comes_back(
             # The sender's daemon finds that its row is gone, and writes the row again.
             shown = "SELECT 1 FROM sessiond.senders WHERE ordinal = 5 AND presence = 1"
             await to_thread.run_sync(own_cluster.wait_for, shown)
-            assert await present(three) == ["thinking"]
+            assert await call(three, "session/presence", STATES) == ["thinking"]
             seen = await told_besides_presence(three, 3)
             assert seen == [4, "session/synced", "e-2"]
             await signal(one, "s-6")
             await append(one, "e-3")
-            assert await present(three) == ["thinking"]
+            assert await call(three, "session/presence", STATES) == ["thinking"]
             assert await told_besides_presence(three, 2) == ["s-6", "e-3"]
 
 
@@ -125,8 +124,8 @@ async def test_a_ring_has_numbers_and_nothing_else(
         ):
             with fail_after(PATIENCE_SECONDS):
                 await create(one, persist="immediate")
-                await subscribe(three)
-                await present(one, state=SECRET, data=SECRET)
+                await watch(three)
+                await call(one, "session/presence", state=SECRET, data=SECRET)
                 for _ in range(20):
                     await signal(one, SECRET, data=SECRET)
                 assert await told_besides_presence(three, 20) == [SECRET] * 20

@@ -27,7 +27,7 @@ from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import LISTENING, Cluster
 from tests.postgresql.site import PostgresqlSite
 from tests.postgresql.test_database import is_away
-from tests.service.one_database.calls import SAID, entries
+from tests.service.one_database.calls import SAID
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -186,7 +186,7 @@ async def test_a_session_writes_on_one_connection(
             assert len(await to_thread.run_sync(cluster.backends, WAITING)) == 1
         for wire, number in zip(wires, asked, strict=True):
             await wire.answer(number)
-        assert len(await entries(wires[0])) == len(wires)
+        assert len(await call(wires[0], "session/entries", "entries", limit=1000)) == len(wires)
 
 
 def made(database: PostgresqlDatabase, session_id: str) -> Head:

@@ -12,7 +12,7 @@ import pytest
 from anyio import to_thread
 
 from sessiond.errors import StorageError
-from tests.kit.calls import append, create
+from tests.kit.calls import append, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import soon
 from tests.postgresql.cluster import LISTENING, Cluster
@@ -24,7 +24,6 @@ from tests.postgresql.test_process import last_log, status
 from tests.processes.harness.daemon import running
 from tests.service.one_database.calls import told
 from tests.service.one_database.site import clients_of
-from tests.service.subscribing import subscribe
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
@@ -157,7 +156,7 @@ async def test_a_daemon_that_hears_no_rings_says_so_and_polls(
         daemon.connect() as three,
     ):
         await create(one, persist="immediate")
-        await subscribe(three)
+        await watch(three)
         listening = await to_thread.run_sync(cluster.wait_for_backends, LISTENING, 2)
         numbers = count(1)
 

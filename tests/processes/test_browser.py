@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sessiond.service.log.open_session import OpenSession
+from tests.kit import documents
+from tests.kit.documents import HOSTILE, everywhere, native
 from tests.kit.sessions import stored_entry, stored_message
-from tests.unit import documents
-from tests.unit.documents import HOSTILE, everywhere, native
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -42,16 +42,15 @@ class Imported:
             context = await self.call("build_context", entry_id=entry_id)
             pairs = zip(context["messages"], context["sources"], strict=True)
             said = [message for message, source in pairs if source == entry_id]
-            found += said or [_silent(self.entries[entry_id])]
+            if not said:
+                # An empty branch summary is in no context.
+                entry = self.entries[entry_id]
+                assert (entry["type"], entry["summary"]) == ("branch_summary", ""), entry_id
+                ms = int(datetime.fromisoformat(entry["timestamp"]).timestamp() * 1000)
+                summary = {"role": "branchSummary", "summary": "", "fromId": entry["fromId"]}
+                said = [summary | {"timestamp": ms}]
+            found += said
         return found
-
-
-def _silent(entry: Json) -> Json:
-    """Return the message of an empty branch summary, which is in no context."""
-    assert (entry["type"], entry["summary"]) == ("branch_summary", ""), entry["id"]
-    ms = int(datetime.fromisoformat(entry["timestamp"]).timestamp() * 1000)
-    summary = {"role": "branchSummary", "summary": "", "fromId": entry["fromId"]}
-    return summary | {"timestamp": ms}
 
 
 async def imported(wire: Wire, entries: list[Json]) -> Imported:
@@ -76,10 +75,6 @@ def chain(messages: list[Json]) -> list[Json]:
 
 def user(text: str) -> Json:
     return {"role": "user", "content": text, "timestamp": 1}
-
-
-def kept_tokens(settings: Json) -> Json:
-    return {"keep_recent_tokens": settings["keepRecentTokens"]}
 
 
 async def context(wire: Wire, given: Json) -> Json:
@@ -123,7 +118,9 @@ async def should_compact(wire: Wire, given: Json) -> Json:
     await session.call("append", message=user("go"))
     await session.call("append", message=answer)
     own = {"enabled": settings["enabled"], "reserve_tokens": settings["reserveTokens"]}
-    await session.call("session/update", compaction=own | kept_tokens(settings))
+    await session.call(
+        "session/update", compaction=own | {"keep_recent_tokens": settings["keepRecentTokens"]}
+    )
     found = await session.call("session/usage", context_window=given["contextWindow"])
     await wire.call("session/delete", session_id=session.id)
     assert found["tokens"] == given["contextTokens"]
@@ -149,7 +146,7 @@ async def find_cut_point(wire: Wire, given: Json) -> Json:
 
 async def prepare_compaction(wire: Wire, given: Json) -> Json:
     session = await imported(wire, given["path"])
-    asked = kept_tokens(given["settings"])
+    asked = {"keep_recent_tokens": given["settings"]["keepRecentTokens"]}
     plan = (await session.call("session/plan_compaction", **asked))["plan"]
     if plan is None:
         return None

@@ -11,17 +11,12 @@ from anyio.lowlevel import checkpoint
 
 from sessiond.model.requests import Purpose
 from sessiond.service.ports import NoSummary
-from sessiond.testing.daemon import Wire
 from tests.kit.house import House
-from tests.kit.sessions import SESSION
 
 __all__ = [
     "OFFER",
     "SAID",
     "Command",
-    "ask",
-    "kinds",
-    "offer",
     "serving",
 ]
 
@@ -55,17 +50,3 @@ async def serving(house: House, command: Command | None = None) -> AsyncGenerato
         yield daemon
         await daemon.end()
         assert len(daemon.service.runs) == 0
-
-
-async def offer(wire: Wire, client_id: str | None = None) -> None:
-    named = {} if client_id is None else {"client_id": client_id}
-    await wire.call("initialize", capabilities=OFFER, **named)
-
-
-async def ask(wire: Wire, **more: Any) -> int:
-    return await wire.request("compact", session_id=SESSION, **more)
-
-
-async def kinds(wire: Wire) -> list[str]:
-    answer = await wire.call("session/entries", session_id=SESSION)
-    return [each["entry"]["type"] for each in answer["entries"]]

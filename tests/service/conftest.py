@@ -44,6 +44,12 @@ def real_house(home: Path) -> House:
     return House(home, Files())
 
 
+@pytest.fixture(params=["native", "pi"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Return each dialect whose files another program may append to."""
+    return str(request.param)
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Return a database for several daemons."""

@@ -17,8 +17,8 @@ from tests.kit.agents import claude_line, codex_line, copied, write_lines
 from tests.kit.calls import say
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.provider_rules import anthropic_troubles, openai_troubles
 from tests.kit.roots import add_root, ids
-from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
 SESSION = "5e55a1d0-0000-4000-8000-0000000000aa"
 SHOWN = (

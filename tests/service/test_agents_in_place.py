@@ -35,9 +35,9 @@ from tests.kit.calls import call, create, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.opencode import FOOTER, RENAME
+from tests.kit.provider_rules import anthropic_troubles, openai_troubles
 from tests.kit.roots import add_root, ids
 from tests.kit.sessions import SESSION
-from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
 # Title or first words, folder, program, and tokens: in, out, read from the cache, written to it.
 LISTED: dict[str, tuple[str, str, str, tuple[int, int, int, int]]] = {

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from sessiond.testing.wire import Wire
 from tests.kit.calls import append_all, call, create_with, refused
 from tests.kit.house import House
 from tests.kit.sessions import SESSION, entry
@@ -25,26 +24,28 @@ def annotation(entry_id: str, **data: Any) -> dict[str, Any]:
     return custom("annotation", {"entry_id": entry_id, "data": data})
 
 
-async def known(wire: Wire, entry_id: str) -> Any:
-    return (await call(wire, "session/entry", entry_id=entry_id)).get("annotations")
-
-
 async def test_annotations_add_up_and_outlive_the_daemon(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create_with(wire, "n1", "n2", persist="immediate")
-        assert await known(wire, "n1") is None
+        assert "annotations" not in await call(wire, "session/entry", entry_id="n1")
         await append_all(wire, annotation("n1", reply_to="17", reactions={"a": [1]}))
         patch = annotation("n1", reactions={"a": None, "b": 2})
         sent = {"entry": patch, "idempotency_key": "k", "session_id": SESSION}
         await wire.call("append", **sent)
         assert (await wire.call("append", **sent))["duplicate"]
-        assert await known(wire, "n1") == {"reply_to": "17", "reactions": {"b": 2}}
-        assert await known(wire, "n2") is None
+        assert await call(wire, "session/entry", "annotations", entry_id="n1") == {
+            "reply_to": "17",
+            "reactions": {"b": 2},
+        }
+        assert "annotations" not in await call(wire, "session/entry", entry_id="n2")
         # An annotation may be about an entry of the same call.
         await append_all(wire, entry("n3"), annotation("n3", x=1))
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await known(wire, "n1") == {"reply_to": "17", "reactions": {"b": 2}}
-        assert await known(wire, "n3") == {"x": 1}
+        assert await call(wire, "session/entry", "annotations", entry_id="n1") == {
+            "reply_to": "17",
+            "reactions": {"b": 2},
+        }
+        assert await call(wire, "session/entry", "annotations", entry_id="n3") == {"x": 1}
 
 
 @pytest.mark.parametrize(

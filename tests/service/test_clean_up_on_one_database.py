@@ -30,7 +30,6 @@ from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of, environment_of
 from tests.service.test_lists_on_one_database import Asked
@@ -65,7 +64,7 @@ async def test_an_answer_brings_a_draft_to_its_place_in_the_step_that_stores_it(
         for wire in (one, three):
             assert (await call(wire, "session/get"))["session"]["persisted"]
         await append(three, "e-3")
-        assert len(await entries(one)) == 3
+        assert len(await call(one, "session/entries", "entries")) == 3
 
 
 async def test_a_draft_that_leaves_its_folder_with_a_change_takes_the_change_along(
@@ -144,15 +143,10 @@ async def two_daemons(
     ):
         with fail_after(PATIENCE_SECONDS):
             await eventually(lambda: all(one.calls["claim"] for one in connections))
-            await old_session(site, wire, SESSION)
+            await create(wire, SESSION, persist="immediate")
+            await wire.call("session/close", session_id=SESSION)
+            site.age()
             yield first, second, wire
-
-
-async def old_session(site: Site, wire: Wire, name: str) -> None:
-    """Make a session, and let two days pass."""
-    await create(wire, name, persist="immediate")
-    await wire.call("session/close", session_id=name)
-    site.passed_ns += 2 * DAY_NS
 
 
 async def until_trashed(wire: Wire, *names: str) -> None:
@@ -177,7 +171,9 @@ async def test_retention_runs_once_an_hour_over_all_daemons(site: Site) -> None:
             await let_pass(60)
             assert connections[1].calls == {"claim": 1}
             tasks.cancel_scope.cancel()
-        await old_session(site, wire, "session-b")
+        await create(wire, "session-b", persist="immediate")
+        await wire.call("session/close", session_id="session-b")
+        site.age()
         async with create_task_group() as tasks:
             tasks.start_soon(keep_retaining, second.service, tuning)
             await until_trashed(wire, SESSION, "session-b")
@@ -389,7 +385,7 @@ async def test_a_dry_run_of_retention_names_no_session_whose_time_it_could_not_r
             assert answer["sessions"] == []
             (failed,) = answer["failed"]
             assert (failed["session_id"], failed["kind"]) == (SESSION, "storage_error")
-        assert len(await entries(two)) == 2
+        assert len(await call(two, "session/entries", "entries")) == 2
 
 
 async def test_retention_spares_what_is_archived_since_it_was_listed(site: Site) -> None:
@@ -412,5 +408,5 @@ async def test_retention_spares_what_is_archived_since_it_was_listed(site: Site)
         assert (answer["sessions"], answer["failed"]) == ([], [])
         assert len(archived) == 1
         assert (await one.call("session/trash"))["sessions"] == []
-        assert len(await entries(one)) == 1
+        assert len(await call(one, "session/entries", "entries")) == 1
     await to_thread.run_sync(database.close)

@@ -17,7 +17,7 @@ from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import HI, SESSION
-from tests.service.one_database.calls import TTL_MS, acquire, entries
+from tests.service.one_database.calls import TTL_MS
 from tests.service.one_database.site import POLL_SECONDS, Site
 
 pytestmark = [pytest.mark.usefixtures("clock")]
@@ -53,7 +53,7 @@ async def test_a_lease_lasts_as_long_at_each_daemon(site: Site, turned: bool) ->
     async with apart(site) as both:
         one, other = reversed(both) if turned else both
         await create(one, persist="immediate")
-        lease = await acquire(one)
+        lease = await call(one, "session/acquire", ttl_ms=TTL_MS)
         ends = datetime.fromisoformat(lease["expires_at"])
         left = ends - datetime.fromtimestamp(time.time_ns() / 1e9, UTC)
         assert timedelta(0) < left < timedelta(milliseconds=2 * TTL_MS)
@@ -61,8 +61,8 @@ async def test_a_lease_lasts_as_long_at_each_daemon(site: Site, turned: bool) ->
         await say(one, "under the lease", lease_id=lease["lease_id"])
         await call(other, "session/renew", lease_id=lease["lease_id"], ttl_ms=TTL_MS)
         await other.call("session/release", session_id=SESSION, lease_id=lease["lease_id"])
-        await acquire(other, ttl_ms=200)
-        await acquire(one, wait_ms=TTL_MS)
+        await call(other, "session/acquire", ttl_ms=200)
+        await call(one, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["set ahead", "set behind"])
@@ -86,7 +86,7 @@ async def test_retention_counts_by_the_database(site: Site) -> None:
         for wire in (ahead, behind):
             answer = await wire.call("retention/run", max_age_hours=1, dry_run=False)
             assert answer["sessions"] == []
-        assert len(await entries(ahead)) == 1
+        assert len(await call(ahead, "session/entries", "entries")) == 1
 
 
 async def test_a_draft_is_abandoned_by_the_database(
@@ -100,7 +100,7 @@ async def test_a_draft_is_abandoned_by_the_database(
         # Clean-ups of both daemons are one routine, so the start may be too early for the next one.
         await let_pass(30 * POLL_SECONDS)
         assert (await wire.call("session/trash"))["sessions"] == []
-        assert [row["entry"]["id"] for row in await entries(wire)] == ["e-1"]
+        assert await call(wire, "session/entries", "entries[].entry.id") == ["e-1"]
 
 
 async def test_order_and_events_know_no_clock(site: Site) -> None:
@@ -111,7 +111,7 @@ async def test_order_and_events_know_no_clock(site: Site) -> None:
         for number, wire in enumerate((ahead, behind, ahead, behind)):
             await append(wire, f"e-{number}")
         for wire in (ahead, behind):
-            rows = await entries(wire)
+            rows = await call(wire, "session/entries", "entries", limit=1000)
             assert [(row["seq"], row["entry"]["id"]) for row in rows] == [
                 (number + 1, f"e-{number}") for number in range(4)
             ]

@@ -11,18 +11,14 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import recommender, runner
 from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import append, create, create_to_compact, refused_answer
+from tests.kit.calls import append, call, create, create_to_compact, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.patience import eventually
 from tests.kit.sessions import SESSION
-from tests.service.compacting import SAID, Command, ask, kinds, offer, serving
+from tests.service.compacting import OFFER, SAID, Command, serving
 
 pytestmark = [pytest.mark.recommends, pytest.mark.both_loops]
-
-
-def call(number: int, method: str, **params: Any) -> dict[str, Any]:
-    return {"id": number, "method": method, "params": params}
 
 
 MEANWHILE: list[tuple[str, dict[str, Any], str]] = [
@@ -49,9 +45,12 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
         daemon.connect() as joined,
         daemon.connect() as other,
     ):
-        await offer(writer)
+        await writer.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        numbers = [(wire, await ask(wire)), (joined, await ask(joined))]
+        numbers = [
+            (wire, await wire.request("compact", session_id=SESSION)),
+            (joined, await joined.request("compact", session_id=SESSION)),
+        ]
         asked = await writer.next_request()
         await joined.call("server/ping")
         await other.call(method, session_id=SESSION, **params)
@@ -60,13 +59,17 @@ async def test_what_makes_a_summary_useless_meanwhile_is_why_it_is_refused(
             assert await refused_answer(each, number) == kind
         if kind != "cancelled":
             left = ["compaction"] if method == "compact" else []
-            assert [each for each in await kinds(wire) if each == "compaction"] == left
+            assert [
+                each
+                for each in await call(wire, "session/entries", "entries[].entry.type")
+                if each == "compaction"
+            ] == left
         if method in {"session/acquire", "session/archive", "session/delete"}:
             return
         # Nothing of it is left behind: the next one is a new one.
         await append(wire, "u3")
         await append(wire, "u4")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         await writer.reply(await writer.next_request(), {"summary": SAID})
         await wire.answer(number)
 
@@ -77,8 +80,12 @@ async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Hou
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
         # In one chunk, so in one batch: the run begins when both are done.
         await wire.send(
-            call(100, "compact", session_id=SESSION, head="side"),
-            call(101, "branch", session_id=SESSION, head="side", drop=True),
+            {"id": 100, "method": "compact", "params": {"session_id": SESSION, "head": "side"}},
+            {
+                "id": 101,
+                "method": "branch",
+                "params": {"session_id": SESSION, "head": "side", "drop": True},
+            },
         )
         assert await refused_answer(wire, 100) == "head_not_found"
         await wire.answer(101)
@@ -86,15 +93,15 @@ async def test_a_head_that_is_dropped_before_its_run_begins_is_no_bug(house: Hou
 
 async def test_a_head_that_is_dropped_while_its_summary_is_written(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
-        number = await ask(wire, head="side")
+        number = await wire.request("compact", session_id=SESSION, head="side")
         asked = await wire.next_request()
         await wire.call("branch", session_id=SESSION, head="side", drop=True)
         await wire.reply(asked, {"summary": SAID})
         assert await refused_answer(wire, number) == "head_not_found"
-        assert "compaction" not in await kinds(wire)
+        assert "compaction" not in await call(wire, "session/entries", "entries[].entry.type")
 
 
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
@@ -102,9 +109,9 @@ async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
     house: House, persist: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2", persist=persist)
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         # The summary and the end of the wish for it come in one step.
         await wire.send(
@@ -112,22 +119,27 @@ async def test_who_is_told_that_it_was_cancelled_finds_nothing_stored(
             {"method": "$/cancelRequest", "params": {"id": number}},
         )
         assert await refused_answer(wire, number) == "cancelled"
-        assert "compaction" not in await kinds(wire)
-        number = await ask(wire)
+        assert "compaction" not in await call(wire, "session/entries", "entries[].entry.type")
+        number = await wire.request("compact", session_id=SESSION)
         await wire.reply(await wire.next_request(), {"summary": SAID})
         await wire.answer(number)
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1
 
 
 async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_stored(
     house: House,
 ) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
-        await wire.send({"id": asked["id"], "result": {"summary": SAID}}, call(100, "server/stop"))
+        await wire.send(
+            {"id": asked["id"], "result": {"summary": SAID}},
+            {"id": 100, "method": "server/stop", "params": {}},
+        )
         try:
             await wire.answer(number)
             kind = None
@@ -139,9 +151,9 @@ async def test_a_daemon_that_is_stopped_in_the_step_of_the_summary_says_what_it_
 
 async def test_what_is_past_its_write_completes_and_is_answered(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         with house.disk.hold("fdatasync") as gate:
             await wire.reply(asked, {"summary": SAID})
@@ -153,23 +165,25 @@ async def test_what_is_past_its_write_completes_and_is_answered(house: House) ->
             assert wire.notifications == []
         done = await wire.answer(number)
         assert await other.answer(joined) == done
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1
 
 
 async def test_a_disk_that_fails_the_commit_is_told_to_all_and_leaves_nothing(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
-        joined = await ask(other)
+        number = await wire.request("compact", session_id=SESSION)
+        joined = await other.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         await other.call("server/ping")
         house.disk.fail("fdatasync")
         await wire.reply(asked, {"summary": SAID})
         assert await refused_answer(wire, number) == "storage_error"
         assert await refused_answer(other, joined) == "storage_error"
-        assert "compaction" not in await kinds(wire)
-        number = await ask(wire)
+        assert "compaction" not in await call(wire, "session/entries", "entries[].entry.type")
+        number = await wire.request("compact", session_id=SESSION)
         await wire.reply(await wire.next_request(), {"summary": SAID})
         await wire.answer(number)
 
@@ -185,11 +199,11 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
         daemon.connect() as first,
         daemon.connect() as joined,
     ):
-        await offer(writer)
+        await writer.call("initialize", capabilities=OFFER)
         await create_to_compact(first, "u1", "u2")
-        waiting = {"first": (first, await ask(first))}
+        waiting = {"first": (first, await first.request("compact", session_id=SESSION))}
         asked = await writer.next_request()
-        waiting["joined"] = (joined, await ask(joined))
+        waiting["joined"] = (joined, await joined.request("compact", session_id=SESSION))
         await joined.call("server/ping")
         gone = ["first", "joined"] if leaves == "both" else [leaves]
         for name in gone:
@@ -199,20 +213,22 @@ async def test_the_end_of_the_input_of_those_who_wait_ends_no_run(
         done = [await wire.answer(number) for wire, number in map(waiting.__getitem__, heard)]
         assert done.count(done[0]) == len(done) if done else True
         # Who has nobody left to tell stores it all the same.
-        while (found := await kinds(writer)).count("compaction") < 1:
+        while (found := await call(writer, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) < 1:
             pass
         assert found.count("compaction") == 1
 
 
 async def test_a_late_summary_is_not_taken_for_the_next_one(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as writer, daemon.connect() as wire:
-        await offer(writer)
+        await writer.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         first = await writer.next_request()
         await wire.send({"method": "$/cancelRequest", "params": {"id": number}})
         assert await refused_answer(wire, number) == "cancelled"
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         second = await writer.next_request()
         await writer.reply(first, {"summary": "late"})
         await writer.reply(second, {"summary": SAID})
@@ -223,13 +239,16 @@ async def test_a_late_summary_is_not_taken_for_the_next_one(house: House) -> Non
 
 async def test_each_head_has_a_run_of_its_own(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
-        await offer(other)
+        await wire.call("initialize", capabilities=OFFER)
+        await other.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
         await append(wire, "on-main")
         await append(wire, "on-side", head="side")
-        main, side = await ask(wire), await ask(other, head="side")
+        main, side = (
+            await wire.request("compact", session_id=SESSION),
+            await other.request("compact", session_id=SESSION, head="side"),
+        )
         of_main, of_side = await wire.next_request(), await other.next_request()
         assert (of_main["params"]["head"], of_side["params"]["head"]) == ("main", "side")
         await other.reply(of_side, {"summary": "of the side"})
@@ -310,11 +329,11 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
         await wire.call("initialize", client_id="caller")
         await create_to_compact(wire, "u1", "u2")
         # Each has a reason to be asked before the next.
-        await offer(one, "caller")
-        await offer(two)
+        await one.call("initialize", capabilities=OFFER, client_id="caller")
+        await two.call("initialize", capabilities=OFFER)
         await two.call("subscribe", session_id=SESSION)
-        await offer(three)
-        number = await ask(wire)
+        await three.call("initialize", capabilities=OFFER)
+        number = await wire.request("compact", session_id=SESSION)
         for each in (one, two):
             asked = await each.next_request()
             await each.send({"id": asked["id"], "error": {"code": 1, "message": ""}})
@@ -329,18 +348,18 @@ async def test_so_many_compactions_are_under_way_and_no_more(
 ) -> None:
     set_limits(monkeypatch, RUNS_MAX=1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         refused = await other.refusal("compact", session_id=SESSION, head="side")
         assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 1)
         # Whoever joins begins none.
-        joined = await ask(other)
+        joined = await other.request("compact", session_id=SESSION)
         await wire.reply(asked, {"summary": SAID})
         assert await wire.answer(number) == await other.answer(joined)
-        number = await ask(other, head="side")
+        number = await other.request("compact", session_id=SESSION, head="side")
         await wire.reply(await wire.next_request(), {"summary": SAID})
         await other.answer(number)
 
@@ -357,7 +376,12 @@ async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
         for _ in range(2):
             await wire.call("append", session_id=SESSION, message=message)
         numbers = range(100, 100 + calls)
-        await wire.send(*(call(number, "compact", session_id=SESSION) for number in numbers))
+        await wire.send(
+            *(
+                {"id": number, "method": "compact", "params": {"session_id": SESSION}}
+                for number in numbers
+            )
+        )
         told: list[dict[str, Any]] = []
         for number in numbers:
             with pytest.raises(Refusal) as refused:
@@ -388,7 +412,9 @@ async def test_many_runs_that_plan_leave_threads_to_others(
         for head in heads:
             await wire.call("branch", session_id=SESSION, entry_id="u2", head=head)
         try:
-            numbers = [await ask(wire, head=head) for head in heads]
+            numbers = [
+                await wire.request("compact", session_id=SESSION, head=head) for head in heads
+            ]
             await wire.call("session/get", session_id=SESSION)
             assert len(daemon.service.runs) == len(heads)
             # What is given up while it waits for its turn leaves it at once.

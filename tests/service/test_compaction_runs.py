@@ -9,20 +9,12 @@ from sessiond import limits
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import runner
 from sessiond.testing.daemon import Refusal
-from tests.kit.calls import append, create_to_compact
+from tests.kit.calls import append, call, create_to_compact
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
-from tests.service.compacting import (
-    OFFER,
-    SAID,
-    Command,
-    ask,
-    kinds,
-    offer,
-    serving,
-)
+from tests.service.compacting import OFFER, SAID, Command, serving
 
 pytestmark = [pytest.mark.recommends, pytest.mark.both_loops]
 
@@ -30,10 +22,10 @@ pytestmark = [pytest.mark.recommends, pytest.mark.both_loops]
 @pytest.mark.parametrize("persist", ["on_assistant", "never"])
 async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: str) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(other)
-        await offer(wire)
+        await other.call("initialize", capabilities=OFFER)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2", persist=persist)
-        number = await ask(wire, instructions="Mind the clock.")
+        number = await wire.request("compact", session_id=SESSION, instructions="Mind the clock.")
         asked = await wire.next_request()
         assert asked["method"] == "client/summarize"
         assert asked["params"]["session_id"] == SESSION
@@ -53,7 +45,7 @@ async def test_who_asks_is_asked_and_gets_what_it_wrote(house: House, persist: s
 
 async def test_a_run_keeps_from_the_entry_that_its_caller_names(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2", "u3")
         await append(wire, "a3", role="assistant")
         await append(wire, "t3", role="tool")
@@ -67,7 +59,7 @@ async def test_a_run_keeps_from_the_entry_that_its_caller_names(house: House) ->
         assert refused.value.data["reason"] == "fits"
         assert wire.requests == []
         # The plan by itself would keep u3 or what follows.
-        number = await ask(wire, first_kept_entry_id="u2")
+        number = await wire.request("compact", session_id=SESSION, first_kept_entry_id="u2")
         asked = await wire.next_request()
         assert asked["params"]["plan"]["summarize"] == ["u1"]
         await wire.reply(asked, {"summary": SAID})
@@ -83,19 +75,19 @@ async def test_two_agents_reach_the_limit_at_once(house: House) -> None:
         daemon.connect() as two,
         daemon.connect() as watcher,
     ):
-        await offer(one)
-        await offer(two)
+        await one.call("initialize", capabilities=OFFER)
+        await two.call("initialize", capabilities=OFFER)
         await create_to_compact(one, "u1", "u2")
         await watcher.call("subscribe", session_id=SESSION)
-        first = await ask(one)
+        first = await one.request("compact", session_id=SESSION)
         asked = await one.next_request()
-        second = await ask(two, instructions="Other words.")
+        second = await two.request("compact", session_id=SESSION, instructions="Other words.")
         await two.call("server/ping")
         await one.reply(asked, {"summary": SAID})
         done = await one.answer(first)
         assert await two.answer(second) == done
         assert two.requests == []
-        assert (await kinds(one)).count("compaction") == 1
+        assert (await call(one, "session/entries", "entries[].entry.type")).count("compaction") == 1
         for wire, name in ((one, "more1"), (two, "more2")):
             await append(wire, name)
         context = await two.call("build_context", session_id=SESSION)
@@ -120,18 +112,20 @@ async def test_when_the_writer_leaves_half_way_the_next_one_is_asked(
         daemon.connect() as first,
         daemon.connect() as second,
     ):
-        await offer(first, "first")
-        await offer(second, "second")
+        await first.call("initialize", capabilities=OFFER, client_id="first")
+        await second.call("initialize", capabilities=OFFER, client_id="second")
         await create_to_compact(wire, "u1", "u2")
         # Who watches the session comes before who does not.
         await first.call("subscribe", session_id=SESSION)
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         await first.next_request()
         getattr(first, end)()
         asked = await second.next_request()
         await second.reply(asked, {"summary": SAID})
         await wire.answer(number)
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1
 
 
 GARBAGE: list[tuple[bytes, str]] = [
@@ -157,7 +151,7 @@ async def test_what_is_no_summary_is_told_with_the_plan(
         await wire.call("initialize", capabilities=OFFER, client_info={"name": "agent"})
         await create_to_compact(wire, "u1", "u2")
         before = house.stored()
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         await wire.send(body)
         with pytest.raises(Refusal) as refused:
@@ -180,15 +174,17 @@ async def test_an_answer_over_the_frame_limit_is_one_that_failed(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         await wire.next_request()
         too_long = b'{"id":1,"result":{"summary":"%s"}}' % (b"x" * limits.FRAME_BYTES_MAX)
         await wire.send(too_long)
         # The daemon cannot know whose answer it was, so the frame is refused without an id.
         await wire.answer(number)
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1
 
 
 async def test_nobody_writes_summaries(house: House) -> None:
@@ -208,9 +204,9 @@ async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_tu
     set_limits(monkeypatch, SUMMARIZE_SECONDS=0.05)
     command = Command(SAID)
     async with serving(house, command) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         await wire.answer(number)
         told = await wire.next_notification()
@@ -225,9 +221,9 @@ async def test_who_does_not_answer_in_time_is_told_so_and_the_command_has_its_tu
 
 async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         for n in range(10):
             await append(other, f"more{n}")
@@ -241,10 +237,10 @@ async def test_while_a_plan_waits_others_write_and_the_commit_lands(house: House
 
 async def test_a_rewind_below_the_plan_makes_it_stale(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         await watcher.call("subscribe", session_id=SESSION)
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         asked = await wire.next_request()
         await wire.call("session/rewind", session_id=SESSION, to="u1")
         before = house.stored()
@@ -267,9 +263,12 @@ async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: Ho
         daemon.connect() as one,
         daemon.connect() as two,
     ):
-        await offer(writer)
+        await writer.call("initialize", capabilities=OFFER)
         await create_to_compact(one, "u1", "u2")
-        first, second = await ask(one), await ask(two)
+        first, second = (
+            await one.request("compact", session_id=SESSION),
+            await two.request("compact", session_id=SESSION),
+        )
         asked = await writer.next_request()
         await two.call("session/get", session_id=SESSION)
         await one.send({"method": "$/cancelRequest", "params": {"id": first}})
@@ -281,21 +280,21 @@ async def test_a_cancelled_call_ends_the_run_unless_others_wait_for_it(house: Ho
         told = await writer.next_notification()
         assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
         await writer.reply(asked, {"summary": SAID})
-        number = await ask(one)
+        number = await one.request("compact", session_id=SESSION)
         asked = await writer.next_request()
         await writer.reply(asked, {"summary": SAID})
         await one.answer(number)
-        assert (await kinds(one)).count("compaction") == 1
+        assert (await call(one, "session/entries", "entries[].entry.type")).count("compaction") == 1
 
 
 async def test_a_leased_head_is_compacted_under_its_lease_alone(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         held = await wire.call("session/acquire", session_id=SESSION, ttl_ms=60_000)
         refused = await other.refusal("compact", session_id=SESSION)
         assert refused.data["kind"] == "lease_held"
-        number = await ask(wire, lease_id=held["lease_id"])
+        number = await wire.request("compact", session_id=SESSION, lease_id=held["lease_id"])
         asked = await wire.next_request()
         await wire.reply(asked, {"summary": SAID})
         await wire.answer(number)
@@ -303,7 +302,7 @@ async def test_a_leased_head_is_compacted_under_its_lease_alone(house: House) ->
 
 async def test_what_cannot_be_committed_is_not_begun(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
         for params, kind in (
             ({"head": "none"}, "head_not_found"),
@@ -350,9 +349,9 @@ async def test_a_key_makes_a_run_one_compaction_over_a_restart(house: House) -> 
 @pytest.mark.parametrize("end", ["stop", "delete"])
 async def test_the_end_of_a_session_ends_its_run(house: House, end: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire)
+        await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(wire, "u1", "u2")
-        number = await ask(wire)
+        number = await wire.request("compact", session_id=SESSION)
         await wire.next_request()
         with anyio.fail_after(PATIENCE_SECONDS):
             if end == "stop":
@@ -389,7 +388,9 @@ async def test_a_session_that_wants_it_is_compacted_by_itself_once_for_each_leaf
             if told["method"] == "session/compaction":
                 states.append(told["params"]["state"])
         assert states == ["recommended", "started", "completed"]
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1
         assert len(command.prompts) == 1
 
 
@@ -423,4 +424,6 @@ async def test_a_run_that_began_by_itself_and_failed_rests(
         await append(wire, "and-one")
         await looked_at(3)
         assert len(command.prompts) == 2
-        assert (await kinds(wire)).count("compaction") == 1
+        assert (await call(wire, "session/entries", "entries[].entry.type")).count(
+            "compaction"
+        ) == 1

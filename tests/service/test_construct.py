@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sessiond.cli.offline.found_files import found_files
-from sessiond.testing.daemon import Wire
 from tests.kit.calls import call, create, say
 from tests.kit.house import House
 
@@ -36,11 +35,6 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-async def exported(wire: Wire, session_id: str) -> Any:
-    made = await wire.call("session/export", session_id=session_id, format="construct")
-    return json.loads(made["content"])
-
-
 @pytest.mark.parametrize("document", [SAMPLE, RUN, *ODD])
 @pytest.mark.parametrize("indent", [None, 1])
 async def test_a_document_goes_out_as_it_came_in(
@@ -51,12 +45,26 @@ async def test_a_document_goes_out_as_it_came_in(
         made = await wire.call("session/import", content=text)
         assert made["report"]["format"] == "construct"
         session_id = made["session"]["id"]
-        assert await exported(wire, session_id) == document
+        assert (
+            json.loads(
+                await call(
+                    wire, "session/export", "content", session_id=session_id, format="construct"
+                )
+            )
+            == document
+        )
         assert (await wire.call("session/verify", session_id=session_id))["ok"]
         shown = await wire.call("session/turns", session_id=session_id)
         assert len(shown["turns"]) == len(document["turns"])
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await exported(wire, session_id) == document
+        assert (
+            json.loads(
+                await call(
+                    wire, "session/export", "content", session_id=session_id, format="construct"
+                )
+            )
+            == document
+        )
 
 
 async def test_the_sample_is_a_session_with_its_agent_times_turns_and_title(
@@ -103,7 +111,9 @@ async def test_what_was_added_since_goes_out_too(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         session_id = await call(wire, "session/import", "session.id", content=json.dumps(SAMPLE))
         await say(wire, "More.", session_id=session_id)
-        now = await exported(wire, session_id)
+        now = json.loads(
+            await call(wire, "session/export", "content", session_id=session_id, format="construct")
+        )
         assert now["turns"][0] == SAMPLE["turns"][0]
         added = now["turns"][1]
         assert (added["status"], added["response"]) == ("pending", [])
@@ -111,7 +121,12 @@ async def test_what_was_added_since_goes_out_too(house: House) -> None:
         # The clock of the test is behind the document's time.
         assert now["updated_at"] == "2026-03-29T10:05:00.000Z"
         again = await call(wire, "session/import", "session.id", content=json.dumps(now))
-        assert await exported(wire, again) == now
+        assert (
+            json.loads(
+                await call(wire, "session/export", "content", session_id=again, format="construct")
+            )
+            == now
+        )
 
 
 async def test_any_session_goes_out_with_notes_of_what_is_lost(house: House) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.house import House
+from tests.kit.provider_rules import anthropic_troubles, openai_troubles
 from tests.service.pi_sessions import Drawing
-from tests.unit.provider_rules import anthropic_troubles, openai_troubles
 
 pytestmark = pytest.mark.slow
 Json = Any

@@ -16,10 +16,9 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, watch
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, entries, told
+from tests.service.one_database.calls import TTL_MS, told
 from tests.service.one_database.connections import OUT_OF_REACH, Counted, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, clients_of
-from tests.service.open_sessions import open_now
 
 
 async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) -> None:
@@ -29,7 +28,9 @@ async def test_what_one_daemon_stores_the_other_one_tells_and_reads(site: Site) 
         for name in ("e-1", "e-2"):
             await append(one, name)
         assert await told(two, 2) == [(1, "e-1"), (2, "e-2")]
-        assert await entries(two) == await entries(one)
+        assert await call(two, "session/entries", "entries", limit=1000) == await call(
+            one, "session/entries", "entries", limit=1000
+        )
         listed = (await two.call("session/list"))["sessions"]
         assert [(one["id"], one["seq"]) for one in listed] == [(SESSION, 2)]
         hits = (await two.call("session/search", query="e-2"))["hits"]
@@ -107,7 +108,7 @@ async def test_appends_at_both_daemons_have_one_order(site: Site) -> None:
             mine = [entry_id for _, entry_id in stored if entry_id.startswith(name)]
             assert mine == [f"{name}-{number}" for number in range(30)]
         for wire in wires:
-            rows = [(row["seq"], row["entry"]["id"]) for row in await entries(wire)]
+            rows = await call(wire, "session/entries", "entries[].{seq,entry.id}", limit=1000)
             assert rows == stored
 
 
@@ -118,7 +119,7 @@ async def test_a_retry_at_the_other_daemon_is_stored_once(site: Site) -> None:
         first = await append(one, "e-1", "said once")
         again = await append(two, "e-1", "said once")
         assert (again["duplicate"], again["entries"]) == (True, first["entries"])
-        assert len(await entries(two)) == 1
+        assert len(await call(two, "session/entries", "entries")) == 1
 
 
 async def test_what_is_expected_holds_against_the_other_daemon(site: Site) -> None:
@@ -148,7 +149,7 @@ async def test_an_archive_and_a_delete_hold_at_the_other_daemon(site: Site) -> N
         assert (await two.refusal("append", **said)).code == SessionNotFound.code
         await call(two, "session/restore")
         await append(one, "e-3")
-        assert [row["entry"]["id"] for row in await entries(one)] == ["e-1", "e-2", "e-3"]
+        assert await call(one, "session/entries", "entries[].entry.id") == ["e-1", "e-2", "e-3"]
 
 
 async def test_a_ring_tells_other_daemons_at_once(site: Site) -> None:
@@ -169,7 +170,7 @@ async def test_a_read_sees_what_was_answered_before_at_the_other_daemon(site: Si
         await create(one, persist="immediate")
         for number in range(1, 4):
             await append(one, f"e-{number}")
-            assert len(await entries(two)) == number
+            assert len(await call(two, "session/entries", "entries", limit=1000)) == number
             assert (await call(two, "session/get"))["session"]["seq"] == number
         await call(one, "session/archive")
         assert (await call(two, "session/get"))["session"]["archived"]
@@ -207,7 +208,7 @@ async def test_no_command_does_nothing_for_what_the_other_daemon_has_changed(sit
         for number in (1, 2):
             await append(one, f"e-{number}", role="assistant")
         await site.watches(one=one)
-        assert len(await entries(two)) == 2
+        assert len(await call(two, "session/entries", "entries")) == 2
         await site.watches(two=two)
         await call(one, "session/branch", entry_id="e-1")
         moved = await call(two, "session/navigate", entry_id="e-2")
@@ -230,7 +231,7 @@ async def test_no_command_is_refused_for_what_the_other_daemon_has_changed(site:
         await append(one, "e-3")
         said = {"role": "user", "content": "hi"}
         await call(two, "append", message=said, expected={"leaf_id": "e-3"})
-        assert [row["seq"] for row in await entries(one)] == list(range(1, 7))
+        assert await call(one, "session/entries", "entries[].seq") == list(range(1, 7))
 
 
 async def test_reads_of_many_sessions_share_a_query(site: Site) -> None:
@@ -340,4 +341,4 @@ async def test_a_session_stays_open_for_a_use_that_waits_for_its_look(
             assert refusal.data["kind"] == "overloaded"
         connection.may_go.set()
         await one.answer(use)
-        assert open_now(first) == {SESSION}
+        assert set(first.service.statistics().sessions) == {SESSION}

@@ -8,9 +8,9 @@ import pytest
 
 from sessiond.methods.session import export
 from tests.kit.calls import append, call, create_with, refused
+from tests.kit.documents import Page
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-from tests.unit.documents import Page
 
 pytestmark = [
     pytest.mark.anyio,

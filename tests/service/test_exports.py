@@ -84,11 +84,6 @@ def losses(notes: list[str]) -> set[str]:
     return {note.split(" (")[0] for note in notes if not note.startswith("converted from")}
 
 
-async def seen_by_a_model(wire: Wire, session_id: str) -> Any:
-    built = await wire.call("build_context", session_id=session_id, shape="openai")
-    return built["messages"]
-
-
 def skeleton(
     entries: list[dict[str, Any]], gone: Iterable[str] = ()
 ) -> dict[str, tuple[str, str | None]]:
@@ -127,11 +122,15 @@ async def test_a_session_comes_through_every_format(house: House, source: str, f
         third = await call(wire, "session/import", "session.id", content=back)
         assert losses(notes) | losses(more) <= ALLOWED | VISIBILITY
         if VISIBILITY.isdisjoint(losses(notes)):
-            assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
+            assert await call(
+                wire, "build_context", "messages", session_id=second, shape="openai"
+            ) == await call(wire, "build_context", "messages", session_id=first, shape="openai")
         # sharur tells its model of a compaction, also in what the compaction gives back.
         is_told = (source, form) == ("piglet", "sharur")
         if losses(notes).isdisjoint({SPEAKER, EXTENSION}) and not is_told:
-            assert await seen_by_a_model(wire, third) == await seen_by_a_model(wire, first)
+            assert await call(
+                wire, "build_context", "messages", session_id=third, shape="openai"
+            ) == await call(wire, "build_context", "messages", session_id=first, shape="openai")
         after = skeleton(await call(wire, "session/entries", ENTRIES, session_id=third))
         entries = await call(wire, "session/entries", ENTRIES, session_id=first)
         before = skeleton(entries)
@@ -172,11 +171,13 @@ async def test_main_stands_where_it_stood(house: House, form: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         there, _ = await exported(wire, SESSION, form)
         second = await call(wire, "session/import", "session.id", content=there)
-        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+        assert await call(
+            wire, "build_context", "messages", session_id=second, shape="openai"
+        ) == await call(wire, "build_context", "messages", session_id=SESSION, shape="openai")
         await wire.call("session/reset", session_id=SESSION)
         there, _ = await exported(wire, SESSION, form)
         empty = await call(wire, "session/import", "session.id", content=there)
-        assert await seen_by_a_model(wire, empty) == []
+        assert await call(wire, "build_context", "messages", session_id=empty, shape="openai") == []
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -187,7 +188,9 @@ async def test_a_title_survives(house: House, form: str) -> None:
         there, _ = await exported(wire, SESSION, form)
         second = await call(wire, "session/import", "session.id", content=there)
         assert (await session_info(wire, second))["title"] == "Fix the clock"
-        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+        assert await call(
+            wire, "build_context", "messages", session_id=second, shape="openai"
+        ) == await call(wire, "build_context", "messages", session_id=SESSION, shape="openai")
 
 
 async def test_a_message_with_two_results_becomes_two(house: House) -> None:
@@ -213,7 +216,9 @@ async def test_a_message_with_two_results_becomes_two(house: House) -> None:
         second = await call(wire, "session/import", "session.id", content=there)
         found = await call(wire, "session/entries", PARENTS, session_id=second)
         assert found == [("m1", None), ("m2", "m1"), ("m3", "m2"), ("m3.2", "m3"), ("m4", "m3.2")]
-        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, SESSION)
+        assert await call(
+            wire, "build_context", "messages", session_id=second, shape="openai"
+        ) == await call(wire, "build_context", "messages", session_id=SESSION, shape="openai")
 
 
 async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
@@ -266,7 +271,9 @@ async def test_a_second_header_becomes_data_in_a_native_file(house: House) -> No
         before = await call(wire, "session/entries", ENTRIES, session_id=first)
         after = await call(wire, "session/entries", ENTRIES, session_id=second)
         assert skeleton(after) == skeleton(before)
-        assert await seen_by_a_model(wire, second) == await seen_by_a_model(wire, first)
+        assert await call(
+            wire, "build_context", "messages", session_id=second, shape="openai"
+        ) == await call(wire, "build_context", "messages", session_id=first, shape="openai")
 
 
 async def test_messages_that_end_as_the_path_did_become_kept_entries(house: House) -> None:

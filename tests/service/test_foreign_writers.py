@@ -46,11 +46,6 @@ def line(dialect: str, entry_id: str, parent_id: str | None) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-@pytest.fixture(params=["native", "pi"])
-def dialect(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def begun(house: House, dialect: str) -> Path:
     """Make a session of two entries."""
     lines = [
@@ -59,12 +54,6 @@ def begun(house: House, dialect: str) -> Path:
         line(dialect, "aaaaaaa2", "aaaaaaa1"),
     ]
     return house.put(b"".join(lines))
-
-
-async def append_ours(wire: Wire, dialect: str, **params: Any) -> Any:
-    return await wire.call(
-        "append", session_id=SESSION, message=message_of(dialect, "ours"), **params
-    )
 
 
 async def event(wire: Wire) -> dict[str, Any]:
@@ -81,16 +70,12 @@ async def event(wire: Wire) -> dict[str, Any]:
     }
 
 
-async def ids_of(wire: Wire) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = await call(wire, "session/entries", IDS)
-    return found
-
-
 async def after_a_restart(house: House) -> list[tuple[int, str]]:
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = await session_info(wire)
         assert not info["read_only"]
-        return await ids_of(wire)
+        found: list[tuple[int, str]] = await call(wire, "session/entries", IDS)
+        return found
 
 
 # -- what an append meets ------------------------------------------------------------------------

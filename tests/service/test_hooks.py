@@ -27,11 +27,6 @@ pytestmark = pytest.mark.both_loops
 SAID = "It was left. \u2028 é😀"
 
 
-async def offer(wire: Wire, *names: str, **more: Any) -> None:
-    offered: Any = list(names) if names else True
-    await wire.call("initialize", capabilities={"hooks": offered}, **more)
-
-
 ASKED: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     (
         "branch",
@@ -76,7 +71,7 @@ async def test_a_veto_changes_nothing_and_is_told_with_who_and_why(
 ) -> None:
     method, hook, params, told = case
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher, hook, client_id="watcher")
+        await watcher.call("initialize", capabilities={"hooks": [hook]}, client_id="watcher")
         await create_to_compact(wire, "u1", "u2", "u3", persist=persist)
         await create(wire, "session-b")
         before = await session_info(wire)
@@ -118,7 +113,7 @@ async def test_who_is_silent_wrong_or_gone_has_nothing_against_it(
     if answer == "silent":
         set_limits(monkeypatch, HOOK_SECONDS=0.05)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher)
+        await watcher.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
@@ -143,7 +138,7 @@ async def test_it_is_the_same_for_every_hook(
         set_limits(monkeypatch, HOOK_SECONDS=0.05)
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
-        await offer(watcher, hook)
+        await watcher.call("initialize", capabilities={"hooks": [hook]})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request(method, session_id=SESSION)
         asked = await watcher.next_request()
@@ -170,7 +165,7 @@ async def test_any_veto_wins_and_the_others_are_told(house: House) -> None:
         daemon.connect() as strict,
     ):
         for watcher in (kind, silent, strict):
-            await offer(watcher, "before_branch")
+            await watcher.call("initialize", capabilities={"hooks": ["before_branch"]})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         requests = [await watcher.next_request() for watcher in (kind, silent, strict)]
@@ -190,8 +185,8 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
         daemon.connect() as one,
         daemon.connect() as two,
     ):
-        await offer(one)
-        await offer(two)
+        await one.call("initialize", capabilities={"hooks": True})
+        await two.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         await append(wire, "a1", role="assistant")
         number = await wire.request(method, session_id=SESSION, entry_id=None)
@@ -208,7 +203,7 @@ async def test_the_first_summary_is_the_one_of_the_branch(house: House, method: 
 
 async def test_the_callers_own_summary_stays(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await offer(wire)
+        await wire.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         for method, params in (
             ("branch", {"entry_id": "u1", "summary": "own"}),
@@ -223,7 +218,7 @@ async def test_the_callers_own_summary_stays(house: House) -> None:
 
 async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
-        await offer(wire, "before_branch")
+        await wire.call("initialize", capabilities={"hooks": ["before_branch"]})
         await create_to_compact(wire, "u1", "u2", "u3")
         await call(wire, "append", message={"role": "assistant"})
         # What a user said: the head goes before it, and by the time of the reply it is there.
@@ -238,7 +233,7 @@ async def test_a_summary_that_comes_where_nothing_is_left_has_no_use(house: Hous
 async def test_a_hook_supplies_the_summary_of_a_run(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
-        await offer(watcher, "before_compact")
+        await watcher.call("initialize", capabilities={"hooks": ["before_compact"]})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("compact", session_id=SESSION)
         asked = await watcher.next_request()
@@ -254,7 +249,9 @@ async def test_a_hook_supplies_the_summary_of_a_run(house: House) -> None:
 async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await wire.call("initialize", capabilities={"summarize": True})
-        await offer(watcher, client_info={"name": "guard"})
+        await watcher.call(
+            "initialize", capabilities={"hooks": True}, client_info={"name": "guard"}
+        )
         await create_to_compact(wire, "u1", "u2", "u3")
         before = house.stored()
         number = await wire.request("compact", session_id=SESSION)
@@ -266,7 +263,7 @@ async def test_a_vetoed_run_asks_nobody_for_a_summary(house: House) -> None:
 
 async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher, "before_branch")
+        await watcher.call("initialize", capabilities={"hooks": ["before_branch"]})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
@@ -280,7 +277,7 @@ async def test_later_requests_do_not_wait_for_a_hook(house: House) -> None:
 
 async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher)
+        await watcher.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         # It has thought better of it.
         await watcher.call("initialize", capabilities={})
@@ -296,7 +293,7 @@ async def test_where_nobody_wants_a_word_the_order_of_the_wire_holds(house: Hous
 
 async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher)
+        await watcher.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         for method, params, kind in (
             ("branch", {"entry_id": "none"}, "entry_not_found"),
@@ -326,7 +323,7 @@ async def test_what_cannot_be_is_refused_before_anybody_is_asked(house: House) -
 
 async def test_a_cancelled_call_is_given_up_while_it_waits(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher)
+        await watcher.call("initialize", capabilities={"hooks": True})
         await create_to_compact(wire, "u1", "u2", "u3")
         number = await wire.request("branch", session_id=SESSION, entry_id="u1")
         asked = await watcher.next_request()
@@ -393,7 +390,9 @@ async def test_a_client_is_asked_before_another_one_leaves_its_session(
         await create(wire, "session-b")
         await append(wire, "b1", session_id="session-b")
         await call(wire, "session/presence", state="idle")
-        await offer(watcher, "before_switch", client_id="watcher")
+        await watcher.call(
+            "initialize", capabilities={"hooks": ["before_switch"]}, client_id="watcher"
+        )
         before = await used(wire, watcher)
         number = await wire.request(method, switch_from=SESSION, **params)
         asked = await watcher.next_request()
@@ -414,11 +413,11 @@ async def test_a_switch_without_a_hook_or_to_itself_asks_nobody(house: House) ->
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire)
         await call(wire, "session/presence", state="idle")
-        await offer(watcher, "before_switch")
+        await watcher.call("initialize", capabilities={"hooks": ["before_switch"]})
         for params in ({"session_id": SESSION}, {"session_id": SESSION, "create": True}):
             await wire.call("session/open", switch_from=SESSION, **params)
         assert (await used(wire, watcher))[0]
-        await offer(watcher, "before_fork")
+        await watcher.call("initialize", capabilities={"hooks": ["before_fork"]})
         with pytest.raises(Refusal):
             await wire.call("session/open", switch_from=SESSION, session_id="session-x")
         assert (await used(wire, watcher))[0]
@@ -431,7 +430,7 @@ async def test_a_veto_keeps_the_project(house: House, tmp_path: Path) -> None:
     for folder in (one, two):
         folder.mkdir()
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
-        await offer(watcher, "before_switch")
+        await watcher.call("initialize", capabilities={"hooks": ["before_switch"]})
         first = await wire.call("scope/switch", project=str(one))
         old = first["session"]["id"]
         number = await wire.request("scope/switch", project=str(two))

@@ -15,7 +15,6 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import append, append_soon, call, create, refused_answer, session_info, watch
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import open_now
 
 pytestmark = pytest.mark.both_loops
 
@@ -29,10 +28,10 @@ async def test_a_session_that_nobody_used_for_a_while_is_unloaded_and_opened_aga
         epoch = (await session_info(wire))["epoch"]
         house.seconds += IDLE_SESSION_SECONDS
         daemon.service.unload_idle()
-        assert open_now(daemon) == {SESSION}
+        assert set(daemon.service.statistics().sessions) == {SESSION}
         house.seconds += 1
         daemon.service.unload_idle()
-        assert open_now(daemon) == set()
+        assert set(daemon.service.statistics().sessions) == set()
         got = await session_info(wire)
         assert (got["seq"], got["epoch"]) == (1, epoch)
         assert (await append(wire, "n2"))["seq"] == 2
@@ -49,7 +48,7 @@ async def test_use_counts_from_the_last_append_or_read(house: House, use: str) -
             await call(wire, "session/get")
         house.seconds += 1
         daemon.service.unload_idle()
-        assert open_now(daemon) == {SESSION}
+        assert set(daemon.service.statistics().sessions) == {SESSION}
 
 
 async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
@@ -60,7 +59,7 @@ async def test_a_session_is_not_unloaded_while_somebody_watches_waits_or_reads(
         def still_open() -> bool:
             house.seconds += IDLE_SESSION_SECONDS + 1
             daemon.service.unload_idle()
-            return open_now(daemon) == {SESSION}
+            return set(daemon.service.statistics().sessions) == {SESSION}
 
         await create(wire)
         await append(wire, "n1", content="x" * 100_000)
@@ -98,11 +97,11 @@ async def test_close_lets_go_of_a_session_unless_another_connection_watches_it(
         await watch(wire)
         await watch(other)
         await call(wire, "session/close")
-        assert open_now(daemon) == {SESSION}
+        assert set(daemon.service.statistics().sessions) == {SESSION}
         await call(other, "session/close")
-        assert open_now(daemon) == set()
+        assert set(daemon.service.statistics().sessions) == set()
         await call(other, "session/close")
-        assert open_now(daemon) == set()
+        assert set(daemon.service.statistics().sessions) == set()
         await append(wire, "n1")
         assert [*wire.notifications, *other.notifications] == []
 
@@ -126,7 +125,7 @@ async def test_a_close_spares_a_session_to_which_another_client_subscribes_in_on
         await other.answer(subscribed)
         await append(wire, "n3")
         assert (await other.next_notification())["params"]["entry"]["id"] == "n3"
-        assert open_now(daemon) == {SESSION}
+        assert set(daemon.service.statistics().sessions) == {SESSION}
 
 
 async def test_a_close_behind_which_nothing_else_is_served_in_its_batch_unloads_the_session(
@@ -141,7 +140,7 @@ async def test_a_close_behind_which_nothing_else_is_served_in_its_batch_unloads_
             closed = await wire.request("session/close", session_id=SESSION)
             await wire.call("server/ping")
         await wire.answer(closed)
-        assert open_now(daemon) == set()
+        assert set(daemon.service.statistics().sessions) == set()
 
 
 async def test_a_large_read_is_answered_although_the_session_is_closed_behind_it(

@@ -11,7 +11,7 @@ from sessiond.service.database.database import SessionDatabase
 from tests.kit.calls import call, create, refused, say
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import HI, SESSION
-from tests.service.one_database.calls import TTL_MS, acquire
+from tests.service.one_database.calls import TTL_MS
 from tests.service.one_database.connections import Counted, Hearing, Severed, Wrapped
 from tests.service.one_database.site import (
     NEVER,
@@ -27,7 +27,7 @@ async def test_a_lease_counts_at_every_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
         await create(one, persist="immediate")
         await call(two, "session/get")
-        lease = (await acquire(one))["lease_id"]
+        lease = await call(one, "session/acquire", "lease_id", ttl_ms=TTL_MS)
         refusal = await two.refusal(
             "append", session_id=SESSION, message={"role": "user", "content": "late"}
         )
@@ -52,7 +52,7 @@ async def test_the_next_holder_may_be_at_another_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two", "three") as (one, two, three):
         await create(one, persist="immediate")
         epochs = []
-        lease = await acquire(one)
+        lease = await call(one, "session/acquire", ttl_ms=TTL_MS)
         for wire in (two, three, one, two):
             epochs.append(lease["epoch"])
             waiting = await wire.request(
@@ -73,7 +73,7 @@ async def test_a_wait_for_a_lease_asks_the_database_now_and_then(site: Site) -> 
     ):
         await create(one, persist="immediate")
         await call(three, "session/get")
-        await acquire(one)
+        await call(one, "session/acquire", ttl_ms=TTL_MS)
         connection.queries = 0
         assert await refused(three, "session/acquire", ttl_ms=TTL_MS, wait_ms=500) == "lease_held"
         assert connection.queries <= 4
@@ -82,8 +82,8 @@ async def test_a_wait_for_a_lease_asks_the_database_now_and_then(site: Site) -> 
 async def test_a_lease_ends_with_its_time_at_every_daemon(site: Site) -> None:
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")
-        await acquire(one, ttl_ms=300)
-        lease = await acquire(two, wait_ms=TTL_MS)
+        await call(one, "session/acquire", ttl_ms=300)
+        lease = await call(two, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
         assert await refused(one, "append", message=HI) == "lease_held"
         await say(two, "mine now", lease_id=lease["lease_id"])
 
@@ -92,9 +92,9 @@ async def test_a_lease_ends_with_its_connection_at_every_daemon(site: Site) -> N
     async with site.daemon("one") as first, clients_of(site, "two") as (two,):
         async with first.connect() as one:
             await create(one, persist="immediate")
-            await acquire(one)
+            await call(one, "session/acquire", ttl_ms=TTL_MS)
             assert await refused(two, "append", message=HI) == "lease_held"
-        await acquire(two, wait_ms=TTL_MS)
+        await call(two, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 async def test_a_lease_ends_with_its_daemon(site: Site) -> None:
@@ -104,10 +104,10 @@ async def test_a_lease_ends_with_its_daemon(site: Site) -> None:
         daemon.connect() as one,
     ):
         await create(one, persist="immediate")
-        await acquire(one)
+        await call(one, "session/acquire", ttl_ms=TTL_MS)
         assert await refused(two, "append", message=HI) == "lease_held"
         await daemon.end()
-        await acquire(two, wait_ms=TTL_MS)
+        await call(two, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> None:
@@ -119,13 +119,13 @@ async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> 
         second.connect() as two,
     ):
         await create(one, persist="immediate")
-        lease = (await acquire(one, ttl_ms=60 * TTL_MS))["lease_id"]
+        lease = await call(one, "session/acquire", "lease_id", ttl_ms=60 * TTL_MS)
         assert await refused(two, "append", message=HI) == "lease_held"
         # Its beats tell that the daemon is there.
         await hearing.let_pass()
         assert await refused(two, "append", message=HI) == "lease_held"
         connection.is_there, hearing.runs = False, True
-        await acquire(two, wait_ms=TTL_MS)
+        await call(two, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
         connection.is_there = True
         assert await refused(one, "append", message=HI, lease_id=lease) == "lease_held"
 
@@ -154,7 +154,7 @@ async def test_no_number_of_readers_keeps_a_daemon_from_beating(site: Site) -> N
         await create(one, persist="immediate")
         await happened(connection.has_begun)
         # From here on the daemon beats at each poll.
-        await acquire(one, ttl_ms=60 * TTL_MS)
+        await call(one, "session/acquire", ttl_ms=60 * TTL_MS)
         async with no_threads_for_readers():
             connection.may_go.set()
             await eventually(lambda: connection.beats >= 3)

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from anyio import fail_after, to_thread
@@ -141,10 +142,6 @@ async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
         assert {await hint(one), await hint(one)} == {(name, "updated") for name in names}
 
 
-def refuse(*_: Any) -> NoReturn:
-    raise OUT_OF_REACH
-
-
 async def test_a_change_is_told_that_was_stored_before_a_question_failed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +153,7 @@ async def test_a_change_is_told_that_was_stored_before_a_question_failed(
         await one.call("catalog/subscribe")
         await call(one, "session/update", title="new")
         with monkeypatch.context() as outage:
-            outage.setattr(Catalog, "page", refuse)
+            outage.setattr(Catalog, "page", Mock(side_effect=OUT_OF_REACH))
             with pytest.raises(Refusal, match="storage_error"):
                 await one.call("session/list")
         assert await hint(one) == (SESSION, "updated")

@@ -42,10 +42,6 @@ from tests.service.test_agents_in_place import context, state_of
 LATE = 10**7
 
 
-def now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 class Writer:
     """The connection of opencode to its database."""
 
@@ -59,7 +55,9 @@ class Writer:
 
     def touch(self) -> None:
         """Note that the session of the sample has changed."""
-        self.run("UPDATE session SET time_updated = ? WHERE id = ?", now_ms(), FOOTER)
+        self.run(
+            "UPDATE session SET time_updated = ? WHERE id = ?", int(time.time() * 1000), FOOTER
+        )
 
     def begin(self, data: Any, *parts: Any, session_id: str = FOOTER) -> str:
         """Add a message behind all others; return its id."""
@@ -79,7 +77,7 @@ class Writer:
         """Note that a message and its parts have changed just now."""
         for table, column in (("message", "id"), ("part", "message_id")):
             ask = f"UPDATE {table} SET time_updated = ? WHERE {column} = ?"
-            self.run(ask, now_ms(), message_id)
+            self.run(ask, int(time.time() * 1000), message_id)
 
     def prompt(self, said: str) -> str:
         """Add a prompt; return its id."""
@@ -87,7 +85,14 @@ class Writer:
 
     def part(self, message_id: str, number: int, part: Any) -> None:
         """Add a part to a message, or put it in the place of one."""
-        values = (f"prt_{message_id}_{number}", message_id, FOOTER, 0, now_ms(), json.dumps(part))
+        values = (
+            f"prt_{message_id}_{number}",
+            message_id,
+            FOOTER,
+            0,
+            int(time.time() * 1000),
+            json.dumps(part),
+        )
         self.run("INSERT OR REPLACE INTO part VALUES(?, ?, ?, ?, ?, ?)", *values)
 
     def change(self, message_id: str, **data: Any) -> None:
@@ -96,7 +101,7 @@ class Writer:
         (found,) = self.connection.execute(ask, (message_id,)).fetchone()
         changed = json.dumps(json.loads(found) | data)
         ask = "UPDATE message SET data = ?, time_updated = ? WHERE id = ?"
-        self.run(ask, changed, now_ms(), message_id)
+        self.run(ask, changed, int(time.time() * 1000), message_id)
 
     def end(self, message_id: str) -> None:
         """Let an answer be whole."""
@@ -205,7 +210,7 @@ def clear_an_output(writer: Writer) -> None:
     writer.run(
         "UPDATE part SET data = ?, time_updated = ? WHERE id = ?",
         json.dumps(part),
-        now_ms(),
+        int(time.time() * 1000),
         "prt_a40000000006AAAAAAAAAAAAAA",
     )
 
@@ -417,7 +422,7 @@ async def test_a_tree_is_followed(
         part = storage / "part" / "msg_z1" / "prt_1.json"
         part.parent.mkdir()
         part.write_text(json.dumps(text("more")), "utf-8")
-        data = json.dumps({"role": "user", "time": {"created": now_ms()}})
+        data = json.dumps({"role": "user", "time": {"created": int(time.time() * 1000)}})
         message = storage / "message" / FOOTER / "msg_z1.json"
         if is_halved:
             # opencode writes in place, and a look may come in between.

@@ -21,10 +21,9 @@ from anyio import create_task_group, fail_after
 
 from sessiond.service.database.database import Head, HeldRow, SentAppend, SessionDatabase
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import create, say
+from tests.kit.calls import call, create, say
 from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import acquire, entries
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import Site
 
@@ -201,7 +200,7 @@ async def hold(wires: list[Wire], dice: random.Random) -> None:
         await drawn_pause(dice, 0, 0.05)
         wire = dice.choice(wires)
         try:
-            lease = (await acquire(wire, ttl_ms=1000))["lease_id"]
+            lease = await call(wire, "session/acquire", "lease_id", ttl_ms=1000)
             for _ in range(3):
                 await say(wire, UNDER_LEASE, lease_id=lease)
             await wire.call("session/release", session_id=SESSION, lease_id=lease)
@@ -228,7 +227,7 @@ async def test_outages_let_no_append_past_a_lease_or_an_archive(
         for connection in connections:
             connection.chance = 0.0
         shown = [
-            [(row["entry"]["id"], row["seq"]) for row in await entries(wires[0])]
+            await call(wires[0], "session/entries", "entries[].{entry.id,seq}", limit=1000)
             for wires in clients
         ]
     assert site.trespasses == []

@@ -38,17 +38,12 @@ DAMAGED = {
 }
 
 
-def left(house: House) -> dict[Path, bytes]:
-    """Return every session file and draft with its bytes."""
-    return {path: house.disk.content(path) for path in house.session_files()}
-
-
 @pytest.mark.parametrize("case", NO_SESSIONS)
 async def test_d4b_an_unreadable_session_is_an_error_and_no_fresh_start(
     house: House, case: str
 ) -> None:
     path = house.put(NO_SESSIONS[case])
-    before = left(house)
+    before = house.contents()
     asked: list[tuple[str, dict[str, Any]]] = [
         ("session/open", {"session_id": SESSION}),
         ("session/open", {"session_id": SESSION, "create": True}),
@@ -59,7 +54,7 @@ async def test_d4b_an_unreadable_session_is_an_error_and_no_fresh_start(
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method, params in asked:
             assert await refused(wire, method, **params) == "session_corrupt", method
-    assert left(house) == before
+    assert house.contents() == before
 
 
 @pytest.mark.parametrize("dialect", ["native", "piglet"])
@@ -90,7 +85,7 @@ async def test_d9_opening_a_damaged_file_never_changes_it(
     house: House, case: str, killed: bool
 ) -> None:
     path = house.put(DAMAGED[case], killed=killed)
-    before = left(house)
+    before = house.contents()
     for _ in range(2):
         async with house.daemon() as daemon, daemon.connect() as wire:
             for params in ({"session_id": SESSION}, {"path": str(path)}):
@@ -101,14 +96,14 @@ async def test_d9_opening_a_damaged_file_never_changes_it(
                     assert opened["session"]["message_total"] >= 1
             await wire.call("session/list")
             await call(wire, "session/verify")
-    assert left(house) == before
+    assert house.contents() == before
     assert {one for one in house.disk.paths if one.parent == path.parent} == {path}
 
 
 @pytest.mark.parametrize("bad", ["abcdefgh\n", "../x", "../../secret", "/etc/passwd", "a" * 7])
 async def test_d15_an_id_that_is_a_path_is_refused(house: House, bad: str) -> None:
     house.put([stored_message("m1", None)])
-    before = left(house)
+    before = house.contents()
     asked: list[tuple[str, str, dict[str, Any]]] = [
         ("session/create", "session_id", {"cwd": "/p"}),
         ("session/open", "session_id", {"create": True}),
@@ -128,7 +123,7 @@ async def test_d15_an_id_that_is_a_path_is_refused(house: House, bad: str) -> No
         made = await call(wire, "session/import", "session", content=content)
         assert Path(made["path"]).parent == house.layout.sessions
         assert made["id"] != bad
-    assert set(left(house)) - set(before) == {Path(made["path"])}
+    assert set(house.session_files()) - set(before) == {Path(made["path"])}
 
 
 async def test_d20_a_subscriber_that_falls_behind_is_told_and_sees_all(

@@ -20,16 +20,13 @@ from tests.service.one_database.site import Site, clients_of
 
 pytestmark = [pytest.mark.usefixtures("clock")]
 
-
-async def present(wire: Wire, **params: Any) -> list[str]:
-    """Return the states of the present clients."""
-    answer = await call(wire, "session/presence", **params)
-    return [one["state"] for one in answer["clients"]]
+STATES = "clients[].state"
 
 
 async def is_shown(wire: Wire) -> bool:
     """Return whether one client is present, and thinks."""
-    return await present(wire) == ["thinking"]
+    found: list[str] = await call(wire, "session/presence", STATES)
+    return found == ["thinking"]
 
 
 async def told(wire: Wire) -> Any:
@@ -59,11 +56,21 @@ async def watched(site: Site, *names: str) -> AsyncGenerator[list[Wire]]:
 async def test_the_clients_of_two_daemons_are_one_list(site: Site) -> None:
     async with watched(site, "one", "three") as (one, three):
         await one.call("initialize", client_id="agent-7", client_info={"name": "coder"})
-        await present(one, state="thinking", head="main", data={"turn": 3}, reason="resume")
+        await call(
+            one,
+            "session/presence",
+            state="thinking",
+            head="main",
+            data={"turn": 3},
+            reason="resume",
+        )
         assert [await told(wire) for wire in (one, three)] == [["thinking"]] * 2
-        assert await present(three, state="watching") == ["thinking", "watching"]
+        assert await call(three, "session/presence", STATES, state="watching") == [
+            "thinking",
+            "watching",
+        ]
         assert [await told(wire) for wire in (one, three)] == [["thinking", "watching"]] * 2
-        assert await present(one) == ["thinking", "watching"]
+        assert await call(one, "session/presence", STATES) == ["thinking", "watching"]
         (agent, _) = (await call(three, "session/presence"))["clients"]
         assert agent == {
             "access": "write",
@@ -75,7 +82,7 @@ async def test_the_clients_of_two_daemons_are_one_list(site: Site) -> None:
             "reason": "resume",
             "data": {"turn": 3},
         }
-        await present(one, state="idle")
+        await call(one, "session/presence", state="idle")
         assert await told(three) == ["idle", "watching"]
         # A new subscriber finds them in its answer.
         again = await watch(three)
@@ -85,21 +92,21 @@ async def test_the_clients_of_two_daemons_are_one_list(site: Site) -> None:
 async def test_presence_and_why_it_ends_are_told_at_another_daemon(site: Site) -> None:
     async with watched(site, "one", "three") as (one, three):
         await one.call("initialize", client_id="agent-7")
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         assert await told(three) == ["thinking"]
-        await present(one, state=None, reason="quit")
+        await call(one, "session/presence", state=None, reason="quit")
         assert await told(three) == ([], {"reason": "quit", "client_id": "agent-7"})
-        await present(one, state="typing")
+        await call(one, "session/presence", state="typing")
         assert await told(three) == ["typing"]
 
 
 async def test_presence_ends_with_its_connection_at_every_daemon(site: Site) -> None:
     async with site.daemon("one") as first, watched(site, "three") as (three,):
         async with first.connect() as one:
-            await present(one, state="thinking")
+            await call(one, "session/presence", state="thinking")
             assert await told(three) == ["thinking"]
         assert await told(three) == []
-        assert await present(three) == []
+        assert await call(three, "session/presence", STATES) == []
 
 
 async def test_presence_ends_with_its_daemon(site: Site) -> None:
@@ -108,7 +115,7 @@ async def test_presence_ends_with_its_daemon(site: Site) -> None:
         site.daemon("one") as first,
         first.connect() as one,
     ):
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         assert await told(three) == ["thinking"]
         await first.end()
         assert await told(three) == []
@@ -125,27 +132,27 @@ async def test_presence_at_a_silent_daemon_ends_and_comes_back_with_the_daemon(s
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await watch(three)
-            await present(one, state="thinking")
+            await call(one, "session/presence", state="thinking")
             assert await told(three) == ["thinking"]
             # Its beats tell that the daemon is there.
             await hearing.let_pass()
-            assert await present(three) == ["thinking"]
+            assert await call(three, "session/presence", STATES) == ["thinking"]
             connection.is_there, hearing.runs = False, True
             assert await told(three) == []
-            assert await present(three) == []
+            assert await call(three, "session/presence", STATES) == []
             # Its own clients see it as before.
-            assert await present(one) == ["thinking"]
+            assert await call(one, "session/presence", STATES) == ["thinking"]
             connection.is_there, hearing.runs = True, False
             while await told(three) != ["thinking"]:
                 pass
-            assert await present(three) == ["thinking"]
+            assert await call(three, "session/presence", STATES) == ["thinking"]
 
 
 async def test_a_daemon_that_begins_drops_presence_that_a_dead_daemon_left(site: Site) -> None:
     connection, hearing = Severed(site.connect()), Hearing(site.connect())
     async with site.daemon("one", connection) as first, first.connect() as one:
         await create(one, persist="immediate")
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         await append(one, "e-1")
         await eventually(partial(is_stored, site))
         # Killed: it ends nothing in the database.
@@ -174,14 +181,14 @@ def senders_of(site: Site) -> list[bool]:
 
 async def test_presence_stays_and_comes_back_where_a_crash_emptied_the_tables(site: Site) -> None:
     async with watched(site, "one", "three") as (one, three):
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         assert await told(three) == ["thinking"]
         site.empty_company()
         await eventually(partial(is_stored, site))
         async with clients_of(site, "four") as (four,):
-            assert await present(four) == ["thinking"]
+            assert await call(four, "session/presence", STATES) == ["thinking"]
         # No client was told of a change, since there was none.
-        await present(one, state="idle")
+        await call(one, "session/presence", state="idle")
         assert await told(three) == ["idle"]
 
 
@@ -196,12 +203,12 @@ async def test_presence_at_a_daemon_that_a_crash_has_ended_too_ends(site: Site) 
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
             await watch(three)
-            await present(one, state="thinking")
+            await call(one, "session/presence", state="thinking")
             assert await told(three) == ["thinking"]
             connection.is_there, hearing.runs = False, True
             site.empty_company()
             assert await told(three) == []
-            assert await present(three) == []
+            assert await call(three, "session/presence", STATES) == []
 
 
 async def test_the_limit_of_present_clients_is_that_of_all_daemons(
@@ -209,13 +216,13 @@ async def test_the_limit_of_present_clients_is_that_of_all_daemons(
 ) -> None:
     set_limits(monkeypatch, PRESENT_CLIENTS_MAX=1)
     async with watched(site, "one", "three") as (one, three):
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         assert await told(three) == ["thinking"]
         refusal = await three.refusal("session/presence", session_id=SESSION, state="watching")
         assert (refusal.data["kind"], refusal.data["limit"]) == ("overloaded", 1)
-        await present(one, state=None)
+        await call(one, "session/presence", state=None)
         assert await told(three) == []
-        assert await present(three, state="watching") == ["watching"]
+        assert await call(three, "session/presence", STATES, state="watching") == ["watching"]
 
 
 async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
@@ -227,7 +234,7 @@ async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
     ):
         with fail_after(PATIENCE_SECONDS):
             await create(one, persist="immediate")
-            await present(one, state="thinking")
+            await call(one, "session/presence", state="thinking")
             await eventually(partial(is_shown, three))
             registry = second.service.registry
             actor = registry.find(SESSION)
@@ -241,7 +248,7 @@ async def test_presence_elsewhere_keeps_no_session_open(site: Site) -> None:
 async def test_presence_goes_with_a_session_out_of_memory(site: Site) -> None:
     async with clients_of(site, "one", "three") as (one, three):
         await create(one, persist="never")
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         await call(one, "session/update", persist="immediate")
         await eventually(partial(is_shown, three))
 
@@ -258,9 +265,9 @@ async def test_presence_of_here_is_told_while_the_database_is_away(site: Site) -
         for wire in (another, three):
             await watch(wire)
         connection.is_there = False
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         assert await told(another) == ["thinking"]
-        assert await present(three) == []
+        assert await call(three, "session/presence", STATES) == []
         connection.is_there = True
         while await told(three) != ["thinking"]:
             pass

@@ -16,10 +16,6 @@ from tests.kit.sessions import SESSION
 pytestmark = pytest.mark.both_loops
 
 
-def places(house: House) -> list[str]:
-    return [path.parent.name for path in house.session_files()]
-
-
 async def test_a_session_in_memory_becomes_a_file_and_goes_on(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as watcher:
         await create(wire, persist="never")
@@ -56,13 +52,13 @@ async def test_out_of_memory_without_an_assistant_it_is_a_draft(house: House) ->
         await create(wire, persist="never")
         await say(wire)
         now = await call(wire, "session/update", "session", persist="on_assistant")
-        assert (now["persist"], now["persisted"], places(house)) == (
+        assert (now["persist"], now["persisted"], house.places()) == (
             "on_assistant",
             False,
             ["pending"],
         )
         await say(wire, role="assistant")
-        assert places(house) == ["sessions"]
+        assert house.places() == ["sessions"]
         assert (await session_info(wire))["persisted"]
 
 
@@ -71,7 +67,7 @@ async def test_out_of_memory_as_a_conversation_it_has_its_place_at_once(house: H
         await create(wire, persist="never")
         await say(wire, role="assistant")
         now = await call(wire, "session/update", "session", persist="on_assistant")
-        assert (now["persisted"], places(house)) == (True, ["sessions"])
+        assert (now["persisted"], house.places()) == (True, ["sessions"])
 
 
 async def test_a_draft_is_given_its_place(house: House) -> None:
@@ -82,7 +78,7 @@ async def test_a_draft_is_given_its_place(house: House) -> None:
         now = await call(wire, "session/update", "session", persist="immediate", status="s")
         assert (now["persist"], now["persisted"], now["seq"]) == ("immediate", True, 2)
         assert now["epoch"] == before["epoch"]
-        assert places(house) == ["sessions"]
+        assert house.places() == ["sessions"]
         assert now["path"] == str(house.session_files()[0])
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await session_info(wire))["status"] == "s"
@@ -144,9 +140,9 @@ async def test_what_fails_leaves_a_draft_as_it_was(house: House, op: str) -> Non
         asked = {"persist": "immediate", "title": "lost"}
         assert await refused(wire, "session/update", **asked) == "storage_error"
         assert await session_info(wire) == before
-        assert places(house) == ["pending"]
+        assert house.places() == ["pending"]
         now = await call(wire, "session/update", "session", persist="immediate", title="kept")
-        assert (now["seq"], now["title"], places(house)) == (2, "kept", ["sessions"])
+        assert (now["seq"], now["title"], house.places()) == (2, "kept", ["sessions"])
     house.files = house.disk.crash()
     types = part_of(house.stored(), "[].type")
     assert types == ["session_header", "message", "session_info"]

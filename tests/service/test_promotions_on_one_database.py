@@ -17,7 +17,7 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create_with, refused, say
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import HI, SESSION
-from tests.service.one_database.calls import TTL_MS, acquire
+from tests.service.one_database.calls import TTL_MS
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import Asked
@@ -95,13 +95,13 @@ async def test_a_promotion_of_unknown_outcome_is_repeated_without_a_second_sessi
     connection = Lost(site.connect())
     async with beside(site, connection) as (one, three):
         await create_with(one, "e-1", persist="never")
-        await acquire(one, head="side")
+        await call(one, "session/acquire", ttl_ms=TTL_MS, head="side")
         connection.answers_again = False
         assert await refused(one, "session/update", persist="immediate") == "storage_error"
         connection.answers_again = True
         # The session goes on in memory.
         await append(one, "e-2")
-        lease = (await acquire(one))["lease_id"]
+        lease = await call(one, "session/acquire", "lease_id", ttl_ms=TTL_MS)
         if is_used:
             await append(three, "e-of-three")
             assert await refused(one, "session/update", persist="immediate") == "session_exists"
@@ -122,7 +122,7 @@ async def test_a_promotion_of_unknown_outcome_that_carries_a_line_is_repeated(
     async with beside(site, connection) as (one, three):
         await create_with(one, "e-1", persist="never")
         if carried == "a line and leases":
-            await acquire(one, head="side")
+            await call(one, "session/acquire", ttl_ms=TTL_MS, head="side")
         connection.answers_again = False
         asked = {"persist": "immediate", "title": "A title"}
         assert await refused(one, "session/update", **asked) == "storage_error"
@@ -152,7 +152,7 @@ async def test_a_promotion_of_unknown_outcome_takes_nothing_from_another_daemon(
             case "append":
                 await append(three, "e-of-three")
             case "lease":
-                await acquire(three)
+                await call(three, "session/acquire", ttl_ms=TTL_MS)
             case _:
                 await call(three, "session/archive")
         before = await call(three, "session/get")
@@ -180,7 +180,7 @@ async def test_a_lease_comes_with_the_session_that_leaves_the_memory(site: Site)
     connection = HeldBehind(site)
     async with beside(site, connection) as (one, three):
         await create_with(one, "e-1", persist="never")
-        lease = await acquire(one)
+        lease = await call(one, "session/acquire", ttl_ms=TTL_MS)
         async with create_task_group() as tasks:
             tasks.start_soon(partial(call, one, "session/update", persist="immediate"))
             await happened(connection.is_stored)
@@ -220,12 +220,12 @@ async def test_a_lease_ends_with_a_connection_that_ends_during_the_promotion(
         await create_with(one, "e-1", persist="never")
         async with create_task_group() as tasks:
             async with daemon.connect() as holder:
-                await acquire(holder, ttl_ms=60 * TTL_MS)
+                await call(holder, "session/acquire", ttl_ms=60 * TTL_MS)
                 tasks.start_soon(partial(call, one, "session/update", persist="immediate"))
                 await happened(reached)
             await eventually(lambda: len(daemon.clients) == 1)
             may_ring.set()
-        await acquire(three, wait_ms=TTL_MS)
+        await call(three, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
 
 
 async def test_two_daemons_open_changed_lines_at_once(site: Site) -> None:

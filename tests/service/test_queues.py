@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sessiond.limits import SIGNAL_BYTES_MAX
 from sessiond.testing.daemon import Wire
-from tests.kit.calls import append, create, create_with
+from tests.kit.calls import append, call, create, create_with
 from tests.kit.house import House
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION
@@ -19,16 +19,13 @@ pytestmark = pytest.mark.both_loops
 
 STEER, LATER = "steer", "follow_up"
 
+IDS = "waiting[].queue_id"
+"""Ids of the prompts that wait, in the order in which to take them."""
+
 
 async def queue(wire: Wire, kind: str, queue_id: str, data: Any = "Do it.", **more: Any) -> Any:
     asked = {"session_id": SESSION, "kind": kind, "data": data, "queue": True}
     return await wire.call("session/signal", **asked, queue_id=queue_id, **more)
-
-
-async def waiting(wire: Wire, session_id: str = SESSION, **params: Any) -> list[str]:
-    """Return the ids of the prompts that wait, in the order in which to take them."""
-    answer = await wire.call("session/queue", session_id=session_id, **params)
-    return [one["queue_id"] for one in answer["waiting"]]
 
 
 @pytest.mark.parametrize("persist", ["immediate", "on_assistant", "never"])
@@ -41,7 +38,7 @@ async def test_prompts_to_steer_by_come_first_and_each_kind_in_its_order(
         for kind, queue_id in ((LATER, "q1"), (STEER, "q2"), (LATER, "q3"), (STEER, "q4")):
             answer = await queue(wire, kind, queue_id, {"b": 1.50, "a": queue_id})
             assert answer == {"queue_id": queue_id, "duplicate": False}
-        assert await waiting(wire) == ["q2", "q4", "q1", "q3"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q4", "q1", "q3"]
         (first, *_) = (await wire.call("session/queue", session_id=SESSION))["waiting"]
         assert first == {
             "kind": STEER,
@@ -51,7 +48,13 @@ async def test_prompts_to_steer_by_come_first_and_each_kind_in_its_order(
             "queue_id": "q2",
         }
         made = await wire.call("session/signal", session_id=SESSION, kind=STEER, queue=True)
-        assert await waiting(wire) == ["q2", "q4", made["queue_id"], "q1", "q3"]
+        assert await call(wire, "session/queue", IDS) == [
+            "q2",
+            "q4",
+            made["queue_id"],
+            "q1",
+            "q3",
+        ]
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
@@ -69,7 +72,11 @@ async def test_statistics_count_the_prompts_that_wait(house: House, persist: str
         assert await counts(wire) == {"steer": 1, "follow_up": 3, "other": 1, "total": 5}
         taken = {"type": "message", "id": "q0", "message": {"role": "user", "content": "Do it."}}
         await wire.call("append", session_id=SESSION, entry=taken)
-        assert await waiting(wire, done=["q3"]) == ["q1", "q2", "q4"]
+        assert await call(wire, "session/queue", IDS, done=["q3"]) == [
+            "q1",
+            "q2",
+            "q4",
+        ]
         assert await counts(wire) == {"steer": 1, "follow_up": 2, "other": 0, "total": 3}
 
 
@@ -80,16 +87,16 @@ async def test_an_append_with_the_id_of_a_prompt_takes_it_once(house: House, per
         await queue(wire, STEER, "q1")
         await queue(wire, STEER, "q2")
         await append(wire, "q1")
-        assert await waiting(wire) == ["q2"]
+        assert await call(wire, "session/queue", IDS) == ["q2"]
         # The sender's answer was lost, and the agent has the prompt already.
         assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
         assert await queue(wire, STEER, "q2") == {"queue_id": "q2", "duplicate": True}
-        assert await waiting(wire) == ["q2"]
+        assert await call(wire, "session/queue", IDS) == ["q2"]
         refused = await wire.refusal(
             "session/signal", session_id=SESSION, kind=STEER, data="else", queue=True, queue_id="q2"
         )
         assert (refused.data["kind"], refused.data["entry_id"]) == ("idempotency_conflict", "q2")
-        assert await waiting(wire, done=["q2", "q9"]) == []
+        assert await call(wire, "session/queue", IDS, done=["q2", "q9"]) == []
 
 
 @pytest.mark.parametrize("persist", ["immediate", "never"])
@@ -100,17 +107,17 @@ async def test_a_prompt_that_was_removed_comes_back_with_no_retry(
         await create(wire, persist=persist)
         await queue(wire, STEER, "q1")
         await queue(wire, STEER, "q2")
-        assert await waiting(wire, done=["q1", "q9"]) == ["q2"]
+        assert await call(wire, "session/queue", IDS, done=["q1", "q9"]) == ["q2"]
         # The sender's answer was lost.
         assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
-        assert await waiting(wire) == ["q2"]
+        assert await call(wire, "session/queue", IDS) == ["q2"]
         # A prompt that never waited was not removed.
         assert await queue(wire, STEER, "q9") == {"queue_id": "q9", "duplicate": False}
         await wire.call("session/update", session_id=SESSION, persist="immediate")
         assert (await queue(wire, STEER, "q1"))["duplicate"]
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert (await queue(wire, STEER, "q1"))["duplicate"]
-        assert await waiting(wire) == ["q2", "q9"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q9"]
 
 
 async def test_the_ids_of_removed_prompts_are_kept_for_an_hour_and_in_limited_number(
@@ -121,8 +128,8 @@ async def test_the_ids_of_removed_prompts_are_kept_for_an_hour_and_in_limited_nu
         await create(wire, persist="immediate")
         for queue_id in ("q1", "q2", "q3"):
             await queue(wire, STEER, queue_id)
-        await waiting(wire, done=["q1"])
-        await waiting(wire, done=["q2", "q3"])
+        await call(wire, "session/queue", IDS, done=["q1"])
+        await call(wire, "session/queue", IDS, done=["q2", "q3"])
         again = [(await queue(wire, STEER, one))["duplicate"] for one in ("q1", "q2", "q3")]
         assert again == [False, True, True]
     house.environment = replace(house.environment, now=lambda: "2026-01-15T11:29:59.000Z")
@@ -131,7 +138,7 @@ async def test_the_ids_of_removed_prompts_are_kept_for_an_hour_and_in_limited_nu
     house.environment = replace(house.environment, now=lambda: "2026-01-15T12:30:00.000Z")
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert not (await queue(wire, STEER, "q3"))["duplicate"]
-        assert await waiting(wire) == ["q1", "q3"]
+        assert await call(wire, "session/queue", IDS) == ["q1", "q3"]
 
 
 async def test_prompts_wait_over_a_restart_and_an_unloaded_session(house: House) -> None:
@@ -140,12 +147,12 @@ async def test_prompts_wait_over_a_restart_and_an_unloaded_session(house: House)
         await queue(wire, LATER, "q1")
         await queue(wire, STEER, "q2")
         await wire.call("session/close", session_id=SESSION)
-        assert await waiting(wire) == ["q2", "q1"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q1"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await waiting(wire) == ["q2", "q1"]
-        assert await waiting(wire, done=["q2"]) == ["q1"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q1"]
+        assert await call(wire, "session/queue", IDS, done=["q2"]) == ["q1"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await waiting(wire) == ["q1"]
+        assert await call(wire, "session/queue", IDS) == ["q1"]
 
 
 async def test_prompts_in_memory_go_to_the_disk_with_their_session(house: House) -> None:
@@ -159,13 +166,13 @@ async def test_prompts_in_memory_go_to_the_disk_with_their_session(house: House)
         to_disk = {"session_id": SESSION, "persist": "immediate"}
         refused = await wire.refusal("session/update", **to_disk)
         assert (refused.data["kind"], refused.data["errno"]) == ("storage_error", "ENOSPC")
-        assert await waiting(wire, done=["q3"]) == ["q2", "q1"]
+        assert await call(wire, "session/queue", IDS, done=["q3"]) == ["q2", "q1"]
         assert (await wire.call("session/update", **to_disk))["session"]["persisted"]
         # The sender's answer was lost.
         assert await queue(wire, LATER, "q1") == {"queue_id": "q1", "duplicate": True}
-        assert await waiting(wire) == ["q2", "q1"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q1"]
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await waiting(wire) == ["q2", "q1"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q1"]
 
 
 async def test_a_retry_stores_what_the_disk_refused_with_its_session(house: House) -> None:
@@ -177,7 +184,7 @@ async def test_a_retry_stores_what_the_disk_refused_with_its_session(house: Hous
         assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
         await queue(wire, STEER, "q2")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await waiting(wire) == ["q1", "q2"]
+        assert await call(wire, "session/queue", IDS) == ["q1", "q2"]
 
 
 async def test_subscribers_learn_of_a_prompt_once_and_only_when_it_is_durable(
@@ -191,7 +198,7 @@ async def test_subscribers_learn_of_a_prompt_once_and_only_when_it_is_durable(
             await wire.refusal("session/signal", session_id=SESSION, kind=STEER, queue=True)
         ).data
         assert (data["kind"], data["errno"]) == ("storage_error", "ENOSPC")
-        assert await waiting(wire) == []
+        assert await call(wire, "session/queue", IDS) == []
         await queue(wire, STEER, "q1")
         await queue(wire, STEER, "q1")
         told = await agent.next_notification()
@@ -208,12 +215,12 @@ async def test_another_session_of_the_same_id_has_a_queue_of_its_own(house: Hous
         await queue(wire, STEER, "q1")
         await wire.call("session/delete", session_id=SESSION)
         await wire.call("session/restore", session_id=SESSION)
-        assert await waiting(wire) == ["q1"]
+        assert await call(wire, "session/queue", IDS) == ["q1"]
         await wire.call("session/delete", session_id=SESSION)
     house.environment = replace(house.environment, now=lambda: "2026-01-15T10:30:01.000Z")
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, persist="immediate")
-        assert await waiting(wire) == []
+        assert await call(wire, "session/queue", IDS) == []
 
 
 async def test_a_session_in_the_place_of_one_deleted_just_now_has_no_prompts(house: House) -> None:
@@ -223,10 +230,10 @@ async def test_a_session_in_the_place_of_one_deleted_just_now_has_no_prompts(hou
         await queue(wire, STEER, "q1")
         await wire.call("session/delete", session_id=SESSION)
         await create(wire, persist="immediate")
-        assert await waiting(wire) == []
+        assert await call(wire, "session/queue", IDS) == []
         await queue(wire, STEER, "q2")
     async with house.daemon() as daemon, daemon.connect() as wire:
-        assert await waiting(wire) == ["q2"]
+        assert await call(wire, "session/queue", IDS) == ["q2"]
 
 
 async def test_a_purge_erases_what_waits_and_nothing_of_a_later_session(house: House) -> None:
@@ -239,7 +246,7 @@ async def test_a_purge_erases_what_waits_and_nothing_of_a_later_session(house: H
         await wire.call("session/delete", session_id=SESSION)
         await wire.call("session/purge", session_id=SESSION)
         assert not any(b"Only once." in house.disk.content(path) for path in house.disk.paths)
-        assert await waiting(wire, "session-b") == ["q1"]
+        assert await call(wire, "session/queue", IDS, session_id="session-b") == ["q1"]
 
 
 async def test_a_queue_is_bounded_and_its_parameters_are_checked(
@@ -260,12 +267,12 @@ async def test_a_queue_is_bounded_and_its_parameters_are_checked(
             assert (await wire.refusal("session/signal", **asked)).data["kind"] == kind
         assert (await queue(wire, STEER, "q2"))["duplicate"]
         await reader.call("initialize", access="read")
-        assert await waiting(reader) == ["q1", "q2"]
+        assert await call(reader, "session/queue", IDS) == ["q1", "q2"]
         refused = await reader.refusal("session/queue", session_id=SESSION, done=["q1"])
         assert refused.data["kind"] == "permission_denied"
         await append(wire, "q1")
         await queue(wire, STEER, "q3")
-        assert await waiting(wire) == ["q2", "q3"]
+        assert await call(wire, "session/queue", IDS) == ["q2", "q3"]
 
 
 async def test_clients_cannot_reach_the_daemons_namespace(house: House) -> None:

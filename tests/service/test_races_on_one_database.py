@@ -16,7 +16,7 @@ from tests.kit.calls import append, call, create, refused
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import HI, SESSION
-from tests.service.one_database.calls import SAID, TTL_MS, acquire
+from tests.service.one_database.calls import SAID, TTL_MS
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import Site, clients_of
 
@@ -106,7 +106,7 @@ async def test_an_append_that_was_under_way_sees_what_changed_before_it(
         await append(one, "e-1")
         if is_watched:
             # The task of the session then stores every batch itself.
-            await acquire(two, head="side")
+            await call(two, "session/acquire", ttl_ms=TTL_MS, head="side")
             await one.request(
                 "session/acquire", session_id=SESSION, head="side", ttl_ms=TTL_MS, wait_ms=TTL_MS
             )

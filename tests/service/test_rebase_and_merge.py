@@ -44,11 +44,6 @@ MERGED = {"other_session_id": OTHER, "text": "both"}
 OTHERS = [stored_message("o1", None), stored_message("o2", "o1", "assistant")]
 
 
-def files_of(house: House) -> list[Path]:
-    """Return all files on the disk except the lock records."""
-    return [path for path in house.disk.paths if path.parent != house.layout.locks]
-
-
 # -- rebase --------------------------------------------------------------------------------
 
 
@@ -190,18 +185,18 @@ async def test_a_rebase_of_what_is_not_there_is_refused(house: House, case: str)
     params, kind, path = BAD_REBASES[case]
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = files_of(house)
+        before = list(house.contents())
         assert await refused(wire, "session/rebase", "{kind,path}", **params) == (kind, path)
-        assert files_of(house) == before
+        assert list(house.contents()) == before
 
 
 async def test_a_dry_rebase_leaves_nothing(house: House) -> None:
     house.put(SOURCE)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        before = files_of(house)
+        before = list(house.contents())
         told = await call(wire, "session/rebase", "session", indices=[3, 1], dry_run=True)
         assert (told["path"], told["message_count"], told["leaf_id"]) == (None, 2, "m2")
-        assert files_of(house) == before
+        assert list(house.contents()) == before
 
 
 # -- merge ---------------------------------------------------------------------------------
@@ -265,9 +260,9 @@ async def test_a_merge_into_a_new_session_begins_with_the_turn(house: House) -> 
     house.put(OTHERS, OTHER)
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        files = files_of(house)
+        files = list(house.contents())
         told = await call(wire, "session/merge", "session", into="new", dry_run=True, **MERGED)
-        assert files_of(house) == files
+        assert list(house.contents()) == files
         made = await call(wire, "session/merge", "session", into="new", **MERGED)
         assert made["lineage"] == {
             "parent_id": SESSION,
@@ -321,10 +316,10 @@ async def test_a_merge_that_cannot_be_is_refused(house: House, case: str, dry_ru
     house.put(OTHERS, OTHER)
     before = house.disk.content(path)
     async with house.daemon() as daemon, daemon.connect() as wire:
-        files = files_of(house)
+        files = list(house.contents())
         params = {"dry_run": dry_run, **MERGED, **more}
         assert await refused(wire, "session/merge", **params) == kind
-        assert files_of(house) == files
+        assert list(house.contents()) == files
     assert house.disk.content(path) == before
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import pytest
 from anyio import fail_after, to_thread
@@ -26,14 +26,11 @@ TEXT = "x" * 40_000
 READ_BYTES = 256 << 10
 
 
-def failing(*_: Any, **__: Any) -> NoReturn:
-    raise OSError(errno.EIO, "input/output error")
-
-
+BROKEN = OSError(errno.EIO, "input/output error")
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "a new copy": lambda disk: disk.setattr(Spool, "nameless", failing),
-    "a line of the copy": lambda disk: disk.setattr(Spool, "add_piece", failing),
-    "a read of the copy": lambda disk: disk.setattr(checking, "survey", failing),
+    "a new copy": lambda disk: disk.setattr(Spool, "nameless", Mock(side_effect=BROKEN)),
+    "a line of the copy": lambda disk: disk.setattr(Spool, "add_piece", Mock(side_effect=BROKEN)),
+    "a read of the copy": lambda disk: disk.setattr(checking, "survey", Mock(side_effect=BROKEN)),
 }
 
 

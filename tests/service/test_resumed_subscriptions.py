@@ -11,7 +11,6 @@ from sessiond.testing.daemon import Daemon, Refusal
 from tests.kit.calls import append, call, create, create_with, events, never, watch
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of
 
 pytestmark = pytest.mark.both_loops
 
@@ -145,7 +144,7 @@ async def test_subscribing_again_replaces_the_subscription_even_in_mid_replay(ho
         await append(wire, "n3")
         assert await events(late, 1) == [("n3", 3)]
         await never(late)
-        assert hub_of(daemon).subscribers == 1
+        assert daemon.service.actor(SESSION).statistics().hub.subscribers == 1
 
 
 async def test_unsubscribing_ends_the_events(house: House) -> None:

@@ -152,21 +152,17 @@ async def retain(wires: list[Wire], sessions: list[Aging], went: Counter[str], d
 
 
 async def run_once(wire: Wire, sessions: list[Aging], went: Counter[str], *, dry_run: bool) -> int:
-    before = kept_in(sessions)
+    # A session that is kept at another time has another number of times.
+    before = {(one.id, one.times) for one in sessions if one.kept}
     answer: dict[str, Any] = {"sessions": []}
     with suppress(Refusal):
         answer = await wire.call("retention/run", max_age_hours=24, dry_run=dry_run)
     named = {row["id"] for row in answer["sessions"]}
-    kept = {session_id for session_id, _ in before & kept_in(sessions)}
+    kept = {one.id for one in sessions if one.kept and (one.id, one.times) in before}
     assert not named & kept, (dry_run, named & kept, answer)
     if not dry_run:
         went.update(named)
     return len(named)
-
-
-def kept_in(sessions: list[Aging]) -> set[tuple[str, int]]:
-    """Return the ids of the sessions that are kept now, each with what differs at the next time."""
-    return {(one.id, one.times) for one in sessions if one.kept}
 
 
 @pytest.mark.usefixtures("prompt")

@@ -16,8 +16,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.system import SYSTEM
-from sessiond.testing.wire import Wire
-from tests.kit.calls import call
+from tests.kit.calls import call, part_of
 from tests.kit.house import House
 from tests.kit.inotify import inotify_folders, inotify_watcher
 from tests.kit.limits import set_limits
@@ -31,16 +30,12 @@ pytestmark = [
     pytest.mark.both_loops,
     pytest.mark.platform,
 ]
+HINT = "params.{session_id,change}"
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01, WATCH_SECONDS=0.01)
-
-
-async def hint(wire: Wire) -> tuple[str, str]:
-    told = (await wire.next_notification())["params"]
-    return told["session_id"], told["change"]
 
 
 async def test_watching_connections_are_told_of_new_grown_and_removed_files(
@@ -52,17 +47,17 @@ async def test_watching_connections_are_told_of_new_grown_and_removed_files(
     async with real_house.daemon(watcher) as daemon, daemon.connect() as wire:
         await wire.call("catalog/subscribe")
         await add_root(wire, root, "pi")
-        assert await hint(wire) == ("session-p1", "created")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p1", "created")
         # In a folder that the program makes with the file.
         new = put(root / "--new--", "two", pi_file("session-p2", "x"), old=False)
-        assert await hint(wire) == ("session-p2", "created")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p2", "created")
         line = json.dumps(pi_line("10000001", "10000000", "more"))
         await anyio.run_process([sys.executable, "-c", APPEND, str(new), line])
-        assert await hint(wire) == ("session-p2", "updated")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p2", "updated")
         shutil.rmtree(new.parent)
-        assert await hint(wire) == ("session-p2", "deleted")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p2", "deleted")
         root.rename(root.with_name("away"))
-        assert await hint(wire) == ("session-p1", "deleted")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p1", "deleted")
 
 
 async def test_a_subscriber_gets_what_another_program_appends_to_a_file_of_a_root(
@@ -182,4 +177,4 @@ async def test_without_notices_the_folders_are_polled_while_a_connection_watches
         await ids(wire)
         await wire.call("catalog/subscribe")
         put(root, "one", pi_file("session-p1", "x"))
-        assert await hint(wire) == ("session-p1", "created")
+        assert part_of(await wire.next_notification(), HINT) == ("session-p1", "created")

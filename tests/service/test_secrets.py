@@ -22,14 +22,11 @@ from tests.kit.state import NS, value_of
 
 MARKER = "sk-MARKER-9f8e7d6c5b4a"
 KEY_1, KEY_2, KEY_3 = "11" * 32, "22" * 32, "33" * 32
+FILE = f"{NS}.json"
 
 
 def key_file(house: House) -> Path:
     return house.home.with_name(f"{house.home.name}.key")
-
-
-def secrets_file(house: House, namespace: str = NS) -> Path:
-    return house.layout.secrets / f"{namespace}.json"
 
 
 async def put(wire: Wire, key: str, value: str = MARKER, namespace: str = NS, **more: Any) -> int:
@@ -68,7 +65,7 @@ async def test_secrets_are_there_after_a_restart_and_after_a_power_cut(house: Ho
         )
         assert refusal.data["actual_revision"] == first
         cut = house.disk.crash()
-    assert MARKER.encode() not in house.disk.content(secrets_file(house))
+    assert MARKER.encode() not in house.disk.content(house.layout.secrets / FILE)
     for one in (house, House(house.home, cut)):
         async with one.daemon() as daemon, daemon.connect() as wire:
             assert await value_of(wire, "a", store="secret") == MARKER
@@ -87,7 +84,7 @@ async def test_each_write_has_a_nonce_of_its_own(house: House) -> None:
         for _ in range(3):
             await put(wire, "a")
             await put(wire, "b")
-            stored = json.loads(house.disk.content(secrets_file(house)))
+            stored = json.loads(house.disk.content(house.layout.secrets / FILE))
             nonces += [stored["records"][key]["value"]["nonce"] for key in "ab"]
             nonces.append(stored["seal"]["nonce"])
     # A record that is not written anew keeps its nonce: six values, and six seals of which three are seen.
@@ -176,15 +173,15 @@ async def test_a_file_that_is_not_as_it_was_stored_is_refused_and_kept(
     async with house.daemon() as daemon, daemon.connect() as wire:
         await put(wire, "a", "old")
         await put(wire, "gone", "gone")
-        old = json.loads(house.disk.content(secrets_file(house)))
+        old = json.loads(house.disk.content(house.layout.secrets / FILE))
         await put(wire, "a", MARKER)
         await put(wire, "b", "other")
         await wire.call("secret/delete", namespace=NS, key="gone")
         await put(wire, "a", "fine", namespace="fine")
-    stored = json.loads(house.disk.content(secrets_file(house)))
+    stored = json.loads(house.disk.content(house.layout.secrets / FILE))
     tamper(stored, old, *TAMPER[name])
     changed = json.dumps(stored).encode()
-    house.disk.put(secrets_file(house), changed)
+    house.disk.put(house.layout.secrets / FILE, changed)
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method, more in (
             ("secret/get", {"key": "b"}),
@@ -195,15 +192,15 @@ async def test_a_file_that_is_not_as_it_was_stored_is_refused_and_kept(
             assert await refused(wire, method, namespace=NS, **more) == "secret_corrupt"
         assert await refused(wire, "secret/rotate") == "secret_corrupt"
         assert await value_of(wire, "a", "fine", store="secret") == "fine"
-    assert house.disk.content(secrets_file(house)) == changed
+    assert house.disk.content(house.layout.secrets / FILE) == changed
 
 
 async def test_a_file_of_another_namespace_or_profile_is_refused(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await put(wire, "a")
         await put(wire, "a", "other", namespace="other")
-    theirs = json.loads(house.disk.content(secrets_file(house, "other")))
-    house.disk.put(secrets_file(house), json.dumps(theirs | {"namespace": NS}).encode())
+    theirs = json.loads(house.disk.content(house.layout.secrets / "other.json"))
+    house.disk.put(house.layout.secrets / FILE, json.dumps(theirs | {"namespace": NS}).encode())
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await refused(wire, "secret/get", namespace=NS, key="a") == "secret_corrupt"
 
@@ -219,7 +216,7 @@ async def test_a_key_file_is_made_for_its_owner_alone(real_house: House) -> None
         await put(wire, "a")
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
-        assert secrets_file(real_house).stat().st_mode & 0o777 == 0o600
+        assert (real_house.layout.secrets / FILE).stat().st_mode & 0o777 == 0o600
     path.chmod(0o640)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         refusal = await wire.refusal("secret/get", namespace=NS, key="a")
@@ -316,10 +313,10 @@ async def test_a_wrong_key_is_a_clear_error_that_shows_no_key(house: House) -> N
         assert KEY_2[:20] not in refusal.message
         # The command may give another key by now, so it is asked once more.
         assert len(runs) == 2
-        stored = house.disk.content(secrets_file(house))
+        stored = house.disk.content(house.layout.secrets / FILE)
         await wire.refusal("secret/set", namespace=NS, key="a", value="x")
         await wire.refusal("secret/rotate")
-        assert house.disk.content(secrets_file(house)) == stored
+        assert house.disk.content(house.layout.secrets / FILE) == stored
     use_command(house, KEY_2, KEY_1)
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await value_of(wire, "a", store="secret") == MARKER
@@ -344,7 +341,7 @@ async def test_a_rotation_encrypts_everything_anew_and_drops_the_old_key(house: 
     async with house.daemon() as daemon, daemon.connect() as wire:
         revisions = [await put(wire, "a"), await put(wire, "b", namespace="other")]
         before = house.disk.content(key_file(house))
-        stored = house.disk.content(secrets_file(house)).decode()
+        stored = house.disk.content(house.layout.secrets / FILE).decode()
         old_ids = set(re.findall('"key_id":"([0-9a-f]{16})"', stored))
         assert len(old_ids) == 1
         done = await wire.call("secret/rotate")
@@ -352,7 +349,7 @@ async def test_a_rotation_encrypts_everything_anew_and_drops_the_old_key(house: 
         after = house.disk.content(key_file(house))
         assert before.split()[-1] not in after
         for namespace in (NS, "other"):
-            stored = house.disk.content(secrets_file(house, namespace)).decode()
+            stored = house.disk.content(house.layout.secrets / f"{namespace}.json").decode()
             ids = re.findall('"key_id":"([0-9a-f]{16})"', stored)
             assert len(ids) == 2
             assert not set(ids) & old_ids

@@ -6,6 +6,7 @@ import errno
 import threading
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -54,15 +55,6 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Spool, "put", noting)
     return noted
-
-
-def failing(error: Exception) -> Any:
-    """Return what stands for `Spool.put` where it fails."""
-
-    def fail(*_: Any) -> Any:
-        raise error
-
-    return fail
 
 
 async def test_an_append_is_sent_before_its_copy_is_written(site: Site, steps: list[str]) -> None:
@@ -130,7 +122,7 @@ async def test_a_disk_that_fails_before_an_append_is_sent_leaves_nothing_stored(
     async with clients_of(site, "one", "two") as (one, two):
         await create(one, persist="immediate")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(OSError(number, "the disk fails")))
+            disk.setattr(Spool, "put", Mock(side_effect=OSError(number, "the disk fails")))
             assert await refused(one, "append", entry=SAID) == "storage_error"
             assert await call(two, "session/entries", IDS) == []
         assert await append(one, "e-1")
@@ -147,7 +139,7 @@ async def test_an_append_whose_copy_failed_is_stored_once(
         await create(one, persist="immediate")
         await append(one, "e-1")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(BROKEN))
+            disk.setattr(Spool, "put", Mock(side_effect=BROKEN))
             assert await refused(one, "append", **said) == "storage_error"
         assert await call(one, "append", "duplicate", **said)
         assert (await append(two, "e-2"))["entries"][0]["seq"] == 3
@@ -164,7 +156,7 @@ async def test_the_outcome_of_what_was_sent_is_taken_whatever_fails(
         await append(wire, "e-1")
         steps.clear()
         with monkeypatch.context() as memory:
-            memory.setattr(Spool, "put", failing(MemoryError()))
+            memory.setattr(Spool, "put", Mock(side_effect=MemoryError()))
             await refused(wire, "append", entry=SAID)
         assert steps == ["sent", "stored"]
         assert [type(bug) for bug in daemon.bugs] == [MemoryError]
@@ -182,7 +174,7 @@ async def test_a_turn_whose_copy_failed_lets_other_daemons_go_on(
             for wire in (one, two):
                 await append(wire, f"e-{number}-{wire is one}")
         with monkeypatch.context() as disk:
-            disk.setattr(Spool, "put", failing(BROKEN))
+            disk.setattr(Spool, "put", Mock(side_effect=BROKEN))
             assert await refused(one, "append", entry=SAID) == "storage_error"
         await append(two, "last")
         assert (await call(two, "session/entries", IDS)).count("said") == 1

@@ -10,7 +10,6 @@ from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
-from tests.service.open_sessions import open_now
 
 pytestmark = pytest.mark.both_loops
 
@@ -27,7 +26,7 @@ async def test_the_least_recently_used_idle_session_makes_room(
         await append(wire, "n1", session_id="session-a")
         house.seconds += 1
         await create(wire, "session-d")
-        assert open_now(daemon) == {"session-a", "session-c", "session-d"}
+        assert set(daemon.service.statistics().sessions) == {"session-a", "session-c", "session-d"}
         assert (await append(wire, "n1", session_id="session-b"))["seq"] == 1
 
 
@@ -51,7 +50,7 @@ async def test_when_all_are_in_use_opening_one_more_is_refused_for_now(
         assert len(house.session_files()) == 2
         await wire.call("unsubscribe", session_id="session-a")
         await create(wire, "session-c")
-        assert open_now(daemon) == {"session-b", "session-c"}
+        assert set(daemon.service.statistics().sessions) == {"session-b", "session-c"}
 
 
 FEW = 16
@@ -67,7 +66,7 @@ async def test_idle_sessions_make_room_when_there_are_few_descriptors(house: Hou
                     await create(wire, name)
                 house.seconds += 1
                 assert (await append(wire, f"n{seq}", session_id=name))["seq"] == seq
-                assert name in open_now(daemon)
+                assert name in daemon.service.statistics().sessions
         # Lists, copies and the like have something left.
         assert house.disk.open_descriptors <= FEW - FEW // SPARE_DESCRIPTORS_PART
         assert len((await wire.call("session/list", drafts=True))["sessions"]) == len(names)
@@ -93,7 +92,7 @@ async def test_without_descriptors_and_idle_sessions_opening_one_more_is_refused
         assert len(house.session_files()) == count
         await wire.call("unsubscribe", session_id="session-0")
         await create(wire, "session-z")
-        assert "session-0" not in open_now(daemon)
+        assert "session-0" not in daemon.service.statistics().sessions
         assert (await append(wire, "n1", session_id="session-z"))["durability"] == "disk"
 
 
@@ -105,7 +104,9 @@ async def test_a_connection_finds_descriptors_too(house: House) -> None:
         house.disk.descriptors = house.disk.open_descriptors
         async with daemon.connect() as other:
             await other.call("server/ping")
-            assert open_now(daemon) == {f"session-{number}" for number in range(1, 5)}
+            assert set(daemon.service.statistics().sessions) == {
+                f"session-{number}" for number in range(1, 5)
+            }
 
 
 async def test_sessions_in_memory_have_a_bound_of_their_own(
@@ -119,7 +120,7 @@ async def test_sessions_in_memory_have_a_bound_of_their_own(
         )
         assert await refused_answer(wire, number) == "overloaded"
         await create(wire, "session-f")
-        assert open_now(daemon) == {"session-m", "session-f"}
+        assert set(daemon.service.statistics().sessions) == {"session-m", "session-f"}
 
 
 async def test_no_number_of_readers_keeps_a_writer_waiting(house: House) -> None:

@@ -15,7 +15,6 @@ from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of
 
 pytestmark = pytest.mark.both_loops
 
@@ -36,10 +35,10 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
             # Every one is answered although nobody reads there.
             assert (await append(wire, f"n{n}", "x" * size))["seq"] == n
             assert listener.statistics().outbox.pending_bytes <= limit  # type: ignore[attr-defined]
-        assert hub_of(daemon).demotions == 1
-        assert hub_of(daemon).replaying == 1
+        assert daemon.service.actor(SESSION).statistics().hub.demotions == 1
+        assert daemon.service.actor(SESSION).statistics().hub.replaying == 1
         # For somebody who will be replayed no events are made.
-        assert hub_of(daemon).events < count
+        assert daemon.service.actor(SESSION).statistics().hub.events < count
         # An answer does not wait behind the replay for which there is no room.
         ping = await stuck.request("server/ping")
         seen = await _read_until(stuck, ("synced", count))
@@ -97,7 +96,7 @@ async def test_a_client_that_left_before_the_session_was_open_leaves_no_subscrip
                 while len(daemon.service.clients) > 1:
                     await anyio.lowlevel.checkpoint()
         await append(wire, "n1")
-        assert hub_of(daemon).subscribers == 0
+        assert daemon.service.actor(SESSION).statistics().hub.subscribers == 0
         await wire.call("session/close", session_id=SESSION)
         assert daemon.service.find(SESSION) is None
 
@@ -111,7 +110,7 @@ async def test_a_replay_that_cannot_read_its_file_is_told_and_ends(house: House)
         with pytest.raises(Refusal) as refused:
             await late.call("session/flush", session_id=SESSION)
         assert refused.value.code == -32040
-        assert hub_of(daemon).subscribers == 0
+        assert daemon.service.actor(SESSION).statistics().hub.subscribers == 0
         await watch(late, after={"seq": 0})
         assert await events(late, 3) == [("n1", 1), ("n2", 2), ("synced", 2)]
 

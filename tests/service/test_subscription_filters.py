@@ -12,7 +12,6 @@ from sessiond.testing.daemon import Wire
 from tests.kit.calls import append, create, create_with, events, never, watch
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
-from tests.service.subscribing import hub_of
 
 pytestmark = pytest.mark.both_loops
 
@@ -162,7 +161,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         await watch(e)
         await watch(f, heads=["main"])
         await append(wire, "n1")
-        statistics = hub_of(daemon)
+        statistics = daemon.service.actor(SESSION).statistics().hub
         assert (statistics.events, statistics.frames_encoded) == (1, 3)
         frames = [json.loads(await to.receive()) for to in (a, b, c, e, f)]
         assert all(frame == frames[0] for frame in frames)
@@ -170,7 +169,7 @@ async def test_a_frame_is_made_once_per_framing_and_bodies_whatever_the_filters(
         for to in (a, b, c, d, e, f):
             await watch(to, types=["label"])
         await append(wire, "n2")
-        assert hub_of(daemon).frames_encoded == 3
+        assert daemon.service.actor(SESSION).statistics().hub.frames_encoded == 3
 
 
 async def test_origin_names_who_asked_in_live_events(house: House) -> None:

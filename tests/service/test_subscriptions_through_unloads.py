@@ -120,14 +120,9 @@ async def test_a_subscription_gets_each_entry_whatever_is_unloaded(site: Site, s
                 for one in watchers:
                     tasks.start_soon(one.live)
             for session_id in SESSIONS:
-                await require_the_last_entry(watchers, session_id)
-
-
-async def require_the_last_entry(watchers: list[Watcher], session_id: str) -> None:
-    """Require that each subscriber of a session hears of one more entry."""
-    watching = [one for one in watchers if session_id in one.told]
-    for one in watching:
-        # An append needs no room where the session is watched.
-        answer = await one.ask("append", session_id, message={"role": "user"})
-        for other in watching:
-            await other.hear_upto(session_id, answer["seq"])
+                watching = [one for one in watchers if session_id in one.told]
+                for one in watching:
+                    # An append needs no room where the session is watched.
+                    answer = await one.ask("append", session_id, message={"role": "user"})
+                    for other in watching:
+                        await other.hear_upto(session_id, answer["seq"])

@@ -17,10 +17,10 @@ from anyio import create_task_group, fail_after
 
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.calls import create
+from tests.kit.calls import call, create
 from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
-from tests.service.one_database.calls import TTL_MS, acquire
+from tests.service.one_database.calls import TTL_MS
 from tests.service.one_database.site import Site
 from tests.service.test_lives_through_outages import prompt, three_daemons
 
@@ -81,7 +81,7 @@ async def take_turns(
             try:
                 with fail_after(WAIT_MS / 1000 + 10):
                     ttl_ms = 100 if how == "expire" else TTL_MS
-                    lease = await acquire(wire, ttl_ms=ttl_ms, wait_ms=wait_ms)
+                    lease = await call(wire, "session/acquire", ttl_ms=ttl_ms, wait_ms=wait_ms)
             except Refusal as refusal:
                 kinds.append(refusal.data["kind"])
                 assert kinds[-1] in {"lease_held", "storage_error", "overloaded"}, kinds[-1]
@@ -118,6 +118,6 @@ async def test_waiting_clients_get_their_turns_through_outages(site: Site, seed:
         for daemon in daemons:
             wire = await ends.enter_async_context(daemon.connect())
             with fail_after(PATIENCE_SECONDS):
-                lease = await acquire(wire, wait_ms=WAIT_MS)
+                lease = await call(wire, "session/acquire", ttl_ms=TTL_MS, wait_ms=WAIT_MS)
                 await released(wire, lease["lease_id"], random.Random(seed))
     assert kinds.count("granted") > TURNS

@@ -18,36 +18,24 @@ from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.testing.wire import Wire
-from tests.kit.calls import session_info
+from tests.kit.calls import call, session_info
 from tests.kit.house import House
 from tests.kit.inotify import inotify_watcher
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
-from tests.service.test_foreign_writers import HEADERS, append_ours, event, ids_of, line, message_of
+from tests.service.test_foreign_writers import HEADERS, IDS, event, line, message_of
 
 pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
 
 OUTBOX_BYTES = 100_000
 
 
-def told(_files: Files) -> Watcher:
-    return inotify_watcher(PollingWatcher(_files))
-
-
-def looked(files: Files) -> Watcher:
-    return PollingWatcher(files, 0.02)
-
-
-@pytest.fixture(params=[told, looked])
+@pytest.fixture(params=["told", "looked"])
 def watching(request: pytest.FixtureRequest, real_house: House) -> Watcher:
-    found: Watcher = request.param(real_house.files)
-    return found
-
-
-@pytest.fixture(params=["native", "pi"])
-def dialect(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    if request.param == "looked":
+        return PollingWatcher(real_house.files, 0.02)
+    return inotify_watcher(PollingWatcher(real_house.files))
 
 
 def begun(house: House, dialect: str) -> Path:
@@ -146,7 +134,7 @@ async def test_half_a_line_is_closed_by_an_append_and_by_no_reader(
         await wire.refusal("append", session_id=SESSION, entry={"type": "leaf", "id": "x"})
         await wire.call("session/flush", session_id=SESSION, durability="disk")
         assert path.read_bytes() == left
-        assert (await append_ours(wire, dialect))["seq"] == 4
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 4
         assert path.read_bytes().startswith(left + b" \n{")
         assert (await event(wire))["seq"] == 4
         info = await session_info(wire)
@@ -204,10 +192,12 @@ async def test_an_append_stands_on_a_line_that_was_written_anew_in_place(
 ) -> None:
     path = begun(real_house, dialect)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        first = (await append_ours(wire, dialect))["leaf_id"]
+        first = (await call(wire, "append", message=message_of(dialect, "ours")))["leaf_id"]
         other = "f" * len(first)
         write_anew(path, path.read_bytes().replace(first.encode(), other.encode()))
-        assert (await append_ours(wire, dialect))["entries"][0]["parent_id"] == other
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["entries"][0][
+            "parent_id"
+        ] == other
 
 
 async def test_whose_time_alone_is_new_is_the_same_file(
@@ -218,7 +208,7 @@ async def test_whose_time_alone_is_new_is_the_same_file(
         await wire.call("subscribe", session_id=SESSION)
         epoch = (await session_info(wire))["epoch"]
         path.touch()
-        assert (await append_ours(wire, dialect))["seq"] == 3
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 3
         assert (await event(wire))["seq"] == 3
         assert (await session_info(wire))["epoch"] == epoch
 
@@ -269,16 +259,16 @@ async def test_subscribers_of_a_file_that_was_replaced_are_told_and_get_the_new_
             "session/renew", lease_id=lease["lease_id"], session_id=SESSION, ttl_ms=60_000
         )
         assert refused.data["kind"] == "lease_lost"
-        answer = await append_ours(writer, dialect)
+        answer = await call(writer, "append", message=message_of(dialect, "ours"))
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (len(left) + 1, left[-1])
         assert (await event(wire))["id"] == answer["leaf_id"]
         info = await session_info(wire)
         assert (info["epoch"], info["seq"]) == (told["epoch"], len(left) + 1)
         again = await writer.call("subscribe", session_id=SESSION, after={"seq": 1, "epoch": epoch})
         assert again["replaced"] == "epoch"
-        live = await ids_of(wire)
+        live = await call(wire, "session/entries", IDS)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
-        assert await ids_of(wire) == live
+        assert await call(wire, "session/entries", IDS) == live
         assert (await session_info(wire))["epoch"] == told["epoch"]
 
 
@@ -304,7 +294,7 @@ async def test_a_copy_that_takes_the_place_of_the_file_goes_on_unnoticed(
         # It is the new file that is watched, and written to.
         write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
         assert (await event(wire))["id"] == "bbbbbbb2"
-        assert (await append_ours(wire, dialect))["seq"] == 5
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 5
         assert path.read_bytes().count(b"\n") == 6
         assert (await session_info(wire))["epoch"] == epoch
 
@@ -316,7 +306,7 @@ async def test_an_append_that_meets_another_file_is_stored_there(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await session_info(wire)
         replace(path, text_of(dialect, "ccccccc1"))
-        answer = await append_ours(wire, dialect)
+        answer = await call(wire, "append", message=message_of(dialect, "ours"))
         assert (answer["seq"], answer["entries"][0]["parent_id"]) == (2, "ccccccc1")
         assert b"ours" in path.read_bytes()
 
@@ -353,7 +343,7 @@ async def test_a_file_that_is_gone_is_not_made_again_and_goes_on_when_it_is_back
         assert (await event(wire))["id"] == "bbbbbbb1"
         write_as_another(path, line(dialect, "bbbbbbb2", "bbbbbbb1"))
         assert (await event(wire))["id"] == "bbbbbbb2"
-        assert (await append_ours(wire, dialect))["seq"] == 5
+        assert (await call(wire, "append", message=message_of(dialect, "ours")))["seq"] == 5
 
 
 async def test_our_own_appends_need_no_look(real_house: House, watching: Watcher) -> None:
@@ -385,7 +375,7 @@ async def test_our_own_appends_need_no_look(real_house: House, watching: Watcher
         appended = 0
         with anyio.fail_after(PATIENCE_SECONDS):
             while len(changes) < 3:
-                await append_ours(wire, "native")
+                await call(wire, "append", message=message_of("native", "ours"))
                 appended += 1
         # Told once in a while, and not at all of more than that it may have grown.
         assert len(changes) <= appended + 1

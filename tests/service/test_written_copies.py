@@ -41,10 +41,6 @@ CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
 every_call = pytest.mark.parametrize("case", CALLS)
 
 
-async def offer(wire: Wire, *purposes: str, **more: Any) -> None:
-    await wire.call("initialize", capabilities={"summarize": list(purposes)}, **more)
-
-
 async def two_sessions(wire: Wire, persist: str = "immediate") -> None:
     await create_with(wire, "u1", "u2", persist=persist)
     await create_with(wire, "o1", "o2", session_id=OTHER, persist=persist)
@@ -55,17 +51,12 @@ async def begin(wire: Wire, case: str, **more: Any) -> int:
     return await wire.request(method, session_id=SESSION, **params, **more)
 
 
-def on_disk(house: House) -> dict[str, bytes]:
-    paths = [path for path in house.disk.paths if path.parent != house.layout.locks]
-    return {str(path): house.disk.content(path) for path in paths}
-
-
 @pytest.mark.parametrize("persist", ["immediate", "never"])
 async def test_a_merge_is_written_by_the_caller_and_appended_as_a_turn(
     house: House, persist: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire, persist)
         plan = await wire.call("session/plan_merge", session_id=SESSION, other_session_id=OTHER)
         number = await begin(wire, "a merge here", expected={"leaf_id": "u2"})
@@ -91,7 +82,7 @@ async def test_a_merge_that_is_written_twice_under_one_key_is_stored_once(
     house: House, persist: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire, persist)
         numbers = [await begin(wire, "a merge here", idempotency_key="k") for _ in range(2)]
         asked = [await wire.next_request() for _ in numbers]
@@ -106,7 +97,7 @@ async def test_a_merge_that_is_written_twice_under_one_key_is_stored_once(
 
 async def test_a_written_merge_begins_a_new_session(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge into a new session")
         await append(wire, "later")
@@ -120,7 +111,7 @@ async def test_a_written_merge_begins_a_new_session(house: House) -> None:
 
 async def test_a_written_squash_stands_for_the_chosen_entries_in_their_order(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "squash")
+        await wire.call("initialize", capabilities={"summarize": ["squash"]})
         await create_with(wire, "u1", persist="immediate")
         writes = {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "clock.py"}}
         await append_all(
@@ -161,8 +152,8 @@ async def test_each_client_is_asked_only_for_what_it_offered(house: House) -> No
     ):
         # What clients offered before there were purposes are compactions.
         await compacts.call("initialize", capabilities={"summarize": True})
-        await offer(squashes, "squash", "poems")
-        await offer(merges, "merge")
+        await squashes.call("initialize", capabilities={"summarize": ["squash", "poems"]})
+        await merges.call("initialize", capabilities={"summarize": ["merge"]})
         answer = await wire.call("initialize", capabilities={"summarize": ["poems"]})
         assert answer["capabilities"]["summarize_purposes"] == PURPOSES
         await create_with(
@@ -206,9 +197,9 @@ async def test_if_no_writer_is_there_the_caller_gets_the_prompt(house: House, ca
     command = Command()
     method, params, purpose = CALLS[case]
     async with serving(house, command) as daemon, daemon.connect() as wire:
-        await offer(wire, purpose, client_id="agent")
+        await wire.call("initialize", capabilities={"summarize": [purpose]}, client_id="agent")
         await two_sessions(wire)
-        before = on_disk(house)
+        before = house.contents()
         number = await begin(wire, case)
         asked = await wire.next_request()
         await wire.send({"id": asked["id"], "error": {"code": 1, "message": "no"}})
@@ -220,7 +211,7 @@ async def test_if_no_writer_is_there_the_caller_gets_the_prompt(house: House, ca
             {"by": "command", "reason": "exit status 1"},
         ]
         assert command.purposes == [purpose]
-        assert on_disk(house) == before
+        assert house.contents() == before
         # With the prompt the caller goes on by itself.
         own = {"text": SAID} if purpose == "merge" else {"squash": {"summary": SAID}}
         await wire.call(method, session_id=SESSION, **{**params, **own})
@@ -245,9 +236,9 @@ async def test_a_cancelled_call_stores_nothing_and_its_writer_hears_of_it(
     house: House, case: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
-        await offer(writer, *PURPOSES)
+        await writer.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
-        before = on_disk(house)
+        before = house.contents()
         number = await begin(wire, case)
         asked = await writer.next_request()
         await cancel(wire, number)
@@ -256,7 +247,7 @@ async def test_a_cancelled_call_stores_nothing_and_its_writer_hears_of_it(
         assert (told["method"], told["params"]) == ("$/cancelRequest", {"id": asked["id"]})
         await writer.reply(asked, {"summary": SAID})
         await writer.call("server/ping")
-        assert on_disk(house) == before
+        assert house.contents() == before
         assert len(daemon.service.runs) == 0
 
 
@@ -265,9 +256,9 @@ async def test_the_text_and_its_cancellation_in_one_step_store_nothing(
     house: House, case: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, *PURPOSES)
+        await wire.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
-        before = on_disk(house)
+        before = house.contents()
         number = await begin(wire, case)
         asked = await wire.next_request()
         await wire.send(
@@ -275,12 +266,12 @@ async def test_the_text_and_its_cancellation_in_one_step_store_nothing(
             {"method": "$/cancelRequest", "params": {"id": number}},
         )
         assert await refused_answer(wire, number) == "cancelled"
-        assert on_disk(house) == before
+        assert house.contents() == before
 
 
 async def test_a_head_that_grew_gets_the_turn_below_what_it_gained(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge here")
         asked = await wire.next_request()
@@ -311,15 +302,15 @@ async def test_a_head_that_left_what_the_text_is_about_gets_no_turn(
     house: House, method: str, params: dict[str, Any], kind: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge here")
         asked = await wire.next_request()
         await other.call(method, session_id=SESSION, **params)
-        before = on_disk(house)
+        before = house.contents()
         await wire.reply(asked, {"summary": SAID})
         assert await refused_answer(wire, number) == kind
-        assert on_disk(house) == before
+        assert house.contents() == before
 
 
 @pytest.mark.parametrize("case", ["a merge into a new session", "a squash"])
@@ -327,7 +318,7 @@ async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
     house: House, case: str
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await offer(wire, *PURPOSES)
+        await wire.call("initialize", capabilities={"summarize": PURPOSES})
         await create(wire, OTHER)
         path = house.put([stored_message("u1", None), stored_message("u2", "u1")])
         number = await begin(wire, case)
@@ -335,10 +326,10 @@ async def test_a_file_that_was_replaced_meanwhile_makes_the_plan_stale(
         content = house.disk.content(path)
         house.disk.put(path, content.replace(b"text of u1", b"another text"))
         await append(other, "u3")
-        before = on_disk(house)
+        before = house.contents()
         await wire.reply(asked, {"summary": SAID})
         assert await refused_answer(wire, number) == "plan_stale"
-        assert on_disk(house) == before
+        assert house.contents() == before
 
 
 @one_backend
@@ -362,24 +353,24 @@ async def test_no_text_is_written_in_vain(
 ) -> None:
     method, params, _ = CALLS[case]
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, *PURPOSES)
+        await wire.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
         note = {"type": "custom", "id": "note", "custom_type": "note", "data": 1}
         await append_all(wire, note)
-        before = on_disk(house)
+        before = house.contents()
         asked = {"session_id": SESSION, **params, **more}
         if kind is None:
             assert (await wire.call(method, **asked))["session"]["message_count"] >= 2
         else:
             assert (await wire.refusal(method, **asked)).data["kind"] == kind
         assert wire.requests == []
-        assert on_disk(house) == before
+        assert house.contents() == before
 
 
 async def test_a_veto_comes_before_the_text_is_written(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
         await wire.call("initialize", capabilities={"hooks": ["before_fork"]})
-        await offer(writer, "squash")
+        await writer.call("initialize", capabilities={"summarize": ["squash"]})
         await two_sessions(wire)
         number = await begin(wire, "a squash")
         await wire.reply(await wire.next_request(), {"veto": "not now"})
@@ -393,7 +384,7 @@ async def test_a_veto_comes_before_the_text_is_written(house: House) -> None:
 
 async def test_a_disk_that_fails_the_turn_leaves_nothing(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge here")
         asked = await wire.next_request()
@@ -405,7 +396,7 @@ async def test_a_disk_that_fails_the_turn_leaves_nothing(house: House) -> None:
 
 async def test_a_turn_past_its_write_is_stored_and_answered(house: House) -> None:
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge here")
         asked = await wire.next_request()
@@ -423,7 +414,7 @@ async def test_all_that_waits_for_a_text_counts_to_one_limit(
 ) -> None:
     set_limits(monkeypatch, RUNS_MAX=1)
     async with serving(house) as daemon, daemon.connect() as wire:
-        await offer(wire, *PURPOSES)
+        await wire.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
         number = await begin(wire, "a squash")
         asked = await wire.next_request()
@@ -438,7 +429,7 @@ async def test_a_writer_that_is_silent_is_followed_by_the_command(
 ) -> None:
     set_limits(monkeypatch, SUMMARIZE_SECONDS=0.05)
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
-        await offer(wire, "merge")
+        await wire.call("initialize", capabilities={"summarize": ["merge"]})
         await two_sessions(wire)
         number = await begin(wire, "a merge here")
         await wire.next_request()
@@ -453,7 +444,7 @@ async def test_the_wait_for_a_text_is_told_as_progress(
     house: House, method: str, params: dict[str, Any]
 ) -> None:
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as writer:
-        await offer(writer, *PURPOSES)
+        await writer.call("initialize", capabilities={"summarize": PURPOSES})
         await two_sessions(wire)
         compaction = {"keep_recent_tokens": 1}
         await wire.call("session/update", session_id=SESSION, compaction=compaction)

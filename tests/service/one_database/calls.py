@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sessiond.testing.wire import Wire
-from tests.kit.calls import call
-from tests.kit.sessions import SESSION
 
 SAID = {"type": "message", "id": "e-1", "message": {"role": "user", "content": "hi"}}
 TTL_MS = 60_000
-
-
-async def entries(wire: Wire) -> list[Any]:
-    page = await call(wire, "session/entries", limit=1000)
-    rows: list[Any] = page["entries"]
-    return rows
 
 
 async def told(wire: Wire, count: int) -> list[tuple[int, str]]:
@@ -29,7 +19,3 @@ async def told(wire: Wire, count: int) -> list[tuple[int, str]]:
             assert "external" not in event.get("origin", {})
             found.append((event["seq"], event["entry"]["id"]))
     return found
-
-
-async def acquire(wire: Wire, ttl_ms: int = TTL_MS, **members: Any) -> Any:
-    return await wire.call("session/acquire", session_id=SESSION, ttl_ms=ttl_ms, **members)
