@@ -76,10 +76,15 @@ lint: $(ALL)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/codespell
 	$(BIN)/lint-imports --no-logo
-	@$(MAKE) --no-print-directory -j2 --output-sync=target mypy pyright
+	@$(MAKE) --no-print-directory -j3 --output-sync=target mypy pyright collected
 
 mypy pyright: $(ALL)
 	$(BIN)/$@
+
+# Every test can be collected. The lanes that follow find the tests compiled, which each of their processes would do.
+.PHONY: collected
+collected: $(ALL)
+	@$(BIN)/python -m pytest --collect-only -qq -p no:randomly >.venv/collected || { cat .venv/collected; exit 1; }
 
 platforms: $(ALL)
 	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal $(PLATFORM) $(ARGS)
