@@ -26,7 +26,7 @@ from tests.kit.opencode import FOOTER, database, text, with_message
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.tracing import tracing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 MORE = text("more")
 

@@ -18,7 +18,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 SAMPLE = REPOSITORY / "tests" / "samples" / "pi" / "pi.jsonl"
 OTHER = "session-b"

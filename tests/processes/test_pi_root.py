@@ -15,7 +15,7 @@ from tests.kit.pi import node_and_pi
 from tests.processes.harness.daemon import Daemon
 from tests.processes.test_copies_in_pi import SAMPLE, context
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 Pi = Callable[..., Any]
 

@@ -22,7 +22,7 @@ from tests.processes import held_daemon
 from tests.processes.harness.child import Child, Start
 from tests.processes.harness.daemon import Daemon, running
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
 

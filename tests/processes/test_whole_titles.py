@@ -6,7 +6,7 @@ import pytest
 
 from tests.processes.harness.shell import Shell
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.search]
 
 
 @pytest.mark.parametrize(
