@@ -9,7 +9,7 @@ from tests.kit.calls import append, call, create, part_of, refused
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.sessions import SESSION
 from tests.service.one_database.site import SPOILT_ID, Site, clients_of
-from tests.service.test_presence_on_one_database import is_shown, present, watched
+from tests.service.test_presence_on_one_database import is_shown, watched
 
 WELL = "session-b"
 
@@ -52,20 +52,20 @@ async def test_an_id_that_is_no_text_keeps_no_other_session_from_lists_and_event
 
 async def test_presence_that_is_none_keeps_no_call_from_its_session(site: Site) -> None:
     async with watched(site, "one", "three") as (one, three):
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="thinking")
         await eventually(lambda: is_shown(three))
         await to_thread.run_sync(site.spoil_presence)
         await append(one, "e-1")
         await append(three, "e-2")
 
         async def is_gone() -> bool:
-            return await present(three) == []
+            return bool(await call(three, "session/presence", "clients") == [])
 
         await eventually(is_gone)
         await append(one, "e-3")
         async with site.daemon("five") as daemon, daemon.connect() as wire:
             await append(wire, "e-4")
         # What its daemon shows next can be read again.
-        await present(one, state="idle")
-        await present(one, state="thinking")
+        await call(one, "session/presence", state="idle")
+        await call(one, "session/presence", state="thinking")
         await eventually(lambda: is_shown(three))

@@ -12,15 +12,23 @@ from anyio import create_task_group, fail_after, to_thread
 from sessiond.service.database.database import NO_TOKEN
 from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
-from sessiond.testing.wire import Refusal
+from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import call, create, refused
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.test_queues import LATER, STEER, queue, waiting
+from tests.service.test_queues import LATER, STEER, queue
 
 SECRET = "Only once."
+
+
+async def waiting(wire: Wire, session_id: str = SESSION, **params: Any) -> list[str]:
+    """Return the ids of the prompts that wait, in the order in which to take them."""
+    queue_ids: list[str] = await call(
+        wire, "session/queue", "waiting[].queue_id", session_id=session_id, **params
+    )
+    return queue_ids
 
 
 async def is_stored(site: Site, text: str) -> bool:
