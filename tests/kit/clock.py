@@ -244,7 +244,7 @@ class _Rest:
 
 
 class _Selector(selectors.DefaultSelector):
-    """What an asyncio loop asks for its events."""
+    """Selector of an asyncio loop, which lets time jump before it waits."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

@@ -182,7 +182,7 @@ def _try_all(
     bugs: Sequence[Bug], options: argparse.Namespace, say: Say
 ) -> tuple[list[Tried], list[str]]:
     """Return what came of all bugs, and the names of those that were left out for want of time."""
-    reach = reached_by(bugs, options.marks) if options.reach else {}
+    reach = reached_by(load_all(options.folder), options.marks) if options.reach else {}
     tried: list[Tried] = []
     left_out: list[str] = []
     began = processor_seconds()

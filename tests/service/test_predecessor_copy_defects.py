@@ -16,7 +16,7 @@ from tests.kit.sessions import SESSION, stored_message
 
 OTHER = "session-b"
 SHOWN = (("session/entries", "entries[].entry"), ("build_context", "{sources,messages}"))
-"""What a copy has of its source: methods, and parts of their answers."""
+"""Parts of a source that a copy has: methods, and parts of their answers."""
 # What is shown is shown whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
 

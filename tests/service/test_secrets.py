@@ -140,7 +140,7 @@ TAMPER: dict[str, tuple[str, ...]] = {
     "raise_the_revision": ("raise", "revision"),
     "no_record": ("set", "records.a.value", "text"),
 }
-"""What is done to a file, to which member of the file, and with what."""
+"""Changes of a file: the change, the member of the file, and the new value."""
 
 
 def tamper(stored: dict[str, Any], old: dict[str, Any], act: str, at: str, more: str = "") -> None:

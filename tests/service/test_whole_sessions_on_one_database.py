@@ -24,7 +24,7 @@ DELETED: Final = {
     "method": "session/closed",
     "params": {"session_id": SESSION, "reason": "deleted"},
 }
-"""What a subscriber is told of the end of a session that was deleted."""
+"""Notification to a subscriber of the end of a session that was deleted."""
 
 
 @asynccontextmanager
