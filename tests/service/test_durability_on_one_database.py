@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 from tests.kit.calls import append, call, create
 from tests.service.one_database.connections import Wrapped
-from tests.service.one_database.site import Site, clients_of
+from tests.service.one_database.site import NEVER, Site, clients_of
 
 
 class CountingSyncs(Wrapped):
@@ -21,9 +21,9 @@ class CountingSyncs(Wrapped):
 
 
 async def test_a_flush_syncs_what_another_daemon_left_to_the_system(site: Site) -> None:
-    async with clients_of(site, "one") as (one,), AsyncExitStack() as ends:
+    async with clients_of(site, "one", poll_seconds=NEVER) as (one,), AsyncExitStack() as ends:
         counted = CountingSyncs(site.connect())
-        daemon = await ends.enter_async_context(site.daemon("two", counted))
+        daemon = await ends.enter_async_context(site.daemon("two", counted, NEVER))
         two = await ends.enter_async_context(daemon.connect())
         await create(one, persist="immediate")
         for number in range(2):

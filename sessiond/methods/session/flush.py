@@ -50,7 +50,7 @@ def handle(client: Client, params: FlushParams, call: Call[Client]) -> Any:
         return _handed_over(client, call, session_id, watched[1], result)
 
     command = Command(call, finish, _stand_here, entries=0)
-    return client.service.actor(session_id).submit_behind_look(command)
+    return client.service.actor(session_id).submit(command)
 
 
 def _stand_here(draft: Draft) -> FlushResult:

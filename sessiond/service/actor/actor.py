@@ -283,12 +283,6 @@ class SessionActor:
                 self._loop.wake()
         return DEFERRED
 
-    def submit_behind_look(self, command: Command) -> Any:
-        """Put a command into the inbox that covers what other daemons have stored before; return DEFERRED."""
-        if self.is_open and self.opened.journal.is_shared:
-            self._loop.doubt()
-        return self.submit(command)
-
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer by a job, until whose end the session stays open; return DEFERRED."""
         release = self.retain()
