@@ -31,6 +31,7 @@ from trio._core import _run as trio_scheduler
 import sessiond
 import sessiond_client
 from sessiond.limits import INLINE_READ_BYTES
+from tests.kit.runs import Slice
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ["sessiond", "sessiond_client"]
@@ -117,8 +118,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if any(map(item.get_closest_marker, ("drawn", "real_clock", "trio"))):
             item.add_marker(pytest.mark.search)
     if part := config.getoption("slice"):
-        number, count = map(int, part.split("/"))
-        files = sorted({str(item.path) for item in items})[number - 1 :: count]
+        files = Slice.parse(part).of(sorted({str(item.path) for item in items}))
         kept = [item for item in items if str(item.path) in files]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept

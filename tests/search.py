@@ -28,6 +28,7 @@ from typing import Final
 from msgspec import Struct
 
 from tests.kit.dice import VARIABLE
+from tests.kit.runs import Slice
 from tests.mutants.reach import tree_name
 
 __all__ = ["main"]
@@ -80,16 +81,11 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("part", nargs="?", default="", choices=["", *DRAWN, *FIXED])
     parser.add_argument("--minutes", type=float, default=10, help="for the drawn parts, default 10")
     parser.add_argument("--seed", type=int, help="first seed of the drawn parts, else a new one")
-    parser.add_argument("--slice", type=_slice, help="K/N: the K-th of N slices of a fixed part")
+    parser.add_argument(
+        "--slice", type=Slice.parse, help="K/N: the K-th of N slices of a fixed part"
+    )
     parser.add_argument("--args", type=shlex.split, default=[], help="more words for the part")
     return parser.parse_args(words)
-
-
-def _slice(text: str) -> str:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no slice; 3/12 is one")
-    return text
 
 
 def _say(text: str) -> None:
@@ -174,10 +170,10 @@ DRAWN: Final[Mapping[str, Drawn]] = {
 
 def _marked(
     name: str, marks: str, *options: str
-) -> Callable[[str | None, Sequence[str]], list[str]]:
+) -> Callable[[Slice | None, Sequence[str]], list[str]]:
     """Return the run of a part that is all tests with some marks."""
 
-    def run(part: str | None, words: Sequence[str]) -> list[str]:
+    def run(part: Slice | None, words: Sequence[str]) -> list[str]:
         sliced = [f"--slice={part}"] if part else []
         done = _pytest(*options, "-m", marks, *sliced, *words, seed=0, shown=True)
         # Nothing in a slice is no failure.
@@ -187,19 +183,19 @@ def _marked(
     return run
 
 
-def _pythons(part: str | None, _words: Sequence[str]) -> list[str]:
-    done = subprocess.run(["scripts/pythons", part or "all"], cwd=ROOT, check=False)
+def _pythons(part: Slice | None, _words: Sequence[str]) -> list[str]:
+    done = subprocess.run(["scripts/pythons", str(part or "all")], cwd=ROOT, check=False)
     return [f"make search PART=pythons SLICE={part or '1/1'}"] if done.returncode else []
 
 
-def _mutants(part: str | None, words: Sequence[str]) -> list[str]:
-    sliced = ["--slice", part] if part else []
+def _mutants(part: Slice | None, words: Sequence[str]) -> list[str]:
+    sliced = [f"--slice={part}"] if part else []
     asked = [sys.executable, "-m", "tests.mutants.run", "--reach", *sliced, *words]
     done = subprocess.run(asked, cwd=ROOT, check=False)
     return [f"make search PART=mutants SLICE={part or '1/1'}"] if done.returncode else []
 
 
-FIXED: Final[Mapping[str, Callable[[str | None, Sequence[str]], list[str]]]] = {
+FIXED: Final[Mapping[str, Callable[[Slice | None, Sequence[str]], list[str]]]] = {
     "interop": _marked("interop", "interop and not drawn"),
     "long": _marked("long", "search and not (drawn or interop or trio or real_clock)"),
     "clocks": _marked("clocks", "real_clock"),

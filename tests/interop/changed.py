@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.mutants.run import processor_seconds, touched
+from tests.kit.runs import processor_seconds, touched
 
 __all__ = ["main"]
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,18 +30,17 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from tests.kit.runs import COMMITS, Slice, processor_seconds, touched
 from tests.mutants.attacking import Attack, Outcome, attack
 from tests.mutants.bugs import FOLDER, Bug, Code, StaleBug, load_all
 from tests.mutants.copies import REPOSITORY, Copy, copy
 from tests.mutants.reach import functions_of, reached_by, tree_name
 
-__all__ = ["main", "processor_seconds", "touched"]
+__all__ = ["main"]
 
 Say = Callable[[str], None]
 Borrow = Callable[[], AbstractContextManager[Copy]]
 
-COMMITS: Final = 30
-"""Commits whose files the gate looks at: in a fresh clone there is no merge base."""
 _FEW: Final = 10
 GATE: Final = "not search"
 # A bug that no test finds has been tried by so many at a time: most are found by the first few.
@@ -101,9 +98,8 @@ def _run(bugs: Sequence[Bug], code: Code, options: argparse.Namespace) -> int:
 
     part = ""
     if options.slice:
-        number, count = options.slice
-        bugs = bugs[number - 1 :: count]
-        part = f"slice {number}/{count} of "
+        bugs = options.slice.of(bugs)
+        part = f"slice {options.slice} of "
     if options.changed:
         bugs = _changed(bugs, code, say)
     tried, left_out = _try_all(bugs, options, say)
@@ -128,17 +124,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="write down which test found each")
     parser.add_argument("--changed", action="store_true", help="only what the last commits touched")
     parser.add_argument("--seconds", type=float, help="end after so many seconds of processors")
-    parser.add_argument("--slice", type=_slice, metavar="K/N", help="the K-th of N parts of them")
+    parser.add_argument(
+        "--slice", type=Slice.parse, metavar="K/N", help="the K-th of N parts of them"
+    )
     parser.add_argument("--marks", default=GATE, help=f"tests that may find one, default {GATE!r}")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time, default 2")
     return parser.parse_args(words)
-
-
-def _slice(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no slice; 3/12 is one")
-    return int(found[1]), int(found[2])
 
 
 def _require_fresh(bugs: Sequence[Bug], code: Code) -> None:
@@ -153,20 +144,12 @@ def _require_fresh(bugs: Sequence[Bug], code: Code) -> None:
         raise StaleBug("\n".join(stale))
 
 
-def touched() -> set[str]:
-    """Return the files of the last commits; nothing if the history is too short to tell."""
-    words = ["git", "log", f"-{COMMITS}", "--name-only", "--format=format:commit"]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    return set(lines) if lines.count("commit") == COMMITS else set()
-
-
 def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
     """Return the bugs in files of the last commits; where these are few, a part that the tree's hash chooses, too.
 
     A bug that only a search finds is none of them.
     """
-    bugs = [bug for bug in bugs if bug.found_by]
+    bugs = [bug for bug in bugs if not bug.only_search]
     files = {REPOSITORY / name for name in touched()}
     found = [bug for bug in bugs if any(path in files for path, _ in bug.places(code))]
     if len(found) < _FEW:
@@ -201,12 +184,6 @@ def _try_all(
     return sorted(tried, key=lambda one: one.bug), sorted(left_out)
 
 
-def processor_seconds() -> float:
-    """Return the time that ended child processes have had of the processors."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 @contextmanager
 def _copies(count: int) -> Iterator[Borrow]:
     """Make copies that are lent, each to one bug at a time."""
@@ -232,6 +209,8 @@ def _copies(count: int) -> Iterator[Borrow]:
 def _try(bug: Bug, copy: Copy, reach: Sequence[str], marks: str) -> Tried:
     """Try the tests that found a bug before, then those that reach it."""
     start = time.monotonic()
+    if bug.only_search:
+        marks = ""
     with copy.planted(bug):
         found = _attack(copy, bug.found_by, marks)
     waiting = [test for test in reach if test not in bug.found_by]
