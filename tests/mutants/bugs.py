@@ -28,7 +28,8 @@ import builtins
 import dis
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from types import CodeType
@@ -42,6 +43,8 @@ __all__ = ["FOLDER", "SOURCES", "Bug", "Change", "Code", "StaleBug", "load_all"]
 FOLDER: Final = Path(__file__).with_name("planted")
 SOURCES: Final = ("sessiond", "clients")
 _OTHER_LANGUAGES: Final = (".ts", ".lua", ".el")
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_DEFINES: Final = re.compile(r"^[ \t]*(?:(?:async )?def |class )?(\w+)[ ]*[(:=\[]", re.MULTILINE)
 _NOT_OURS: Final = frozenset({"node_modules", "dist", "build"})
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -71,7 +74,7 @@ class Bug(Struct, frozen=True, forbid_unknown_fields=True):
     found_by: Sequence[str] = ()
     """Tests that found the bug before, as `module::function`; `make mutants` tries them first."""
     only_search: str = ""
-    """The reason why no test of the gate finds the bug; empty if one does."""
+    """The reason why only tests of `make search` find the bug; empty if one of the gate does."""
 
     def planted(self, code: Code) -> dict[Path, str]:
         """Return the changed files with the bug in them. Raises StaleBug."""
@@ -79,8 +82,9 @@ class Bug(Struct, frozen=True, forbid_unknown_fields=True):
         for change in self.change:
             path, text = self._changed(code, change, changed)
             changed[path] = text
+        words = {word for change in self.change for word in _WORD.findall(change.new)}
         for path, text in changed.items():
-            self._require_code(path, text)
+            self._require_code(path, text, words)
         return changed
 
     def places(self, code: Code) -> Iterator[tuple[Path, Stretch]]:
@@ -111,14 +115,14 @@ class Bug(Struct, frozen=True, forbid_unknown_fields=True):
             )
         return found[0]
 
-    def _require_code(self, path: Path, text: str) -> None:
+    def _require_code(self, path: Path, text: str, words: Set[str]) -> None:
         if path.suffix != ".py":
             return
         try:
             code = compile(text, str(path), "exec")
         except SyntaxError as error:
             raise StaleBug(f"{self.name}: {path.name} is no Python then: {error}") from error
-        if unknown := _unknown_names(code):
+        if unknown := _unknown_names(code, words):
             names = ", ".join(sorted(unknown))
             raise StaleBug(f"{self.name}: {path.name} defines no {names} any more")
 
@@ -147,35 +151,35 @@ class Code:
             if path.suffix in {".py", *_OTHER_LANGUAGES} and _NOT_OURS.isdisjoint(path.parts)
         ]
 
+    @cached_property
+    def _defining(self) -> Mapping[str, Sequence[Path]]:
+        """The files of Python in which a line may define a name: a text is searched faster than parsed."""
+        found = defaultdict[str, list[Path]](list)
+        for path in self.files:
+            if path.suffix == ".py":
+                for name in set(_DEFINES.findall(self.text(path))):
+                    found[name].append(path)
+        return found
+
     def find(self, place: str, changed: dict[Path, str]) -> Iterator[tuple[Path, Stretch]]:
         """Yield the files that have a place, and its lines, as they are behind earlier changes."""
         module, colon, name = place.rpartition(":")
         name = name.strip()
-        for path in self.files:
-            text = changed.get(path, self.text(path))
-            if path.suffix != ".py" or (colon and not name):
+        if (colon and not name) or place.endswith(_OTHER_LANGUAGES):
+            for path in self.files:
                 if (path.stem if path.suffix == ".py" else path.name) == (module or place):
-                    yield path, (0, text.count("\n") + 1)
-                continue
-            if (module and path.stem != module) or not _may_define(text, name):
-                continue
-            names = self._named(path) if path not in changed else stretches(text)
-            for stretch in names.get(name, ()):
-                yield path, stretch
+                    yield path, (0, changed.get(path, self.text(path)).count("\n") + 1)
+            return
+        for path in self._defining.get(name.rpartition(".")[2], ()):
+            if not module or path.stem == module:
+                names = self._named(path) if path not in changed else stretches(changed[path])
+                for stretch in names.get(name, ()):
+                    yield path, stretch
 
     def _named(self, path: Path) -> dict[str, list[Stretch]]:
         if path not in self._names:
             self._names[path] = stretches(self.text(path))
         return self._names[path]
-
-
-def _may_define(text: str, name: str) -> bool:
-    """Return whether a text has the words that define a name: a text is searched faster than parsed."""
-    owner, dot, own = name.rpartition(".")
-    if dot:
-        outermost = owner.partition(".")[0]
-        return own in text and (f"class {outermost}" in text or f"def {outermost}" in text)
-    return f"def {own}" in text or f"class {own}" in text or f"\n{own}" in f"\n{text}"
 
 
 def stretches(text: str) -> dict[str, list[Stretch]]:
@@ -229,19 +233,21 @@ def _matches(lines: Sequence[str], place: Stretch, wanted: Sequence[str]) -> Ite
             yield first, first + len(wanted)
 
 
-def _unknown_names(module: CodeType) -> set[str]:
-    """Return the global names that a module reads and that neither the module nor Python defines."""
+def _unknown_names(module: CodeType, words: Set[str]) -> set[str]:
+    """Return those of some words that are global names which a module reads, and nobody defines."""
     defined, read = {*dir(builtins), "__annotations__", "__file__", "__name__"}, set[str]()
     waiting = [module]
     while waiting:
         code = waiting.pop()
         waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
+        if words.isdisjoint(code.co_names):
+            continue
         for step in dis.get_instructions(code):
             if step.opname in {"STORE_NAME", "STORE_GLOBAL"}:
                 defined.add(step.argval)
             elif step.opname in {"LOAD_NAME", "LOAD_GLOBAL"}:
                 read.add(step.argval)
-    return read - defined
+    return read & words - defined
 
 
 def load_all(folder: Path = FOLDER) -> list[Bug]:

@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -81,25 +82,38 @@ def reached_by(bugs: Sequence[Bug], marks: str) -> Mapping[str, Sequence[str]]:
 
 
 def short(node_id: str) -> str:
-    """Return `module::function` of a test, without its folder and its parameters."""
+    """Return `module::function` of a test, without its parameters.
+
+    The folder comes before, where the module has the test from another module of its name.
+    """
     path, _, function = node_id.partition("::")
-    return f"{Path(path).stem}::{function.partition('[')[0]}"
+    test = f"{Path(path).stem}::{function.partition('[')[0]}"
+    is_clear = f"{path}::" in "".join(functions_of([test], REPOSITORY))
+    return test if is_clear else f"{Path(path).parent.name}/{test}"
 
 
 def functions_of(tests: Sequence[str], tree: Path) -> list[str]:
     """Return tests as pytest takes them; a test that several folders have is each of them."""
     found = []
     for test in tests:
-        module, _, function = test.partition("::")
-        own = function.rpartition("::")[2]
-        names = re.compile(
-            rf"(?:def {re.escape(own)}\(|{re.escape(function.partition('::')[0])}\b)"
-        )
+        folder, slash, name = test.rpartition("/")
+        module, _, function = name.partition("::")
+        first, _, own = function.partition("::")
+        names = re.compile(rf"def {re.escape(own or first)}\(|\b{re.escape(first)}\b")
         found += [
-            f"{path.relative_to(tree)}::{function}"
-            for path in sorted((tree / "tests").rglob(f"{module}.py"))
-            if names.search(path.read_text("utf-8"))
+            f"{path}::{function}"
+            for path, text in _modules(tree).get(module, ())
+            if (path.parent.name == folder if slash else names.search(text))
         ]
+    return found
+
+
+@cache
+def _modules(tree: Path) -> Mapping[str, Sequence[tuple[Path, str]]]:
+    """Return the modules of tests by their names: each one's path, and its text."""
+    found = defaultdict[str, list[tuple[Path, str]]](list)
+    for path in sorted((tree / "tests").rglob("test_*.py")):
+        found[path.stem].append((path.relative_to(tree), path.read_text("utf-8")))
     return found
 
 

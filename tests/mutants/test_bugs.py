@@ -9,6 +9,7 @@ import pytest
 from tests.mutants.attacking import Attack, Outcome, read_report
 from tests.mutants.bugs import Bug, Change, Code, StaleBug, load_all
 from tests.mutants.copies import REPOSITORY
+from tests.mutants.reach import functions_of
 
 CODE = """\
 LIMIT = 3
@@ -50,6 +51,11 @@ def test_each_planted_bug_fits_the_code() -> None:
     assert len(bugs) >= 330
     for bug in bugs:
         assert bug.planted(code)
+
+
+def test_each_planted_bug_has_a_test_that_finds_it() -> None:
+    named = {bug.name: functions_of(bug.found_by, REPOSITORY) for bug in load_all()}
+    assert [name for name, tests in named.items() if not tests] == []
 
 
 def test_a_place_survives_a_move(tree: Path) -> None:

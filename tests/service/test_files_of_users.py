@@ -237,6 +237,24 @@ async def test_of_twenty_exports_to_one_new_path_one_succeeds(
     assert list(elsewhere.iterdir()) == [copy]
 
 
+async def test_an_export_replaces_nothing_that_gets_its_name_meanwhile(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await create_with(wire, "n1", persist="immediate")
+        copy = Path(made["session"]["path"]).with_name("copy.jsonl")
+        fsync = house.disk.fsync
+
+        def synced(fd: int) -> None:
+            fsync(fd)
+            if copy not in house.disk.paths:
+                house.disk.put(copy, GOOD)
+
+        monkeypatch.setattr(house.disk, "fsync", synced)
+        assert await refused(wire, "session/export", "errno", path=str(copy)) == "EEXIST"
+        assert house.disk.content(copy) == GOOD
+
+
 async def test_a_repair_leaves_what_stands_beside_the_file(real_house: House) -> None:
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         made = await create_with(wire, "n1", persist="immediate")

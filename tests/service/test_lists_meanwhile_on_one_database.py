@@ -26,7 +26,7 @@ from tests.service.one_database.site import NEVER, Site, clients_of
 pytestmark = [pytest.mark.usefixtures("clock")]
 
 OTHER = "session-2"
-TIME_TO_ANSWER = 20.0
+TIME_TO_ANSWER = 5.0
 """Seconds for a list that does not wait for what the list has to wait for."""
 
 

@@ -15,10 +15,11 @@ from anyio import to_thread
 from sessiond.errors import StorageError
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase
+from sessiond.testing.wire import Refusal
 from tests.kit.calls import append, call, create, refused, say, session_info, watch
-from tests.kit.patience import eventually
+from tests.kit.patience import eventually, happened
 from tests.kit.sessions import HI, SESSION
-from tests.service.one_database.connections import OUT_OF_REACH, Severed, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Held, Severed, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 
 HOUR_MS = 3_600_000
@@ -274,6 +275,41 @@ async def test_a_copy_that_cannot_be_opened_is_refused_for_the_cause(site: Site)
         await say(one, "hi")
         refusal = await one.refusal("session/fork", session_id=SESSION)
         assert refusal.message == OUT_OF_REACH.message
+
+
+async def test_a_copy_that_cannot_be_opened_keeps_what_another_daemon_appended(site: Site) -> None:
+    class Fails(Held):
+        """A connection that ends behind the creation of a copy, and waits with the removal of the copy."""
+
+        is_over = True
+
+        def create(self, *args: Any, **options: Any) -> Any:
+            created = self.inner.create(*args, **options)
+            self.is_over = False
+            return created
+
+        def pieces(self, *args: Any, **options: Any) -> Any:
+            if not self.is_over:
+                self.is_over, self.holds = True, "delete"
+                raise OUT_OF_REACH
+            return self.inner.pieces(*args, **options)
+
+    async with clients_of(site, "three") as (three,):
+        await create(three, persist="immediate")
+        await append(three, "e-1")
+        connection = Fails(site.connect())
+        async with site.daemon("one", connection, NEVER) as daemon, daemon.connect() as one:
+            asked = await one.request(
+                "session/fork", session_id=SESSION, new_session_id="session-copy"
+            )
+            await happened(connection.has_begun)
+            await append(three, "e-2", session_id="session-copy")
+            connection.may_go.set()
+            with pytest.raises(Refusal):
+                await one.answer(asked)
+            entries = await call(three, "session/entries", session_id="session-copy")
+            assert [one["entry"]["id"] for one in entries["entries"]][-1] == "e-2"
+            assert await call(three, "session/trash", "sessions") == []
 
 
 async def test_an_archive_that_is_carried_out_late_undoes_no_answer(site: Site) -> None:

@@ -88,6 +88,9 @@ async def test_an_append_with_the_id_of_a_prompt_takes_it_once(house: House, per
         await queue(wire, STEER, "q2")
         await append(wire, "q1")
         assert await call(wire, "session/queue", IDS) == ["q2"]
+        # The entry stays taken where no head has it on its path.
+        await call(wire, "session/reset")
+        assert await call(wire, "session/queue", IDS) == ["q2"]
         # The sender's answer was lost, and the agent has the prompt already.
         assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
         assert await queue(wire, STEER, "q2") == {"queue_id": "q2", "duplicate": True}

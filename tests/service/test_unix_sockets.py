@@ -248,8 +248,10 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
     assert caplog.text.count("refused one connection too many") == 1
 
 
-@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
-async def test_accepting_survives_a_full_table(
+@pytest.mark.parametrize(
+    "code", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPERM, errno.EIO]
+)
+async def test_accepting_goes_on_behind_a_failure(
     socket_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     set_limits(monkeypatch, EXHAUSTED_SECONDS=0.0)

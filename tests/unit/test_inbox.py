@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
@@ -187,14 +189,19 @@ def test_a_stored_command_is_answered_with_its_receipt_and_durability() -> None:
     assert said(one) == [("receipt", "disk")]
 
 
-def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands() -> None:
-    target = Draft(
+@pytest.fixture
+def target() -> Draft:
+    """Return a draft on an empty session."""
+    return Draft(
         Session(NATIVE.rules),
         NATIVE,
         new_id=lambda: "n1",
         now="2026-01-15T10:30:00.000Z",
         stored={},
     )
+
+
+def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands(target: Draft) -> None:
     early, stored, late, question = (
         command(stage=REFUSE),
         command(stage=stage_entry),
@@ -213,19 +220,25 @@ def test_what_rests_on_the_batch_falls_with_it_and_what_does_not_stands() -> Non
     assert said(question) == [(None, "disk")]
 
 
-def test_a_refusal_stands_when_the_batch_was_stored() -> None:
-    target = Draft(
-        Session(NATIVE.rules),
-        NATIVE,
-        new_id=lambda: "n1",
-        now="2026-01-15T10:30:00.000Z",
-        stored={},
-    )
+def test_a_refusal_stands_when_the_batch_was_stored(target: Draft) -> None:
     stored, late = command(stage=stage_entry), command(stage=REFUSE)
     for one in (stored, late):
         one.stage_on(target)
         one.settle(None, "disk", NO_BUG)
     assert said(late) == ["entry_invalid"]
+
+
+def test_a_refused_command_needs_no_collector_of_cycles(target: Draft) -> None:
+    refused = command(stage=REFUSE)
+    # The ticket stands for the bytes of the request, which the command has, too.
+    ticket = weakref.ref(refused.ticket)
+    gc.disable()
+    try:
+        refused.stage_on(target)
+        del refused
+        assert ticket() is None
+    finally:
+        gc.enable()
 
 
 def test_a_question_may_answer_later_or_be_refused_or_have_a_bug() -> None:
