@@ -17,6 +17,7 @@ from sessiond.service.external.watcher import Watcher
 from sessiond.testing.daemon import Daemon, running_daemon, standing_environment, unscanned_daemon
 from sessiond.testing.disk import FaultDisk
 from sessiond.testing.faults import Gate
+from tests.kit.lines import SAMPLES
 from tests.kit.patience import has_happened
 from tests.kit.sessions import SESSION, native_file
 
@@ -113,3 +114,29 @@ class House:
 async def arrived(gate: Gate) -> None:
     """Wait until a call of the disk stands at a gate."""
     assert await has_happened(gate.reached), f"no call of {gate.op} came to the gate"
+
+
+def count_reads(house: House, path: Path | None = None) -> list[int]:
+    """Return a list that gets the size of each read of a file from now on, or of all files."""
+    sizes = list[int]()
+    real, inode = house.disk.pread, None if path is None else house.disk.stat(path).st_ino
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        if inode is None or house.disk.fstat(fd).st_ino == inode:
+            sizes.append(len(data))
+        return data
+
+    house.disk.pread = pread  # type: ignore[method-assign]
+    return sizes
+
+
+def put_sample(house: House, name: str) -> Path:
+    """Put a sample on the disk in memory, in a folder of the program of the sample; return its path."""
+    program = name.partition("-")[0]
+    folder = house.home.parent / program
+    if not house.disk.exists(folder):
+        house.disk.make_folder(folder)
+    path = folder / f"{name}.jsonl"
+    house.disk.put(path, (SAMPLES / program / path.name).read_bytes())
+    return path

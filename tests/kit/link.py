@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -131,6 +131,20 @@ class Link:
         if "error" in message:
             raise Refused(message["error"])
         return message["result"]
+
+    def answers(self, ids: Collection[int | str]) -> list[dict[str, Any]]:
+        """Return the answers to requests that were sent, or those that came before the connection ended."""
+        found: list[dict[str, Any]] = []
+        waiting = {*ids}
+        while waiting:
+            try:
+                message = self.message()
+            except AssertionError:
+                break  # the end may come inside a line
+            if "method" not in message:
+                found.append(message)
+                waiting.discard(message["id"])
+        return found
 
     def refusal(self, method: str, **params: Any) -> Refused:
         """Return the refusal of a call; fail if it is not refused."""

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from sessiond.testing.wire import Wire
-from tests.kit.sessions import TIME
+from tests.kit.sessions import SESSION, TIME
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+_NAMES = {
+    "parent_id": "parentId",
+    "custom_type": "customType",
+    "from_id": "fromId",
+    "first_kept_entry_id": "firstKeptEntryId",
+}
+"""Names of members of entries, in native files and in those of pi."""
 
 
 def pi_line(entry_id: str, parent_id: str | None, text: str, role: str = "user") -> dict[str, Any]:
@@ -32,6 +39,13 @@ def pi_file(session_id: str, *texts: str, cwd: str = "/p") -> bytes:
         parent = f"1000000{number - 1}" if number else None
         role = "assistant" if number % 2 else "user"
         lines.append(pi_line(f"1000000{number}", parent, text, role))
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def spelled_by_pi(entries: Sequence[dict[str, Any]]) -> bytes:
+    """Return a pi file of the test's only session, with entries that are spelled as in a native file."""
+    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
+    lines = [header, *({_NAMES.get(name, name): one[name] for name in one} for one in entries)]
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 

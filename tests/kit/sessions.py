@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +64,12 @@ def stored_message(
     text = f"text of {entry_id}" if content is None else content
     message = {"role": role, "content": text}
     return stored_entry("message", entry_id, parent_id, message=message, **fields)
+
+
+def chain(entry_ids: Sequence[str], content: Any = None) -> list[dict[str, Any]]:
+    """Return message entries as a native file holds them, each below the one before."""
+    pairs = zip(entry_ids, [None, *entry_ids], strict=False)
+    return [stored_message(one, above, content=content) for one, above in pairs]
 
 
 def native_header(session_id: str = SESSION, cwd: str = "/p") -> dict[str, Any]:

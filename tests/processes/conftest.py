@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,7 +16,6 @@ from tests.processes.harness.child import Child, Start
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.faults import failing
 from tests.processes.harness.machine import Machine
-from tests.processes.harness.machine import machine as a_machine
 from tests.processes.harness.shell import Shell, user_shell
 
 # A stage of a walk that fails says what it compared, as a test does.
@@ -31,9 +31,19 @@ def daemon(socket_path: Path, home: Path) -> Iterator[Daemon]:
 
 @pytest.fixture
 def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
-    """Make a machine without a running daemon; its runtime folder is short enough for sockets."""
-    with a_machine(home, socket_path.parent) as machine:
-        yield machine
+    """Make a machine on which no daemon runs, nor at its end; its runtime folder is short enough for sockets."""
+    made = Machine(home, socket_path.parent)
+    try:
+        yield made
+        for profile in made.served():
+            named = ("--profile", profile["name"], "--socket", profile["socket"])
+            stopped = made.run("stop", *named)
+            assert stopped.returncode == 0, stopped
+        assert '"bug"' not in made.log
+    finally:
+        for profile in made.served():
+            os.kill(profile["pid"], signal.SIGKILL)
+    assert made.served() == []
 
 
 @pytest.fixture(scope="module")

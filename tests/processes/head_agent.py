@@ -22,18 +22,6 @@ from sessiond_client import (
 TURNS = 4
 
 
-def main() -> None:
-    """Work, then tell."""
-    socket_path, session_id, name, steps = sys.argv[1:]
-    options: dict[str, Any] = {"timeout": 60.0, "connect_timeout": 30.0}
-    with connect_blocking(socket_path, client_id=name, **options) as client:
-        if name.startswith("main-"):
-            told = take_turns(client, session_id, name, int(steps))
-        else:
-            told = Agent(client, session_id, name).work(int(steps))
-    print(json.dumps(told))  # noqa: T201 - what its starter waits for
-
-
 def require(holds: bool, error: Exception) -> None:
     """Raise `error` unless it holds that the call failed in the expected way."""
     if not holds:
@@ -149,4 +137,12 @@ def take_turns(client: BlockingClient, session_id: str, name: str, steps: int) -
     return {"epochs": epochs, "stored": stored, "lost": lost}
 
 
-main()
+if __name__ == "__main__":
+    socket_path, session, who, steps = sys.argv[1:]
+    options: dict[str, Any] = {"timeout": 60.0, "connect_timeout": 30.0}
+    with connect_blocking(socket_path, client_id=who, **options) as connection:
+        if who.startswith("main-"):
+            told = take_turns(connection, session, who, int(steps))
+        else:
+            told = Agent(connection, session, who).work(int(steps))
+    print(json.dumps(told))  # noqa: T201 - what its starter waits for

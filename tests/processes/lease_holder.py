@@ -14,7 +14,7 @@ TTL_MS = 60_000
 APPENDS_MAX = 100_000
 
 
-def main() -> None:
+if __name__ == "__main__":
     socket, session_id, name = sys.argv[1:]
     with connect_blocking(socket, client_id=name, timeout=60, connect_timeout=30) as client:
         lease = client.acquire(session_id, TTL_MS, wait_ms=50_000)
@@ -26,6 +26,3 @@ def main() -> None:
                 client.append(session_id, message=message, lease_id=lease.lease_id)
         except RpcError as refused:
             print(refused.kind, flush=True)  # noqa: T201
-
-
-main()

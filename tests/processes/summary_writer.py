@@ -12,8 +12,7 @@ from contextlib import suppress
 
 from sessiond_client import connect_blocking
 
-
-def main() -> None:
+if __name__ == "__main__":
     socket, name, manner = sys.argv[1:]
     with (
         connect_blocking(socket, client_id=name, timeout=60, connect_timeout=30) as client,
@@ -28,6 +27,3 @@ def main() -> None:
                 if manner == "raises":
                     raise RuntimeError
                 asked.answer(name)
-
-
-main()

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,24 +57,23 @@ traced = tracing("%file,%desc", shown_bytes=0)
 
 
 def on_files(trace: str, root: Path) -> list[tuple[str, str]]:
-    """Return the calls that name a path below a folder or a descriptor of one, with their arguments."""
-    named = re.compile(rf'[<"]{re.escape(str(root))}[/">]')
-    found = CALL.findall("\n".join(whole_calls(trace)))
-    return [(name, rest) for name, rest in found if named.search(rest)]
+    """Return the calls that name a path below a folder or a descriptor of one, with their arguments.
 
-
-def whole_calls(trace: str) -> Iterator[str]:
-    """Yield the lines of a trace, each call with its result, also if another thread's call came between."""
+    Each call has its result, also if another thread's call came between.
+    """
+    whole: list[str] = []
     begun: dict[str, str] = {}
     for line in trace.splitlines():
         thread, _, call = line.partition(" ")
         if call.endswith(UNFINISHED):
             begun[thread] = line.removesuffix(UNFINISHED)
         elif " resumed>" in call and thread in begun:
-            yield begun.pop(thread) + call.partition(" resumed>")[2]
+            whole.append(begun.pop(thread) + call.partition(" resumed>")[2])
         else:
-            yield line
-    yield from begun.values()
+            whole.append(line)
+    named = re.compile(rf'[<"]{re.escape(str(root))}[/">]')
+    found = CALL.findall("\n".join([*whole, *begun.values()]))
+    return [(name, rest) for name, rest in found if named.search(rest)]
 
 
 def faults(calls: list[tuple[str, str]], *, on_a_database: bool = False) -> list[tuple[str, str]]:

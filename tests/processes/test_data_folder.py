@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.kit.link import Link, Refused
+from tests.kit.link import Refused
 from tests.kit.sessions import SESSION, native_header
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
@@ -166,7 +166,17 @@ def test_a_folder_that_goes_while_the_daemon_runs_is_told_and_ends_nothing(
         while folder.exists():
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
-        refusals = [refusal for asked in ASKED if (refusal := refused_by(daemon, link, *asked))]
+        refusals: list[Refused] = []
+        for method, params in ASKED:
+            try:
+                answer = link.ask(method, **params)
+            except Refused as refusal:
+                refusals.append(refusal)
+                continue
+            # An entry that was acknowledged is in a file.
+            for entry in answer["entries"] if method == "session/append" else ():
+                files = daemon.files(params["session_id"])
+                assert any(entry["id"].encode() in path.read_bytes() for path in files), method
         assert {refusal.kind for refusal in refusals} <= {"storage_error", "session_not_found"}
         assert {refusal.data.get("errno", "ENOENT") for refusal in refusals} <= {"ENOENT"}
         assert not any(refusal.data["retryable"] for refusal in refusals)
@@ -210,15 +220,3 @@ def test_a_profile_that_was_moved_away_is_named_and_goes_on_when_it_is_back(
         assert watcher.message()["params"]["seq"] == 2
         listed = link.ask("session/list")["sessions"]
         assert {one["id"]: one["epoch"] for one in listed} == epochs
-
-
-def refused_by(daemon: Daemon, link: Link, method: str, params: dict[str, Any]) -> Refused | None:
-    """Return the refusal of a request, if any; require that an acknowledged session has a file."""
-    try:
-        answer = link.ask(method, **params)
-    except Refused as refusal:
-        return refusal
-    for entry in answer["entries"] if method == "session/append" else ():
-        files = daemon.files(params["session_id"])
-        assert any(entry["id"].encode() in path.read_bytes() for path in files), method
-    return None

@@ -30,7 +30,19 @@ def test_a_full_disk_refuses_and_loses_nothing(
     with running(daemon), daemon.connect() as link, daemon.connect() as watching:
         link.create()
         watching.ask("session/subscribe", session_id=SESSION)
-        kept = fill_up(link)
+        kept: list[str] = []
+        full = None
+        while full is None:
+            assert len(kept) < DISK_BYTES // ENTRY_BYTES, "the disk never got full"
+            content = f"{len(kept)} ".ljust(ENTRY_BYTES, "x")
+            try:
+                assert link.say(SESSION, content)["durability"] == "disk"
+                kept.append(content)
+            except Refused as error:
+                full = error
+        assert (full.kind, full.data["errno"]) == ("storage_error", "ENOSPC")
+        assert full.data["retryable"] is True
+        assert len(kept) > 10
         assert_all_agree(daemon, link, kept)
         # Nothing got lighter by itself: the next one is refused as well, in the same words.
         message = {"role": "user", "content": "y" * ENTRY_BYTES}
@@ -83,25 +95,6 @@ def test_a_disk_that_fills_under_load_and_is_freed_holds_what_was_acknowledged(
         fill_with(filler)
         # Its last words find no room; it ends as it should all the same.
     filler.unlink()
-
-
-def fill_up(link: Link) -> list[str]:
-    """Append until there is no room; gives what was acknowledged."""
-    kept: list[str] = []
-    refused = None
-    while refused is None:
-        assert len(kept) < DISK_BYTES // ENTRY_BYTES, "the disk never got full"
-        content = f"{len(kept)} ".ljust(ENTRY_BYTES, "x")
-        try:
-            assert link.say(SESSION, content)["durability"] == "disk"
-            kept.append(content)
-        except Refused as error:
-            refused = error
-    assert refused.kind == "storage_error"
-    assert refused.data["errno"] == "ENOSPC"
-    assert refused.data["retryable"] is True
-    assert len(kept) > 10
-    return kept
 
 
 def assert_all_agree(daemon: Daemon, link: Link, kept: list[str]) -> None:

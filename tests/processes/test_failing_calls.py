@@ -9,17 +9,13 @@ machine decides which of the work is done while the call fails; the promises hol
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.kit.link import request
-from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 from tests.processes.harness.faults import failing
 
@@ -95,30 +91,6 @@ def acts(folder: Path, number: int) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def answers_to(lines: BinaryIO, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return the answers to these requests, or those that came before the connection was lost."""
-    found: list[dict[str, Any]] = []
-    waiting = {*ids}
-    while waiting:
-        try:
-            line = lines.readline()
-        except ConnectionError:
-            break
-        if not line.endswith(b"\n"):
-            break
-        found.append(json.loads(line))
-        waiting.discard(found[-1].get("id", ""))
-    return found
-
-
-def connected_to(daemon: Daemon) -> socket.socket:
-    """Return a connection that may be lost."""
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    one.settimeout(PATIENCE_SECONDS)
-    one.connect(str(daemon.socket_path))
-    return one
-
-
 @pytest.mark.parametrize("calls", CALLS)
 def test_a_system_call_that_fails_costs_its_connection_or_its_call(
     daemon: Daemon, strace: str, tmp_path: Path, calls: str
@@ -132,33 +104,28 @@ def test_a_system_call_that_fails_costs_its_connection_or_its_call(
         for number, error in enumerate(CALLS[calls], 1):
             asked = acts(tmp_path, number)
             at_once = OF_OPEN_SESSIONS if calls == "fcntl" else asked.keys()
-            with (
-                connected_to(daemon) as before,
-                before.makefile("rb") as lines,
-                ExitStack() as at_end,
-            ):
-                before.sendall(request("ping", "server/ping"))
-                answers_to(lines, {"ping"})
+            with daemon.connect() as before, ExitStack() as at_end:
+                before.ask("server/ping")
                 with failing(strace, daemon.pid, calls, error):
-                    during = at_end.enter_context(connected_to(daemon))
+                    during = at_end.enter_context(daemon.connect())
                     # What is asked on a connection that is lost is not done.
                     with suppress(ConnectionError):
-                        before.sendall(
+                        before.send(
                             b"".join(
                                 request(id_, method, **params)
                                 for id_, (method, params) in asked.items()
                             )
                         )
                     with suppress(ConnectionError):
-                        during.sendall(request("late", "session/list"))
-                    told = answers_to(lines, at_once)
-                told += answers_to(lines, asked.keys() - {answer.get("id") for answer in told})
-                told += answers_to(at_end.enter_context(during.makefile("rb")), {"late"})
+                        during.send(request("late", "session/list"))
+                    told = before.answers(at_once)
+                told += before.answers(asked.keys() - {answer["id"] for answer in told})
+                told += during.answers({"late"})
             daemon.require_running()
             for answer in told:
                 data = answer.get("error", {}).get("data", {})
                 assert data.get("kind") != "internal", (error, answer)
-                if answer.get("id") == "append" and "result" in answer:
+                if answer["id"] == "append" and "result" in answer:
                     acknowledged.add(f"{number:032x}")
         # All of it works again, on the connection that was there and on a new one.
         with daemon.connect() as again:

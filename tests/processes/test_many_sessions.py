@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.kit.calls import part_of
+from tests.kit.journals import text
+from tests.kit.lines import spelled
 from tests.kit.link import Link
 from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.sessions import native_header, stored_message
 from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.faults import attached
 
@@ -49,37 +51,23 @@ def name(number: int) -> str:
     return f"{number:05d}-session"
 
 
-def make(folder: Path) -> None:
-    """Make ten thousand files of a question and an answer each."""
-    folder.mkdir(parents=True)
-    for number in range(SESSIONS):
-        header = {
-            "type": "session_header",
-            "version": 1,
-            "id": name(number),
-            "timestamp": "2026-01-01T00:00:00.000Z",
-            "cwd": f"/project/{number % PROJECTS}",
-            "title": f"Title {number} of many",
-            "tags": [f"tag-{number % 3}"],
-        }
-        at = f"2026-01-{1 + number % 28:02d}T00:00:00.000Z"
-        said = [("user", None), ("assistant", "e0")]
-        lines: list[dict[str, Any]] = [header]
-        for index, (role, parent) in enumerate(said):
-            message = {"role": role, "content": "words"}
-            entry = {"type": "message", "id": f"e{index}", "parent_id": parent, "timestamp": at}
-            lines.append({**entry, "message": message})
-        path = folder / f"2026-01-01T00-00-00-{number:06d}_{name(number)}.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 @pytest.mark.timeout(300)
 def test_ten_thousand_sessions_while_four_write(
     tmp_path: Path, socket_path: Path, strace: str
 ) -> None:
     daemon = Daemon(socket_path, tmp_path / "data")
     daemon.home.mkdir(mode=0o700)
-    make(daemon.profile / "sessions")
+    folder = daemon.profile / "sessions"
+    folder.mkdir(parents=True)
+    # A question and an answer each.
+    for number in range(SESSIONS):
+        header = native_header(name(number), f"/project/{number % PROJECTS}")
+        header |= {"title": f"Title {number} of many", "tags": [f"tag-{number % 3}"]}
+        at = f"2026-01-{1 + number % 28:02d}T00:00:00.000Z"
+        said = [stored_message("e0", None), stored_message("e1", "e0", "assistant")]
+        lines = spelled(header, *({**one, "timestamp": at} for one in said))
+        path = folder / f"2026-01-01T00-00-00-{number:06d}_{name(number)}.jsonl"
+        path.write_bytes(text(lines))
     with running(daemon), daemon.connect() as link:
         everything = link.listed(limit=3000)
         assert sorted(part_of(everything, IDS)) == [name(number) for number in range(SESSIONS)]

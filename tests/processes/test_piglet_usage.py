@@ -23,14 +23,12 @@ OF_ANY_FILE: tuple[Stage, ...] = (
     entries.titles_and_models_are_written_last_wins,
     entries.entries_of_extensions_are_appended,
     entries.entries_are_labelled,
-    entries.a_branch_is_left_with_and_without_a_summary,
-    entries.the_tree_is_shown,
+    entries.a_branch_is_left_and_the_tree_is_shown,
     killed,
     entries.the_leaf_is_reset_and_the_text_comes_back,
     sessions.calls_without_results_are_repaired,
     sessions.the_context_is_compacted_by_messages,
-    sessions.a_context_is_forked,
-    sessions.the_work_is_handed_off,
+    sessions.a_context_is_forked_and_the_work_is_handed_off,
     sessions.sessions_are_found,
     sessions.older_files_are_read_and_brought_up_by_a_copy,
 )
@@ -38,8 +36,7 @@ OF_ITS_OWN_FILES: tuple[Stage, ...] = (
     entries.piglets_folders_are_roots,
     *OF_ANY_FILE,
     sessions.a_plan_is_compacted,
-    sessions.piglet_writes_beside,
-    entries.the_lock_is_held_by_another_process,
+    entries.piglet_works_beside,
 )
 
 

@@ -58,14 +58,46 @@ def fill(link: Link) -> None:
     link.ask("session/import", content=content, format="native", cwd="/p")
 
 
+WRONG: list[dict[str, Any]] = [
+    {"message": {"content": MARK}},
+    {"message": {"role": 7, "content": MARK}},
+    {"message": MARK},
+    {"entry": {"type": "message", MARK: MARK, "message": {"role": "user"}, "seq": 1}},
+    {"entries": [{"type": "message", "message": {"role": "user", "content": MARK}}, MARK]},
+    {"message": {"role": "user", "content": MARK}, MARK: 1},
+    {"message": {"role": "user", "content": MARK}, "expected": {"leaf_id": MARK}},
+    {"message": {"role": "user", "content": MARK}, "head": MARK + "/"},
+]
+
+
 def test_no_content_is_ever_logged(daemon: Daemon) -> None:
     with daemon.connect() as link:
         link.ask("initialize", client_id="a", client_info={"name": "a", "more": MARK})
         fill(link)
+        # Every refusal that is near content.
         with daemon.connect() as watching:
             watching.ask("session/subscribe", session_id=SESSION, after={"seq": 0})
-            provoke(link)
-        damage(daemon, link)
+            for params in WRONG:
+                link.refusal("session/append", session_id=SESSION, **params)
+            link.refusal(f"session/{MARK}")
+            link.refusal("session/import", content=f'{{"type":"session","x":"{MARK}"', cwd="/p")
+            link.send(f'{{"id":1,"params":"{MARK}"\n'.encode())
+            assert link.message()["error"]["code"] == -32700
+        # A file with a bad line, one with a bad header and one with a torn end.
+        (good,) = daemon.files(SESSION)
+        lines = good.read_bytes()
+        header, _, rest = lines.partition(b"\n")
+        bad = f'{{"type":"message","{MARK}":'.encode()
+        for name, content in (
+            ("session-c", header.replace(b"session-a", b"session-c") + b"\n" + bad + b"\n" + rest),
+            ("session-d", bad + b"\n" + rest),
+            ("session-e", header.replace(b"session-a", b"session-e") + b"\n" + rest + bad),
+        ):
+            path = good.with_name(f"2026-01-01T00-00-00-000000_{name}.jsonl")
+            path.write_bytes(content)
+            link.send(request(name, "session/append", session_id=name, message={"role": "user"}))
+            answer = link.message()
+            assert ("error" in answer) == (name != "session-e"), json.dumps(answer)
     with daemon.connect() as link:
         # A frame without end, and one that breaks off.
         link.send(b'{"id":1,"method":"session/append","params":{"message":"' + MARK.encode())
@@ -112,44 +144,3 @@ def test_a_bug_is_logged_by_its_place_and_answered_by_its_number(
     assert "with_a_bug" in said
     assert "ValueError" in said
     assert MARK not in said
-
-
-def provoke(link: Link) -> None:
-    """Every refusal that is near content."""
-    wrong: list[dict[str, Any]] = [
-        {"message": {"content": MARK}},
-        {"message": {"role": 7, "content": MARK}},
-        {"message": MARK},
-        {"entry": {"type": "message", MARK: MARK, "message": {"role": "user"}, "seq": 1}},
-        {"entries": [{"type": "message", "message": {"role": "user", "content": MARK}}, MARK]},
-        {"message": {"role": "user", "content": MARK}, MARK: 1},
-        {"message": {"role": "user", "content": MARK}, "expected": {"leaf_id": MARK}},
-        {"message": {"role": "user", "content": MARK}, "head": MARK + "/"},
-    ]
-    for params in wrong:
-        with pytest.raises(Refused):
-            link.ask("session/append", session_id=SESSION, **params)
-    with pytest.raises(Refused):
-        link.ask(f"session/{MARK}")
-    with pytest.raises(Refused):
-        link.ask("session/import", content=f'{{"type":"session","x":"{MARK}"', cwd="/p")
-    link.send(f'{{"id":1,"params":"{MARK}"\n'.encode())
-    assert link.message()["error"]["code"] == -32700
-
-
-def damage(daemon: Daemon, link: Link) -> None:
-    """Make and open a file with a bad line, one with a bad header and one with a torn end."""
-    (good,) = daemon.files(SESSION)
-    lines = good.read_bytes()
-    header, _, rest = lines.partition(b"\n")
-    bad = f'{{"type":"message","{MARK}":'.encode()
-    for name, content in (
-        ("session-c", header.replace(b"session-a", b"session-c") + b"\n" + bad + b"\n" + rest),
-        ("session-d", bad + b"\n" + rest),
-        ("session-e", header.replace(b"session-a", b"session-e") + b"\n" + rest + bad),
-    ):
-        path = good.with_name(f"2026-01-01T00-00-00-000000_{name}.jsonl")
-        path.write_bytes(content)
-        link.send(request(name, "session/append", session_id=name, message={"role": "user"}))
-        answer = link.message()
-        assert ("error" in answer) == (name != "session-e"), json.dumps(answer)

@@ -138,20 +138,6 @@ class Requests:
         return self.chance.choice(["entry-0", *session.nodes])
 
 
-def answers(link: Link, ids: set[int]) -> dict[int, str | None]:
-    """Return the kind of the error of each request, by its id; None for a result."""
-    found: dict[int, str | None] = {}
-    while ids - found.keys():
-        try:
-            message = link.message()
-        except AssertionError:
-            break
-        if "id" in message:
-            error = message.get("error")
-            found[message["id"]] = error and error["data"]["kind"]
-    return found
-
-
 def look_at(daemon: Daemon, link: Link, session_id: str) -> tuple[Seen | None, int, list[str]]:
     """Return a session as clients see it, its number of files in the trash, and its queue."""
     folders = [
@@ -284,11 +270,13 @@ def test_sessions_are_what_the_requests_make_of_them(daemon: Daemon, seed: int) 
         )
         ids = set(range(1000, 1000 + len(burst)))
         end = chance.choice([None, None, signal.SIGKILL, signal.SIGTERM])
-        told: dict[int, str | None] = {}
+        answers: list[dict[str, Any]] = []
         if end is signal.SIGKILL:
-            told |= answers(link, set(chance.sample(sorted(ids), chance.randrange(len(ids)))))
+            answers = link.answers(chance.sample(sorted(ids), chance.randrange(len(ids))))
             daemon.end(end)
-        told |= answers(link, ids - told.keys())
+        answers += link.answers(ids - {one["id"] for one in answers})
+        # The kind of the error of each request; None for a result.
+        told = {one["id"]: one.get("error", {}).get("data", {}).get("kind") for one in answers}
         if end is None:
             assert told.keys() == ids
         if end is signal.SIGTERM:

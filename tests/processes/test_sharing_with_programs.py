@@ -17,20 +17,15 @@ import pytest
 from tests.kit.link import Link, request
 from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.kit.pi import node_and_pi
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, stored_message
 from tests.processes import held_daemon
 from tests.processes.harness.child import Child, Start
 from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.search]
 
+LINE = json.dumps(stored_message("%s", None, content="theirs")) + "\n"
 ONE_APPEND = "import sys; open(sys.argv[1], 'ab').write(sys.argv[2].encode())"
-
-
-def line(entry_id: str) -> str:
-    message = {"role": "user", "content": "theirs"}
-    entry = {"type": "message", "id": entry_id, "parent_id": None, "message": message}
-    return json.dumps({**entry, "timestamp": "2026-01-15T10:30:00.000Z"}) + "\n"
 
 
 def events(link: Link, until: int) -> list[tuple[int, str, bool]]:
@@ -52,7 +47,7 @@ def test_half_a_line_between_our_look_and_our_write_leaves_both_records_whole(
 ) -> None:
     folder = home / "gate"
     folder.mkdir()
-    theirs = line("bbbbbbb1")
+    theirs = LINE % "bbbbbbb1"
     # A daemon that waits before a write as long as the folder has a pipe `hold`.
     program = [sys.executable, held_daemon.__file__, str(folder)]
     with (
@@ -106,7 +101,7 @@ MIB = 1 << 20
 def test_what_others_append_costs_a_piece_of_it_in_memory_however_much_it_is(
     daemon: Daemon,
 ) -> None:
-    theirs = line("%08d").replace("theirs", "x" * 16_000).encode()
+    theirs = LINE.replace("theirs", "x" * 16_000).replace("%s", "%08d").encode()
     count = 64 * MIB // len(theirs)
     with daemon.connect() as link, daemon.connect() as watcher:
         link.create("ours")
@@ -142,9 +137,8 @@ def test_other_programs_and_clients_at_once_lose_no_line(daemon: Daemon, started
     with daemon.connect() as link:
         link.create("first")
         (path,) = daemon.files(SESSION)
-    text = line("%s")
     writers = [
-        started(sys.executable, "-c", APPENDER, path, f"theirs{n}", text, LINES)
+        started(sys.executable, "-c", APPENDER, path, f"theirs{n}", LINE, LINES)
         for n in range(WRITERS)
     ]
     theirs = share(daemon, Shared(SESSION, path, first=1), writers)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sessiond.journal.disk.files import Files
+from sessiond.service.database.database import SessionDatabase
+from sessiond.testing.database import MemoryDatabase
 from sessiond.testing.disk import FaultDisk
 from tests.kit.clock import Clock, virtual_time
 from tests.kit.house import House
@@ -64,12 +67,20 @@ def town(home: Path) -> Iterator[Town]:
     made.database.close()
 
 
-@pytest.fixture(autouse=True)
-def no_recommendation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the daemon from recommending a compaction, which comes by the clock.
+@pytest.fixture
+def database() -> SessionDatabase:
+    """Return a database in memory whose clock runs."""
+    return MemoryDatabase(time.time_ns).connection()
 
-    On a slow machine the notification would stand between those that a test expects. Tests of
-    recommendations have the mark `recommends`.
+
+@pytest.fixture(autouse=True)
+def own_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the limits that marks name, and keep the daemon from recommending a compaction.
+
+    A recommendation comes by the clock. On a slow machine the notification would stand between those that
+    a test expects. Tests of recommendations have the mark `recommends`.
     """
     if request.node.get_closest_marker("recommends") is None:
         set_limits(monkeypatch, COMPACTION_LOOK_SECONDS=86_400.0)
+    for mark in request.node.iter_markers("limits"):
+        set_limits(monkeypatch, **mark.kwargs)

@@ -18,6 +18,7 @@ from tests.kit.agents import (
     SAMPLES,
     codex_line,
     codex_said,
+    codex_tokens,
     context_of,
     copied,
     read_lines,
@@ -133,12 +134,19 @@ async def test_what_a_base_has_beside_the_conversation_is_no_problem_of_its_fork
     first, *rest = read_lines(base)
     more = [codex_line("world_state"), codex_line("event_msg", type="turn_aborted")]
     write_lines(
-        base, [first, *more, counted(30, sent=20, got=10), *rest[:5], counted(36, sent=5, got=1)]
+        base,
+        [
+            first,
+            *more,
+            codex_tokens(30, sent=20, got=10),
+            *rest[:5],
+            codex_tokens(36, sent=5, got=1),
+        ],
     )
     lines = read_lines(fork)
     lines[0]["payload"]["history_base"]["end_byte_offset"] = base.stat().st_size
     # A count is about the answer before it; the base's first count comes before any.
-    lines.insert(1, counted(40, sent=8, got=2))
+    lines.insert(1, codex_tokens(40, sent=8, got=2))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         answer = await copied(wire, write_lines(fork, lines))
         assert answer["report"]["problems"] == []
@@ -230,21 +238,14 @@ async def test_the_oldest_rollouts_have_bare_items(real_house: House, tmp_path: 
         assert await context_of(wire, session["id"]) == ["user: hi", "assistant: hello"]
 
 
-def counted(total: int, *, sent: int, got: int) -> Any:
-    """Return a count of tokens."""
-    last = {"input_tokens": sent, "output_tokens": got, "total_tokens": sent + got}
-    info = {"total_token_usage": {"total_tokens": total}, "last_token_usage": last}
-    return codex_line("event_msg", type="token_count", info=info)
-
-
 async def test_a_count_that_comes_twice_counts_once(real_house: House, tmp_path: Path) -> None:
     lines = [
         codex_line("session_meta", id=f"{THREAD}0004", cwd="/p"),
         codex_said("hi"),
         codex_said("hello", "assistant"),
-        counted(30, sent=20, got=10),
-        counted(30, sent=20, got=10),
-        counted(35, sent=4, got=1),
+        codex_tokens(30, sent=20, got=10),
+        codex_tokens(30, sent=20, got=10),
+        codex_tokens(35, sent=4, got=1),
     ]
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         session = (await copied(wire, write_lines(tmp_path / "r.jsonl", lines)))["session"]

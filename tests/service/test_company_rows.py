@@ -9,17 +9,11 @@ from msgspec import structs
 
 from sessiond.service.database.company_rows import Sender, SenderChange, StoredSignal
 from sessiond.service.database.database import SessionDatabase
-from sessiond.testing.database import MemoryDatabase
 from tests.kit.limits import set_limits
 
 pytestmark = pytest.mark.usefixtures("clock")
 
 SENDER = Sender("a-sender", "a-daemon", 0, 0, is_open=True)
-
-
-@pytest.fixture
-def database() -> SessionDatabase:
-    return MemoryDatabase(time.time_ns).connection()
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.kit.calls import call, refused
 from tests.kit.house import House
-from tests.kit.sessions import SESSION, stored_message
-from tests.service.test_tree import pi_text
+from tests.kit.roots import spelled_by_pi
+from tests.kit.sessions import SESSION, chain
 
 # Made within one minute: UUIDv7s begin alike, and two end alike.
 MINUTE = [
@@ -22,18 +20,12 @@ DIGESTS = ["3f2a77c01b9e4d5f8a6b7c8d9e0f1a2b", "3f2a77c0ffffffffffffffff00000001
 FOUND = "entries[].{entry_id,seq,short}"
 
 
-def chained(ids: list[str]) -> list[Any]:
-    return [
-        stored_message(one, ids[at - 1] if at else None, content="x") for at, one in enumerate(ids)
-    ]
-
-
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_an_entry_goes_by_id_by_label_by_its_beginning_and_by_its_end(
     house: House, dialect: str
 ) -> None:
-    lines = chained(["entry-1", *MINUTE, *DIGESTS])
-    house.put(pi_text(lines) if dialect == "pi" else lines)
+    lines = chain(["entry-1", *MINUTE, *DIGESTS])
+    house.put(spelled_by_pi(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/label", session_id=SESSION, entry_id=MINUTE[1], label="the turn")
         refs = ("entry-1", "the turn", "entr", MINUTE[0][:13], "2e3f4a5b", "3f2a77c01", "00000001")
@@ -48,7 +40,7 @@ async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_a
 ) -> None:
     own = ["ab12cd34", "entry-1", "msg_01AbCdEfGhIjKlMnOpQrStUv", "778899aa"]
     ids = [*own, *MINUTE, *DIGESTS]
-    house.put(chained(ids))
+    house.put(chain(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
         shorts = await call(wire, "session/resolve_entries", "entries[].short", refs=ids)
         again = await call(wire, "session/resolve_entries", "entries[].entry_id", refs=shorts)
@@ -62,7 +54,7 @@ async def test_every_short_form_means_its_entry_and_is_as_short_as_the_session_a
 
 async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: House) -> None:
     ids = ["2e3f4a5b-other", "00000000000000000000000012345678", MINUTE[0]]
-    house.put(chained(ids))
+    house.put(chain(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
         label = {"entry_id": ids[0], "label": "12345678"}
         await wire.call("session/label", session_id=SESSION, **label)
@@ -75,7 +67,7 @@ async def test_a_short_form_is_no_label_and_no_beginning_of_another_id(house: Ho
 async def test_what_means_several_entries_names_them_and_what_means_none_is_not_found(
     house: House,
 ) -> None:
-    house.put(chained(["entry-1", "entry-2", "ab", *MINUTE]))
+    house.put(chain(["entry-1", "entry-2", "ab", *MINUTE]))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for entry_id in ("entry-1", "ab"):
             await wire.call("session/label", session_id=SESSION, entry_id=entry_id, label="twin")
@@ -102,7 +94,7 @@ async def test_what_means_several_entries_names_them_and_what_means_none_is_not_
 
 async def test_of_a_long_session_the_entries_are_looked_for_beside_the_loop(house: House) -> None:
     ids = [f"{at:032x}" for at in range(1, 3001)]
-    house.put(chained(ids))
+    house.put(chain(ids))
     async with house.daemon() as daemon, daemon.connect() as wire:
         refs = [ids[0], ids[-1], "00000000000000000000000000000bb8"]
         found = await call(wire, "session/resolve_entries", FOUND, refs=refs)
@@ -115,8 +107,8 @@ async def test_every_method_takes_an_id_of_any_length_that_a_foreign_line_has(
     house: House, dialect: str
 ) -> None:
     long = "x" * 1500
-    lines = chained(["entry-1", long])
-    house.put(pi_text(lines) if dialect == "pi" else lines)
+    lines = chain(["entry-1", long])
+    house.put(spelled_by_pi(lines) if dialect == "pi" else lines)
     asked = {"session_id": SESSION}
     async with house.daemon() as daemon, daemon.connect() as wire:
         info = (await wire.call("session/open", entry_id=long))["session"]

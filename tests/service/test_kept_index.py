@@ -14,9 +14,11 @@ from sessiond.service.files import kept_index
 from sessiond.service.files.startup_cleanup import remove_stray_indexes
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import append, call, let_go, session_info
-from tests.kit.house import House
+from tests.kit.house import House, count_reads
 from tests.kit.limits import set_limits
 from tests.kit.sessions import SESSION, native_file, stored_entry, stored_message
+
+pytestmark = pytest.mark.limits(KEPT_INDEX_ENTRIES=100)
 
 LINES = 300
 WORD = "walrus"
@@ -38,11 +40,6 @@ CONTENT = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def every_index_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, KEPT_INDEX_ENTRIES=100)
-
-
 async def shown(wire: Wire) -> dict[str, Any]:
     """Return everything that clients see of the session."""
     return {
@@ -52,22 +49,6 @@ async def shown(wire: Wire) -> dict[str, Any]:
         "labels": await call(wire, "session/labels"),
         "context": await call(wire, "build_context"),
     }
-
-
-def count_reads(house: House) -> list[int]:
-    """Return a list that gets the size of each read of the session's file from now on."""
-    sizes = list[int]()
-    real, (path,) = house.disk.pread, house.session_files()
-    inode = house.disk.stat(path).st_ino
-
-    def pread(fd: int, count: int, offset: int) -> bytes:
-        data = real(fd, count, offset)
-        if house.disk.fstat(fd).st_ino == inode:
-            sizes.append(len(data))
-        return data
-
-    house.disk.pread = pread  # type: ignore[method-assign]
-    return sizes
 
 
 async def closed_once(house: House) -> dict[str, Any]:
@@ -84,7 +65,7 @@ async def test_a_large_session_opens_without_a_read_of_its_file(house: House) ->
     seen = await closed_once(house)
     size = len(house.disk.content(path))
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        read = count_reads(house)
+        read = count_reads(house, path)
         info = (await wire.call("session/open", session_id=SESSION))["session"]
         assert info == seen["info"]
         assert sum(read) < size / 4
@@ -151,7 +132,7 @@ async def test_a_file_that_changed_is_read(house: House, change: Callable[[House
     change(house)
     size = len(house.disk.content(path))
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        read = count_reads(house)
+        read = count_reads(house, path)
         await wire.call("session/open", session_id=SESSION)
         assert sum(read) >= size
         seen = await shown(wire)
@@ -194,7 +175,7 @@ async def test_an_index_of_another_version_is_thrown_away(
     seen = await closed_once(house)
     monkeypatch.setattr(kept_index, "_MADE_BY", "another")
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        read = count_reads(house)
+        read = count_reads(house, path)
         assert (await wire.call("session/open", session_id=SESSION))["session"] == seen["info"]
         assert sum(read) >= len(house.disk.content(path))
 
@@ -206,7 +187,7 @@ async def test_after_an_abnormal_end_of_its_owner_a_file_is_read(house: House) -
     house.put(house.disk.content(path), killed=True)
     house.disk.put(house.layout.index_path(SESSION), index)
     async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
-        read = count_reads(house)
+        read = count_reads(house, path)
         info = (await wire.call("session/open", session_id=SESSION))["session"]
         assert sum(read) >= len(house.disk.content(path))
         assert info["message_total"] == seen["info"]["message_total"]

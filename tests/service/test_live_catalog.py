@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +50,6 @@ def drop_in(house: House, session_id: str, data: bytes, stamp: str = "2026-01-01
 async def shown(wire: Wire, **more: Any) -> dict[str, Any]:
     page = await wire.call("session/list", **more)
     return {session["id"]: session for session in page["sessions"]}
-
-
-def remove_catalog(house: House) -> None:
-    for path in house.layout.root.glob("catalog.sqlite*"):
-        path.unlink()
 
 
 # -- what was answered is shown -----------------------------------------------------------------
@@ -181,15 +175,9 @@ async def test_a_damaged_file_is_named_until_it_is_whole(real_house: House) -> N
 # -- what becomes of the catalog ----------------------------------------------------------------
 
 
-def damage(house: House) -> None:
-    path = house.layout.catalog
-    with path.open("r+b") as file:
-        file.write(b"no database any more" * 1000)
-
-
-@pytest.mark.parametrize("how", [remove_catalog, damage], ids=["deleted", "overwritten"])
+@pytest.mark.parametrize("how", ["deleted", "overwritten"])
 async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
-    real_house: House, how: Callable[[House], None]
+    real_house: House, how: str
 ) -> None:
     drop_in(real_house, "session-b", text("session-b", "one", "two"))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
@@ -200,11 +188,15 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
             await wire.call("subscribe", session_id="session-a"),
         )
         before = await wire.call("session/list")
-        if how is damage:
+        if how == "deleted":
+            for path in real_house.layout.root.glob("catalog.sqlite*"):
+                path.unlink()
+        else:
             connection = daemon.store.catalog.file._connection
             await to_thread.run_sync(connection.execute, "PRAGMA journal_mode = DELETE")
             await to_thread.run_sync(connection.execute, "PRAGMA cache_size = 0")
-        how(real_house)
+            with real_house.layout.catalog.open("r+b") as file:
+                file.write(b"no database any more" * 1000)
         await wire.call("catalog/subscribe")
         after = await wire.call("session/list")
         kept = {one["id"]: one for one in before["sessions"]}

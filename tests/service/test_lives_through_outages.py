@@ -19,7 +19,6 @@ from anyio import create_task_group, fail_after
 
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, drawn_pause, eventually
 from tests.service.one_database.site import Site
 from tests.service.test_outages_on_one_database import Unreliable
@@ -184,11 +183,6 @@ class Life:
                 assert shown == self.entries, self.log[-12:]
 
 
-@pytest.fixture
-def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
-
-
 @asynccontextmanager
 async def three_daemons(
     site: Site, seed: int
@@ -230,7 +224,7 @@ async def said(wire: Wire, lives: list[Life]) -> list[Any]:
     return [await wire.call(each, session_id=life.name) for life in there for each in methods]
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.limits(CATALOG_FLUSH_SECONDS=0.01)
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_was_answered_of_whole_sessions_holds_through_outages(
     site: Site, seed: int

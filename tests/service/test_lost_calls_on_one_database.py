@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -18,7 +18,7 @@ from sessiond.limits import CLAIM_SECONDS
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.database.log import DatabaseLog
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
-from sessiond.testing.wire import Refusal, Wire
+from sessiond.testing.wire import Refusal
 from tests.kit.calls import append, call, create, create_to_compact, watch
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
@@ -26,7 +26,7 @@ from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
 from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
-from tests.service.one_database.site import NEVER, Site, clients_of
+from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import hint
 
 pytestmark = [pytest.mark.usefixtures("clock")]
@@ -66,19 +66,6 @@ class Losing(Wrapped):
         self.behind.clear()
 
 
-@asynccontextmanager
-async def two_clients(site: Site, connection: Losing) -> AsyncGenerator[tuple[Wire, Wire]]:
-    """Yield clients of two daemons, which see of each other what they look for; the first loses calls."""
-    async with (
-        site.daemon("one", connection, NEVER) as first,
-        site.daemon("three", poll_seconds=NEVER) as third,
-        first.connect() as one,
-        third.connect() as three,
-    ):
-        with fail_after(PATIENCE_SECONDS):
-            yield one, three
-
-
 async def test_a_session_that_is_opened_behind_a_lost_note_is_spared(site: Site) -> None:
     connection = Losing(site)
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
@@ -106,7 +93,7 @@ async def test_an_outage_is_not_answered_as_a_session_that_is_there(
     site: Site, method: str
 ) -> None:
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
         await call(three, "session/delete")
@@ -123,7 +110,7 @@ async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
 ) -> None:
     set_limits(monkeypatch, SCAN_BATCH_ROWS=1)
     names, connection = ("session-a", "session-b"), Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         for name in names:
             await create(three, name, persist="immediate")
         before = await one.call("session/list")
@@ -165,7 +152,7 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
     # The folders of the machine ask for no scan.
     monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
         await site.watches(one=one)
@@ -184,7 +171,7 @@ async def test_a_claim_whose_answer_was_lost_keeps_no_daemon_from_the_work(
     site: Site, *, ends: bool, again: str
 ) -> None:
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         for wire in (one, three):
             await wire.call("initialize", capabilities=OFFER)
         await create_to_compact(one, "u1", "u2", persist="immediate")
@@ -207,7 +194,7 @@ async def test_a_repeated_delete_is_not_told_of_the_session_that_is_restored(
 ) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await one.call("session/list")
         await one.call("catalog/subscribe")
@@ -226,7 +213,7 @@ async def test_a_repeated_delete_is_not_told_of_the_session_that_is_restored(
 
 
 async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Site) -> None:
-    async with two_clients(site, Losing(site)) as (one, three):
+    async with beside(site, Losing(site), NEVER) as (one, three):
         await create(three, persist="immediate")
         await append(three, "e-1", role="assistant")
         await watch(three)
@@ -247,7 +234,7 @@ async def test_a_list_shows_an_open_session_that_came_back_before_the_next_look(
 ) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
         await site.watches(one=one)
@@ -405,7 +392,7 @@ async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
     site: Site, method: str
 ) -> None:
     connection = Losing(site)
-    async with two_clients(site, connection) as (one, three):
+    async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")
         await watch(one)

@@ -7,16 +7,14 @@ import pytest
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import create, say
 from tests.kit.house import House
-from tests.kit.limits import set_limits
-
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 KIB = 1024
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, MEMORY_SESSION_BYTES_MAX=100 * KIB, MEMORY_BYTES_MAX=250 * KIB)
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.both_loops,
+    pytest.mark.limits(MEMORY_SESSION_BYTES_MAX=100 * KIB, MEMORY_BYTES_MAX=250 * KIB),
+]
 
 
 async def test_a_session_in_memory_takes_no_more_bytes_than_one_may_have(house: House) -> None:

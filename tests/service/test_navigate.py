@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from sessiond.testing.daemon import Refusal
 from tests.kit.calls import call, refused
 from tests.kit.house import House, arrived
-from tests.kit.sessions import SESSION, TIME, stored_entry, stored_message, text
+from tests.kit.roots import spelled_by_pi
+from tests.kit.sessions import SESSION, stored_entry, stored_message, text
 
 # Where a head goes is the same whichever loop runs.
 one_backend = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="session")
@@ -77,7 +77,7 @@ async def test_what_was_said_last_may_be_said_anew(
     house: House, dialect: str, leaf: str, before: str | None, editor: str
 ) -> None:
     count = [one["id"] for one in SOURCE].index(leaf) + 1
-    house.put(SOURCE[:count] if dialect == "native" else as_pi(SOURCE[:count]))
+    house.put(SOURCE[:count] if dialect == "native" else spelled_by_pi(SOURCE[:count]))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await call(wire, "session/get", "session.leaf_id") == leaf
         moved = await call(wire, "session/navigate", entry_id=leaf)
@@ -95,7 +95,7 @@ async def test_what_was_said_last_may_be_said_anew(
 @one_backend
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_where_a_head_went_is_where_it_is(house: House, dialect: str) -> None:
-    house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
+    house.put(SOURCE if dialect == "native" else spelled_by_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
         first = await call(wire, "session/navigate", entry_id="answer")
         # The move itself may be an entry; to go there again, or to what comes right behind it, is none.
@@ -117,7 +117,7 @@ async def test_where_a_head_went_is_where_it_is(house: House, dialect: str) -> N
 async def test_a_summary_stands_where_the_head_goes_and_the_label_on_it(
     house: House, dialect: str
 ) -> None:
-    house.put(SOURCE if dialect == "native" else as_pi(SOURCE))
+    house.put(SOURCE if dialect == "native" else spelled_by_pi(SOURCE))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for target, at, label_on in (("blocks", "answer", None), ("answer", "answer", "answer")):
             before = await call(wire, "session/get", "session.leaf_id")
@@ -137,18 +137,6 @@ async def test_a_summary_stands_where_the_head_goes_and_the_label_on_it(
             assert (labelled, last["parent_id"], last["from_id"]) == (last["id"], at, before)
             assert (last["summary"], last["details"]) == ("It was tried.", {"a": 1})
         assert await call(wire, "build_context", "sources") == ["plain", "answer"]
-
-
-def as_pi(lines: list[dict[str, Any]]) -> bytes:
-    names = {
-        "parent_id": "parentId",
-        "custom_type": "customType",
-        "from_id": "fromId",
-        "first_kept_entry_id": "firstKeptEntryId",
-    }
-    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": TIME, "cwd": "/p"}
-    spelled = [{names.get(name, name): value for name, value in one.items()} for one in lines]
-    return b"".join(json.dumps(line).encode() + b"\n" for line in [header, *spelled])
 
 
 BAD: dict[str, tuple[dict[str, Any], str, str | None]] = {

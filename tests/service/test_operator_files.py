@@ -11,7 +11,7 @@ import pytest
 
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call
-from tests.kit.house import House
+from tests.kit.house import House, put_sample
 from tests.kit.readers.operator import OperatorReader
 
 pytestmark = [
@@ -25,16 +25,6 @@ SAMPLE = {
     name: (SAMPLES / f"{name}.jsonl").read_bytes() for name in ("operator", "operator-doc-spelling")
 }
 TEXT = {"type": "text", "content": "hi"}
-
-
-def put(house: House, content: bytes, name: str = "operator") -> Path:
-    """Put a file where another program keeps it, and return its path."""
-    folder = house.home.parent / "operator"
-    path = folder / f"{name}.jsonl"
-    if not house.disk.exists(folder):
-        house.disk.make_folder(folder)
-    house.disk.put(path, content)
-    return path
 
 
 def said(role: str = "user", *contents: Json) -> Json:
@@ -97,7 +87,7 @@ async def opened(house: House, wire: Wire, path: Path) -> Opened:
 
 @pytest.mark.parametrize("name", ["operator", "operator-doc-spelling"])
 async def test_a_file_is_read_as_operator_reads_it(house: House, name: str) -> None:
-    path = put(house, SAMPLE[name])
+    path = put_sample(house, name)
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         assert (file.session["dialect"], file.session["read_only"]) == ("operator", False)
@@ -111,7 +101,7 @@ async def test_a_file_is_read_as_operator_reads_it(house: House, name: str) -> N
 
 
 async def test_the_sample_gives_title_search_and_batched_results(house: House) -> None:
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         assert file.session["title"] == "Release planning"
@@ -133,7 +123,7 @@ async def test_the_sample_gives_title_search_and_batched_results(house: House) -
 
 
 async def test_each_change_is_written_as_operator_writes_it(house: House) -> None:
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         first = (await file.call("append", message=said()))["leaf_id"]
@@ -173,7 +163,7 @@ async def test_each_change_is_written_as_operator_writes_it(house: House) -> Non
 
 
 async def test_who_goes_to_what_was_said_may_say_it_anew(house: House) -> None:
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         moved = await file.call("session/navigate", entry_id="aa000012")
@@ -187,7 +177,7 @@ async def test_who_goes_to_what_was_said_may_say_it_anew(house: House) -> None:
 
 async def test_a_reset_and_a_rewind_survive_a_restart(house: House) -> None:
     """D6, D7: Operator keeps the first in memory alone, and the lines of the second in the file."""
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         rewound = await file.call("session/rewind", to="aa000011")
@@ -261,7 +251,7 @@ async def walk(file: Opened, chance: random.Random) -> None:
 async def test_after_any_changes_operator_reads_what_sessiond_reads(
     house: House, name: str
 ) -> None:
-    path = put(house, SAMPLE[name])
+    path = put_sample(house, name)
     chance = random.Random(name)
     for _ in range(3):
         async with house.daemon() as daemon, daemon.connect() as wire:
@@ -279,7 +269,7 @@ async def test_after_any_changes_operator_reads_what_sessiond_reads(
 async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> None:
     """D1: every message, id, parent and branch; the header only has another id."""
     content = SAMPLE[name].decode()
-    path = put(house, SAMPLE[name])
+    path = put_sample(house, name)
     async with house.daemon() as daemon, daemon.connect() as wire:
         found = await wire.call("session/import", path=str(path))
         assert (found["report"]["format"], found["report"]["problems"]) == ("operator", [])
@@ -302,7 +292,7 @@ async def test_an_import_has_the_lines_of_the_file(house: House, name: str) -> N
 
 async def test_a_path_over_a_label_keeps_the_whole_context(house: House) -> None:
     """D8: Operator leaves out the labels of a path, and what stood below them hangs in the air."""
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         fork = await file.call("session/fork", entries="path", at="aa00000d")
@@ -322,7 +312,7 @@ async def test_a_path_over_a_label_keeps_the_whole_context(house: House) -> None
 
 @pytest.mark.parametrize("more", [{"entries": "all"}, {"entries": "path"}, {"entries": "context"}])
 async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     async with house.daemon() as daemon, daemon.connect() as wire:
         file = await opened(house, wire, path)
         made = (await file.call("session/fork", cwd="/other", **more))["session"]
@@ -339,7 +329,7 @@ async def test_a_fork_is_a_file_of_operators(house: House, more: Json) -> None:
 
 
 async def test_what_operator_appends_meanwhile_is_an_event(house: House) -> None:
-    path = put(house, SAMPLE["operator"])
+    path = put_sample(house, "operator")
     more = {"id": "aa000017", "timestamp": 1784000050.5, "parent_id": "aa000013", "type": "message"}
     line = json.dumps(more | {"message": said()}).encode() + b"\n"
     async with house.daemon() as daemon, daemon.connect() as wire:

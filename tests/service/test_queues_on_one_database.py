@@ -12,23 +12,15 @@ from anyio import create_task_group, fail_after, to_thread
 from sessiond.service.database.database import NO_TOKEN
 from sessiond.service.queues import QUEUES
 from sessiond.state.codec import STATE
-from sessiond.testing.wire import Refusal, Wire
+from sessiond.testing.wire import Refusal
 from tests.kit.calls import call, create, refused
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import OUT_OF_REACH, Held, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
-from tests.service.test_queues import LATER, STEER, queue
+from tests.service.test_queues import IDS, LATER, STEER, queue
 
 SECRET = "Only once."
-
-
-async def waiting(wire: Wire, session_id: str = SESSION, **params: Any) -> list[str]:
-    """Return the ids of the prompts that wait, in the order in which to take them."""
-    queue_ids: list[str] = await call(
-        wire, "session/queue", "waiting[].queue_id", session_id=session_id, **params
-    )
-    return queue_ids
 
 
 async def is_stored(site: Site, text: str) -> bool:
@@ -111,7 +103,7 @@ async def test_a_purge_leaves_prompts_of_other_sessions(site: Site) -> None:
         await call(one, "session/delete")
         await call(one, "session/purge")
         assert not await is_stored(site, SECRET)
-        assert await waiting(one, "session-b") == ["q1"]
+        assert await call(one, "session/queue", IDS, session_id="session-b") == ["q1"]
 
 
 async def test_a_purge_that_is_repeated_erases_prompts_of_another_daemon(site: Site) -> None:
@@ -154,14 +146,14 @@ async def test_a_purge_leaves_prompts_of_a_session_that_takes_the_id_meanwhile(s
                 await create(two, persist="immediate")
                 await queue(two, LATER, "q2")
                 purging.may_go.set()
-            assert await waiting(two) == ["q2"]
+            assert await call(two, "session/queue", IDS) == ["q2"]
             assert not await is_stored(site, SECRET)
 
 
 async def test_no_prompt_is_taken_for_a_session_that_another_daemon_has_deleted(site: Site) -> None:
     async with clients_of(site, "one", "two", poll_seconds=NEVER) as (one, two):
         await create(one, persist="immediate")
-        await waiting(two)
+        await call(two, "session/queue", IDS)
         await call(one, "session/delete")
         asked = {"kind": STEER, "data": SECRET, "queue": True}
         assert await refused(two, "session/signal", **asked) == "session_not_found"
@@ -178,11 +170,11 @@ async def test_a_removed_prompt_of_a_call_of_unknown_outcome_comes_back_with_no_
         asked = {"kind": STEER, "data": "Do it.", "queue": True, "queue_id": "q1"}
         assert await refused(one, "session/signal", **asked) == "storage_error"
         losing.loses = False
-        assert await waiting(three) == ["q1"]
-        assert await waiting(three, done=["q1"]) == []
+        assert await call(three, "session/queue", IDS) == ["q1"]
+        assert await call(three, "session/queue", IDS, done=["q1"]) == []
         for wire in (one, three):
             assert await queue(wire, STEER, "q1") == {"queue_id": "q1", "duplicate": True}
-            assert await waiting(wire) == []
+            assert await call(wire, "session/queue", IDS) == []
 
 
 @pytest.mark.parametrize("call_of_the_write", ["document", "put_document"])
@@ -192,7 +184,7 @@ async def test_no_prompt_stays_of_a_session_that_is_purged_while_the_prompt_is_w
     held = Held(site.connect())
     async with beside(site, held) as (one, three):
         await create(one, persist="immediate")
-        await waiting(three)
+        await call(three, "session/queue", IDS)
         held.holds = call_of_the_write
         kinds = []
 
@@ -224,7 +216,7 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
         third.connect() as three,
     ):
         await create(one, persist="immediate")
-        await waiting(three)
+        await call(three, "session/queue", IDS)
         held.holds = call_of_the_write
         kinds = []
 
@@ -246,7 +238,8 @@ async def test_a_prompt_that_was_written_for_a_session_of_before_is_no_prompt_of
                 held.may_go.set()
             assert kinds == ["session_not_found"]
             assert not await is_stored(site, SECRET)
-            assert await waiting(one) == await waiting(three) == []
+            for wire in (one, three):
+                assert await call(wire, "session/queue", IDS) == []
 
 
 async def test_a_prompt_keeps_no_session_from_its_end(site: Site) -> None:

@@ -19,9 +19,7 @@ from sessiond.service.database.database import Head
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.patience import drawn_pause, eventually
 from tests.service.one_database.site import Site
-from tests.service.test_lives_through_outages import PASSING, prompt, three_daemons
-
-__all__ = ["prompt"]
+from tests.service.test_lives_through_outages import PASSING, three_daemons
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
@@ -165,7 +163,7 @@ async def run_once(wire: Wire, sessions: list[Aging], went: Counter[str], *, dry
     return len(named)
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.limits(CATALOG_FLUSH_SECONDS=0.01)
 @pytest.mark.parametrize("seed", range(4))
 async def test_retention_takes_what_is_old_and_unused_through_outages(
     site: Site, seed: int

@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from anyio import to_thread
 
@@ -23,7 +24,6 @@ from sessiond.testing.wire import Wire
 from tests.kit.calls import call, session_info
 from tests.kit.house import House
 from tests.kit.roots import add_root, ids, pi_file, put
-from tests.service.test_roots import replace_homes
 
 HI = {"role": "user", "content": "hi", "timestamp": 1769936401000}
 ID = "019a0000-0000-7000-8000-000000000001"
@@ -159,7 +159,8 @@ async def test_the_default_folder_of_a_program_has_folders_of_projects_although_
 ) -> None:
     root = (tmp_path / "pi").resolve()
     root.mkdir()
-    real_house.environment = replace_homes(real_house, [("pi", Home(str(root), by_project=True))])
+    homes = [("pi", Home(str(root), by_project=True))]
+    real_house.environment = msgspec.structs.replace(real_house.environment, homes=lambda: homes)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, root)
         made = await create_in(wire, root, persist="immediate")
@@ -221,25 +222,6 @@ FIRST: dict[str, dict[str, Any]] = {
 """Appends of those messages, as a client sends and repeats them."""
 
 
-async def moved_and_killed(house: House, root: Path, kind: str) -> dict[str, Any]:
-    """Bring a draft into a root, and kill the daemon right after the answer; return the session.
-
-    The profile is that of the moment of the kill.
-    """
-    root.mkdir()
-    kept = root.with_name("kept")
-    async with house.daemon() as daemon, daemon.connect() as wire:
-        await add_root(wire, root, kind)
-        made = await create_in(wire, root)
-        assert made["persisted"] is False
-        assert await call(wire, "session/append", "durability", **FIRST[kind]) == "disk"
-        assert len(list(root.rglob("*.jsonl"))) == 1
-        await to_thread.run_sync(shutil.copytree, house.layout.root, kept)
-    shutil.rmtree(house.layout.root)
-    kept.rename(house.layout.root)
-    return made
-
-
 @pytest.mark.parametrize(
     ("kind", "asked"), [("operator", "append"), ("pi", "open"), ("sharur", "create")]
 )
@@ -247,7 +229,18 @@ async def test_a_kill_right_after_a_draft_came_into_its_root_loses_nothing(
     real_house: House, tmp_path: Path, kind: str, asked: str
 ) -> None:
     root = (tmp_path / "root").resolve()
-    made = await moved_and_killed(real_house, root, kind)
+    root.mkdir()
+    # The profile of the moment of the kill, which comes right after the answer.
+    kept = root.with_name("kept")
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, root, kind)
+        made = await create_in(wire, root)
+        assert made["persisted"] is False
+        assert await call(wire, "session/append", "durability", **FIRST[kind]) == "disk"
+        assert len(list(root.rglob("*.jsonl"))) == 1
+        await to_thread.run_sync(shutil.copytree, real_house.layout.root, kept)
+    shutil.rmtree(real_house.layout.root)
+    kept.rename(real_house.layout.root)
     async with real_house.daemon(scanned=False) as daemon, daemon.connect() as wire:
         await to_thread.run_sync(settle_notes, daemon.store)
         found: dict[str, Any] = {"created": False, "session": made}

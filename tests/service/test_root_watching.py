@@ -29,13 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not SYSTEM.has_inotify, reason="this system has no inotify"),
     pytest.mark.both_loops,
     pytest.mark.platform,
+    pytest.mark.limits(CATALOG_FLUSH_SECONDS=0.01, WATCH_SECONDS=0.01),
 ]
 HINT = "params.{session_id,change}"
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01, WATCH_SECONDS=0.01)
 
 
 async def test_watching_connections_are_told_of_new_grown_and_removed_files(

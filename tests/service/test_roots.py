@@ -22,7 +22,6 @@ from sessiond.catalog.file import CatalogFile
 from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.ids import derive_session_id
-from sessiond.service.environment import Environment
 from sessiond.service.files.scanning.folder_scanner import FolderScanner
 from sessiond.service.files.scanning.root_folders import RootFolders
 from sessiond.testing.daemon import Refusal
@@ -362,7 +361,7 @@ async def test_what_the_programs_of_this_machine_have_is_found_and_not_opened(
         ("pi", Home(str(tmp_path / "missing"))),
         ("native", Home(f"{tmp_path}/op/*/sessions")),
     ]
-    files.house.environment = replace_homes(files.house, homes)
+    files.house.environment = msgspec.structs.replace(files.house.environment, homes=lambda: homes)
     async with files.house.daemon() as daemon, daemon.connect() as wire:
         files.opened.clear()
         found = (await wire.call("catalog/roots"))["roots"]
@@ -645,7 +644,3 @@ class Counting(Files):
     def open_update(self, path: Path) -> int:
         self.opened.append(path)
         return super().open_update(path)
-
-
-def replace_homes(house: House, homes: list[tuple[str, Home]]) -> Environment:
-    return msgspec.structs.replace(house.environment, homes=lambda: homes)

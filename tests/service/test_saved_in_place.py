@@ -13,7 +13,7 @@ from msgspec import structs
 from sessiond.limits import INLINE_READ_BYTES
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, create, let_go, say, session_info, watch
-from tests.kit.house import House
+from tests.kit.house import House, count_reads
 from tests.kit.sessions import SESSION, stored_message
 from tests.service.damage import GOOD, HEADER, ONE, TWO, line
 
@@ -208,17 +208,3 @@ async def test_usage_and_first_message_are_read_in_the_pass_that_indexes(house: 
         (listed,) = (await wire.call("session/list"))["sessions"]
         assert listed["usage"] == shown["usage"]
         assert sum(read) < 8192
-
-
-def count_reads(house: House) -> list[int]:
-    """Return a list that gets the size of each read from now on."""
-    sizes = list[int]()
-    real = house.disk.pread
-
-    def pread(fd: int, count: int, offset: int) -> bytes:
-        data = real(fd, count, offset)
-        sizes.append(len(data))
-        return data
-
-    house.disk.pread = pread  # type: ignore[method-assign]
-    return sizes

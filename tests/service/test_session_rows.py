@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,18 +10,12 @@ from msgspec import structs
 
 from sessiond.journal.splitter import whole_lines
 from sessiond.service.database.database import Head, SessionDatabase, chained
-from sessiond.testing.database import MemoryDatabase
 
 ID: Final = "a-session"
 HEADER: Final = b'{"type":"session"}'
 LEASES: Final = b"[1]"
 
 Change = Callable[[SessionDatabase, Head], Any]
-
-
-@pytest.fixture
-def database() -> SessionDatabase:
-    return MemoryDatabase(time.time_ns).connection()
 
 
 def made(database: SessionDatabase, epoch: str = "epoch-1") -> Head:

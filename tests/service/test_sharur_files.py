@@ -10,7 +10,7 @@ import pytest
 
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import call
-from tests.kit.house import House
+from tests.kit.house import House, put_sample
 
 pytestmark = [
     pytest.mark.anyio,
@@ -27,16 +27,6 @@ def uid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def put(house: House, name: str) -> Path:
-    """Put a sample where another program keeps it, and return its path."""
-    folder = house.home.parent / "sharur"
-    path = folder / f"{name}.jsonl"
-    if not house.disk.exists(folder):
-        house.disk.make_folder(folder)
-    house.disk.put(path, (SAMPLES / path.name).read_bytes())
-    return path
-
-
 async def context(wire: Wire, session: Json, **at: Json) -> list[tuple[str, str, str]]:
     """Return source, role and text of each message of a context."""
     found = await wire.call("build_context", session_id=session["id"], **at)
@@ -45,7 +35,7 @@ async def context(wire: Wire, session: Json, **at: Json) -> list[tuple[str, str,
 
 
 async def test_every_type_is_read_as_sharur_reads_it(house: House) -> None:
-    path = put(house, "sharur")
+    path = put_sample(house, "sharur")
     async with house.daemon() as daemon, daemon.connect() as wire:
         session = await call(wire, "session/open", "session", path=str(path))
         assert session["dialect"] == "sharur"
@@ -79,7 +69,7 @@ async def test_every_type_is_read_as_sharur_reads_it(house: House) -> None:
 
 
 async def test_the_header_of_a_branchs_source_is_an_entry(house: House) -> None:
-    path = put(house, "sharur-branch")
+    path = put_sample(house, "sharur-branch")
     async with house.daemon() as daemon, daemon.connect() as wire:
         session = await call(wire, "session/open", "session", path=str(path))
         assert session["leaf_id"] == uid(90)
@@ -101,7 +91,7 @@ async def test_the_header_of_a_branchs_source_is_an_entry(house: House) -> None:
 async def test_older_forms_are_read_in_place_and_imported(
     house: House, name: str, texts: list[str], version: int
 ) -> None:
-    path = put(house, name)
+    path = put_sample(house, name)
     async with house.daemon() as daemon, daemon.connect() as wire:
         session = await call(wire, "session/open", "session", path=str(path))
         assert session["read_only_reason"] == "older_version"

@@ -17,10 +17,10 @@ from sessiond.model.settings import CompactionSettings
 from sessiond.service.policies import Policies
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import call
-from tests.kit.house import House
+from tests.kit.house import House, put_sample
 from tests.kit.readers.sharur import Loaded, Unreadable, load
 from tests.service.compacting import Command, serving
-from tests.service.test_sharur_files import HEADER, SAMPLES, context, put, uid
+from tests.service.test_sharur_files import HEADER, SAMPLES, context, uid
 
 pytestmark = [
     pytest.mark.anyio,
@@ -86,7 +86,7 @@ async def agrees(wire: Wire, session_id: str, theirs: Loaded) -> None:
 
 
 async def shared(house: House, wire: Wire, name: str) -> Shared:
-    path = put(house, name)
+    path = put_sample(house, name)
     found = Shared(house, wire, path, await call(wire, "session/open", "session", path=str(path)))
     await found.agree()
     return found
@@ -216,7 +216,7 @@ async def test_a_whole_compaction_lists_its_files_as_sharur_does(house: House) -
 async def test_what_another_program_compacted_is_read_as_sharur_reads_it(
     house: House, kept: str, seen: int
 ) -> None:
-    path = put(house, "sharur")
+    path = put_sample(house, "sharur")
     place = {"id": uid(50), "parentId": uid(20), "timestamp": STAMP}
     compaction: Json = {"type": "compaction", **place, "summary": "s", "firstKeptEntryId": kept}
     compaction |= {"tokensBefore": 10, "tokensAfter": 20}
@@ -309,7 +309,7 @@ async def test_no_line_is_longer_than_sharur_reads(house: House) -> None:
 
 async def test_a_line_of_a_megabyte_loads_and_lists(house: House) -> None:
     """D5: sharur itself does not read such a file."""
-    path = put(house, "sharur-branch")
+    path = put_sample(house, "sharur-branch")
     line = {"type": "message", "id": uid(91), "parentId": uid(90), "timestamp": STAMP}
     line["message"] = user("y" * 2**20)
     house.disk.put(path, house.disk.content(path) + json.dumps(line).encode() + b"\n")
@@ -375,7 +375,7 @@ async def test_copies_stay_sharurs(house: House) -> None:
 
 async def test_a_fork_of_an_older_file_is_one_of_today(house: House) -> None:
     for name in ("sharur-export", "sharur-legacy-kind"):
-        path = put(house, name)
+        path = put_sample(house, name)
         async with house.daemon() as daemon, daemon.connect() as wire:
             session = await call(wire, "session/open", "session", path=str(path))
             made = (await wire.call("session/fork", session_id=session["id"]))["session"]

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from sessiond.rpc.framing import Framing
-from sessiond.testing.daemon import Refusal, Wire
+from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create, create_with, events, watch
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
@@ -41,7 +41,13 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
         assert daemon.service.actor(SESSION).statistics().hub.events < count
         # An answer does not wait behind the replay for which there is no room.
         ping = await stuck.request("server/ping")
-        seen = await _read_until(stuck, ("synced", count))
+        seen: list[tuple[str, int]] = []
+        while seen[-1:] != [("synced", count)]:
+            message = json.loads(await stuck.receive())
+            word = message.get("method", "answer").removeprefix("session/")
+            params = message.get("params", {"seq": message.get("id")})
+            name = params["entry"]["id"] if word == "event" else word
+            seen.append((name, params["seq"]))
         words = [word for word, _ in seen]
         assert seen.index(("answer", ping)) < words.index("synced")
         assert words.count("lagged") == 1
@@ -53,19 +59,6 @@ async def test_a_subscriber_that_does_not_read_costs_a_bound_and_loses_nothing(
         assert seen[lagged_at] == ("lagged", lagged_at)
         await append(wire, "last")
         assert await events(stuck, 1) == [("last", count + 1)]
-
-
-async def _read_until(wire: Wire, end: tuple[str, int]) -> list[tuple[str, int | str]]:
-    seen: list[tuple[str, int | str]] = []
-    while not seen or seen[-1] != end:
-        message = json.loads(await wire.receive())
-        if "method" not in message:
-            seen.append(("answer", message["id"]))
-            continue
-        word = message["method"].removeprefix("session/")
-        name = message["params"]["entry"]["id"] if word == "event" else word
-        seen.append((name, message["params"]["seq"]))
-    return seen
 
 
 async def test_one_frame_larger_than_the_outbox_is_still_delivered(

@@ -17,9 +17,7 @@ from anyio import create_task_group
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.patience import drawn_pause
 from tests.service.one_database.site import Site
-from tests.service.test_lives_through_outages import PASSING, prompt, three_daemons
-
-__all__ = ["prompt"]
+from tests.service.test_lives_through_outages import PASSING, three_daemons
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
@@ -69,7 +67,7 @@ class Traveller:
             self._said[entry_id] = session_id
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.limits(CATALOG_FLUSH_SECONDS=0.01)
 @pytest.mark.parametrize("seed", range(4))
 async def test_switches_lead_to_one_session_of_each_project_through_outages(
     site: Site, tmp_path: Path, seed: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -12,20 +11,8 @@ import pytest
 from tests.kit.calls import call
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.sessions import SESSION, stored_message
-
-
-def chain(count: int) -> list[Any]:
-    return [stored_message(f"n{n}", f"n{n - 1}" if n else None, content="x") for n in range(count)]
-
-
-def pi_text(lines: list[Any]) -> bytes:
-    header = {"type": "session", "version": 3, "id": SESSION, "timestamp": "", "cwd": "/p"}
-    spelled = [
-        {("parentId" if name == "parent_id" else name): value for name, value in line.items()}
-        for line in lines
-    ]
-    return b"".join(json.dumps(line).encode() + b"\n" for line in [header, *spelled])
+from tests.kit.roots import spelled_by_pi
+from tests.kit.sessions import SESSION, chain, stored_message
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
@@ -36,7 +23,7 @@ async def test_the_three_forms_show_one_tree(house: House, dialect: str) -> None
         stored_message("c", "a", role="assistant", content=[{"type": "text", "text": "other"}]),
         stored_message("d", "c", content="last"),
     ]
-    house.put(pi_text(lines) if dialect == "pi" else lines)
+    house.put(spelled_by_pi(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         flat = await call(wire, "session/tree", "nodes", layout=True)
         nested = await call(wire, "session/tree", "roots", form="nested")
@@ -117,7 +104,7 @@ VECTORS: dict[str, tuple[dict[str, str | None], list[str]]] = {
 async def test_a_layout_is_as_it_was_recorded(house: House, dialect: str, vector: str) -> None:
     parents, expected = VECTORS[vector]
     lines = [stored_message(name, parent, content=name) for name, parent in parents.items()]
-    house.put(pi_text(lines) if dialect == "pi" else lines)
+    house.put(spelled_by_pi(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         nodes = await call(wire, "session/tree", "nodes", layout=True)
     shown = [
@@ -135,7 +122,7 @@ async def test_what_a_terminal_would_obey_is_not_in_a_drawing(house: House, dial
         stored_message("a", None, content=hostile),
         {"type": "x\x1b[1m\n", "id": "b", "parent_id": "a", "timestamp": ""},
     ]
-    house.put(pi_text(lines) if dialect == "pi" else lines)
+    house.put(spelled_by_pi(lines) if dialect == "pi" else lines)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await wire.call("session/label", session_id=SESSION, entry_id="a", label="l\x1b\n" * 99)
         text = await call(wire, "session/tree", "text", form="text")
@@ -161,7 +148,7 @@ def deep_reader() -> Generator[None]:
 
 @pytest.mark.usefixtures("deep_reader")
 async def test_a_nested_tree_has_at_most_500_levels_and_flat_any(house: House) -> None:
-    house.put(chain(500))
+    house.put(chain([f"n{n}" for n in range(500)]))
     async with house.daemon() as daemon, daemon.connect() as wire:
         node = (await call(wire, "session/tree", "roots", form="nested"))[0]
         for _ in range(499):

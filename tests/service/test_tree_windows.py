@@ -8,8 +8,7 @@ import pytest
 
 from tests.kit.calls import call, refused
 from tests.kit.house import House
-from tests.kit.sessions import SESSION, stored_message
-from tests.service.test_tree import chain
+from tests.kit.sessions import SESSION, chain, stored_message
 
 
 async def test_a_depth_leaves_out_what_hangs_by_more_forks_and_says_how_much(house: House) -> None:
@@ -42,7 +41,7 @@ async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
     house: House,
 ) -> None:
     lines = [
-        *chain(20),
+        *chain([f"n{n}" for n in range(20)], "x"),
         stored_message("other", "n18", content="x"),
         stored_message("below", "other", content="x"),
         stored_message("side", "n15", content="x"),
@@ -80,7 +79,7 @@ async def test_around_an_entry_are_what_led_to_it_its_siblings_and_what_follows(
 
 
 async def test_a_drawing_shows_where_every_named_head_stands(house: House) -> None:
-    house.put(chain(3))
+    house.put(chain([f"n{n}" for n in range(3)], "x"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         for head in ("writer", "reviewer"):
             await wire.call("session/branch", session_id=SESSION, entry_id="n1", head=head)
@@ -121,6 +120,6 @@ async def test_short_ids_of_a_drawing_are_those_that_name_the_entries(house: Hou
 async def test_a_part_is_of_the_text_and_around_an_entry_of_the_tree(
     house: House, params: dict[str, Any], kind: str, path: str
 ) -> None:
-    house.put(chain(1))
+    house.put(chain([f"n{n}" for n in range(1)], "x"))
     async with house.daemon() as daemon, daemon.connect() as wire:
         assert await refused(wire, "session/tree", "{kind,path}", **params) == (kind, path)

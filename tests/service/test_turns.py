@@ -18,10 +18,6 @@ def a_message(role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"type": "message", "message": {"role": role, "content": content, **more}}
 
 
-def asks(text: str, **beside: Any) -> dict[str, Any]:
-    return a_message("user", text) | beside
-
-
 def answers(text: str, *calls: str, **more: Any) -> dict[str, Any]:
     made = [{"type": "toolCall", "id": one, "name": "ls", "arguments": {"n": 1.5}} for one in calls]
     return a_message("assistant", [{"type": "text", "text": text}, *made], **more)
@@ -38,7 +34,11 @@ async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) 
             await story.go_on(wire, agent, step)
             await call(wire, "session/flush")
             for told in wire.notifications:
-                take_told(told, live, side)
+                for one in (live, side):
+                    if told["method"] == "session/event":
+                        one.take(told["params"])
+                    elif told["method"] == "session/presence":
+                        one.take_presence(told["params"])
             wire.notifications.clear()
             assert await shown(wire) == live.chat(), step
             info = (await call(wire, "session/get"))["session"]
@@ -85,12 +85,12 @@ class Story:
         about = {"toolCallId": f"c{step}", "toolName": "ls", "isError": True}
         failed = a_message("toolResult", content, **about)
         choices: list[list[dict[str, Any]]] = [
-            [asks(f"ask {step}")],
-            [asks(f"more {step}")],
+            [a_message("user", f"ask {step}")],
+            [a_message("user", f"more {step}")],
             [answers(f"answer {step}")],
             [answers("", f"c{step}", f"d{step}"), failed],
             [answers("", **self.dice.choice([why, {"stopReason": "aborted"}]))],
-            [asks("with blocks", blocks=stored, turn_status=state)],
+            [{**a_message("user", "with blocks"), "blocks": stored, "turn_status": state}],
             [
                 {"type": "custom", "custom_type": "x", "data": 1},
                 {"type": "branch_summary", "summary": "left", "from_id": None},
@@ -98,14 +98,6 @@ class Story:
             [],
         ]
         return self.dice.choice(choices)
-
-
-def take_told(told: dict[str, Any], *kept: LiveTurns) -> None:
-    for one in kept:
-        if told["method"] == "session/event":
-            one.take(told["params"])
-        elif told["method"] == "session/presence":
-            one.take_presence(told["params"])
 
 
 async def shown(wire: Wire, **params: Any) -> list[dict[str, Any]]:
@@ -117,7 +109,7 @@ async def shown(wire: Wire, **params: Any) -> list[dict[str, Any]]:
 
 
 async def test_pages_of_any_size_join_to_the_whole_from_both_ends(house: House) -> None:
-    said = [one for n in range(7) for one in (asks(f"q{n}"), answers(f"a{n}"))]
+    said = [one for n in range(7) for one in (a_message("user", f"q{n}"), answers(f"a{n}"))]
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
         last = (await append_all(wire, answers("hello"), *said))["leaf_id"]
@@ -192,7 +184,7 @@ async def test_results_in_a_message_of_the_user_begin_no_turn(house: House) -> N
     told = {"type": "tool_result", "tool_use_id": "c2", "content": "of c2"}
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)
-        await append_all(wire, asks("q"), a_message("assistant", called))
+        await append_all(wire, a_message("user", "q"), a_message("assistant", called))
         await append_all(wire, a_message("user", [told, {"type": "text", "text": "Go on."}]))
         (turn,) = await call(wire, "session/turns", "turns")
     assert [block["content"] for block in turn["request"]] == ["q", "Go on."]

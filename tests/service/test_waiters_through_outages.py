@@ -22,9 +22,7 @@ from tests.kit.patience import PATIENCE_SECONDS, drawn_pause
 from tests.kit.sessions import SESSION
 from tests.service.one_database.calls import TTL_MS
 from tests.service.one_database.site import Site
-from tests.service.test_lives_through_outages import prompt, three_daemons
-
-__all__ = ["prompt"]
+from tests.service.test_lives_through_outages import three_daemons
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn]
 
@@ -100,7 +98,7 @@ async def take_turns(
                 await released(wire, lease["lease_id"], dice)
 
 
-@pytest.mark.usefixtures("prompt")
+@pytest.mark.limits(CATALOG_FLUSH_SECONDS=0.01)
 @pytest.mark.parametrize("seed", range(4))
 async def test_waiting_clients_get_their_turns_through_outages(site: Site, seed: int) -> None:
     head, kinds = Head(), list[str]()

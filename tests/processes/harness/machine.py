@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +17,7 @@ from tests.kit.link import Link
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 
-__all__ = ["LIST", "Machine", "machine"]
+__all__ = ["LIST", "Machine"]
 
 LIST: Final = b'{"id":1,"method":"session/list"}\n'
 
@@ -92,20 +90,3 @@ class Machine:
         """Return the profiles that have a daemon."""
         found = self.tell("profiles")["profiles"]
         return [profile for profile in found if profile["running"]]
-
-
-@contextmanager
-def machine(home: Path, runtime: Path) -> Iterator[Machine]:
-    """Make a machine; at its end no daemon runs on it."""
-    made = Machine(home, runtime)
-    try:
-        yield made
-        for profile in made.served():
-            named = ("--profile", profile["name"], "--socket", profile["socket"])
-            stopped = made.run("stop", *named)
-            assert stopped.returncode == 0, stopped
-        assert '"bug"' not in made.log
-    finally:
-        for profile in made.served():
-            os.kill(profile["pid"], signal.SIGKILL)
-    assert made.served() == []

@@ -42,6 +42,6 @@ class Program(Protocol):
         """Return a message of the user."""
         ...
 
-    def assistant(self, text: str) -> Json:
+    def assistant(self, text: str, /) -> Json:
         """Return an answer of the model."""
         ...

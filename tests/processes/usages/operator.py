@@ -8,7 +8,7 @@ from uuid import uuid4
 from tests.kit.readers.operator import OperatorReader
 from tests.processes.harness.program import Seen
 
-__all__ = ["ANSWERED", "CWD", "OPERATOR", "USAGE", "block", "call", "result", "said"]
+__all__ = ["ANSWERED", "CWD", "OPERATOR", "READ", "USAGE", "block", "said"]
 
 Json = Any
 CWD = "/home/ana/shop"
@@ -37,23 +37,19 @@ class Operator:
         return said("assistant", block(text), **ANSWERED)
 
 
-def block(text: str) -> Json:
-    return {"type": "text", "content": text}
+def block(content: str, kind: str = "text", **more: Json) -> Json:
+    """Return a block of a message, which is a text unless `kind` says otherwise."""
+    return {"type": kind, "content": content, **more}
 
 
 def said(role: str, *contents: Json, **more: Json) -> Json:
+    """Return a message of any role."""
     place = {"id": str(uuid4()), "timestamp": 1784000000.25, "role": role}
     return {"contents": list(contents), **place, **more}
 
 
-def call(name: str, call_id: str, **args: Json) -> Json:
-    return {"type": "tool_call", "id": call_id, "name": name, "kind": name, "args": args}
-
-
-def result(call_id: str, text: str) -> Json:
-    return {"type": "tool_result", "id": call_id, "content": text, "is_error": False}
-
-
 USAGE = {"input_tokens": 100, "output_tokens": 10, "cache_read_tokens": 0, "cache_write_tokens": 0}
 ANSWERED = {"usage": USAGE, "stop_reason": "stop", "error": ""}
+READ = {"type": "tool_call", "name": "read", "kind": "read"}
+"""A call that reads a file, without its id and its arguments."""
 OPERATOR = Operator()

@@ -12,10 +12,9 @@ from tests.processes.usages.operator import (
     ANSWERED,
     CWD,
     OPERATOR,
+    READ,
     USAGE,
     block,
-    call,
-    result,
     said,
 )
 
@@ -24,8 +23,11 @@ MANY = 200
 SAMPLE = Path(__file__).parents[2] / "samples" / "operator" / "operator.jsonl"
 
 
-def operators_folder_is_a_root(walk: Walk) -> None:
-    """Rows 9, 22, 28, 30, 155, 157, 158: a folder of Operator's files is listed, and read in place."""
+def operators_folders_are_roots(walk: Walk) -> None:
+    """Rows 9, 22, 28 to 31, 155, 157, 158: files are listed and read in place; a root can go again.
+
+    The files that come into a root are listed with progress.
+    """
     client = walk.client
     assert client.info()["data_folder"] == str(walk.daemon.profile)
     theirs = walk.folder / SAMPLE.name
@@ -36,25 +38,21 @@ def operators_folder_is_a_root(walk: Walk) -> None:
     assert (listed.title, listed.cwd, listed.agent_program) == ("Release planning", CWD, "operator")
     assert client.open(path=str(theirs)).id == listed.id
     walk.follow(listed)
-
-
-def a_folder_of_many_files_is_listed(walk: Walk) -> None:
-    """Rows 29, 31, 157: files that come into a root are listed with progress; a root can go again."""
     many = walk.folder.with_name("many")
     many.mkdir()
-    walk.client.catalog_roots(action="add", path=str(many), kind="operator")
+    client.catalog_roots(action="add", path=str(many), kind="operator")
     header, *lines = SAMPLE.read_bytes().splitlines(keepends=True)
     for number in range(MANY):
         own = header.replace(b'"id":"', b'"id":"%03d-' % number, 1)
         (many / f"{number}.jsonl").write_bytes(b"".join([own, *lines]))
     told: list[str] = []
-    page = walk.client.list(
+    page = client.list(
         root=str(many), cwd=CWD, on_progress=lambda _done, _total, unit: told.append(unit)
     )
     assert (len(page.sessions), set(told)) == (MANY, {"sessions"})
     assert page.unreadable == []
-    walk.client.catalog_roots(action="remove", path=str(many))
-    assert walk.client.list(root=str(many)).sessions == []
+    client.catalog_roots(action="remove", path=str(many))
+    assert client.list(root=str(many)).sessions == []
 
 
 def a_session_begins_and_its_file_appears_with_the_first_answer(walk: Walk) -> None:
@@ -77,20 +75,20 @@ def every_kind_of_message_is_appended(walk: Walk) -> None:
     picture = {"type": "image", "images": [{"mime_type": "image/png", "data": "iVBORw0KGgo="}]}
     sound = {"type": "audio", "audio": [{"mime_type": "audio/wav", "data": "UklGRg=="}]}
     thought = {"type": "thinking", "content": "two files", "signature": "sig=="}
-    calls = [call("read", "t1", path="CHANGELOG.md"), call("edit", "t2", path="VERSION")]
+    read = {**READ, "id": "t1", "args": {"path": "CHANGELOG.md"}}
+    edit = {**READ, "name": "edit", "kind": "edit", "id": "t2", "args": {"path": "VERSION"}}
+    texts = {"t1": "v1", "t2": "1.0"}
     walk.say("system", said("system", block("Be brief.")))
     walk.say("asked", said("user", block("What changed?"), picture, sound))
-    walk.say("called", said("assistant", thought, block("Looking."), *calls, **ANSWERED))
-    walk.say("results", said("tool", result("t1", "v1"), result("t2", "1.0")))
+    walk.say("called", said("assistant", thought, block("Looking."), read, edit, **ANSWERED))
+    ended = [block(told, "tool_result", id=one, is_error=False) for one, told in texts.items()]
+    walk.say("results", said("tool", *ended))
     walk.say("told", OPERATOR.assistant("Two things changed."))
     assert walk.info.usage is not None
     assert walk.info.usage["input_tokens"] == 3 * USAGE["input_tokens"]
     shaped = walk.client.build_context(walk.session_id, shape="openai").messages
     results = [one for one in shaped if one["role"] == "tool"]
-    assert [(one["tool_call_id"], one["content"]) for one in results] == [
-        ("t1", "v1"),
-        ("t2", "1.0"),
-    ]
+    assert [(one["tool_call_id"], one["content"]) for one in results] == [*texts.items()]
     last = walk.client.path(walk.session_id, from_end=True, limit=1).entries[0].entry
     assert last["message"]["contents"] == [block("Two things changed.")]
 
@@ -136,7 +134,10 @@ def entries_are_labelled(walk: Walk) -> None:
 
 
 def the_tree_is_walked(walk: Walk) -> None:
-    """Rows 60, 74, 75, 81, 83: an entry, its children, paths, the nested tree, a move in place."""
+    """Rows 60, 74, 75, 80, 81, 83: an entry, its children, paths, the nested tree, moves in place.
+
+    To a message of the user means before the message, with its text for the editor.
+    """
     client, answer = walk.client, walk.ids["answer"]
     walk.ids["trunk"] = str(walk.info.leaf_id)
     assert [one.entry["id"] for one in client.path(walk.session_id, entry_id=answer).entries] == [
@@ -155,13 +156,10 @@ def the_tree_is_walked(walk: Walk) -> None:
     assert walk.ids["other"] in {one.id for one in root.children[0].children}
     with walk.refused("entry_not_found"):
         client.branch(walk.session_id, "no-such-entry")
-
-
-def a_message_of_the_user_is_taken_up_again(walk: Walk) -> None:
-    """Row 80: to a message of the user means before the message, with its text for the editor."""
-    found = walk.client.navigate(walk.session_id, walk.ids["other"])
-    assert (found.leaf_id, found.editor_text) == (walk.ids["answer"], "Or on Monday?")
-    again = walk.client.navigate(walk.session_id, walk.ids["answer"])
+    walk.agree()
+    found = client.navigate(walk.session_id, walk.ids["other"])
+    assert (found.leaf_id, found.editor_text) == (answer, "Or on Monday?")
+    again = client.navigate(walk.session_id, answer)
     assert (again.moved, again.editor_text) == (False, None)
 
 
@@ -182,23 +180,21 @@ def a_branch_is_left_with_a_summary(walk: Walk) -> None:
     assert "Two files were looked at." in walk.texts()[-1]
 
 
-def a_failed_attempt_is_rewound(walk: Walk) -> None:
-    """Rows 76, 89: the attempt's entries leave the path; they stay away after a restart."""
+def an_attempt_is_rewound_and_the_leaf_is_reset(walk: Walk) -> None:
+    """Rows 76, 79, 89: entries leave the path, also after a restart; a second trunk begins."""
     before = walk.texts()
     walk.say("attempt", OPERATOR.user("Sort it."))
     failed = {"usage": USAGE, "stop_reason": "error", "error": "overloaded"}
-    walk.say("failed", said("assistant", call("read", "t9", path="a.py"), **failed))
-    walk.say("in vain", said("tool", result("t9", "")))
+    read = {**READ, "id": "t9", "args": {"path": "a.py"}}
+    walk.say("failed", said("assistant", read, **failed))
+    walk.say("in vain", said("tool", block("", "tool_result", id="t9", is_error=False)))
     found = walk.client.rewind(walk.session_id, walk.ids["attempt"])
     assert found.rewound == [walk.ids["failed"], walk.ids["in vain"]]
     assert walk.texts() == [*before, "Sort it."]
     walk.client.rewind(walk.session_id, walk.client.path(walk.session_id).entries[-2].entry["id"])
     restarted(walk)
     assert walk.texts() == before
-
-
-def the_leaf_is_reset(walk: Walk) -> None:
-    """Rows 76, 79: no leaf, also after a restart; the next entry begins a second trunk."""
+    walk.agree()
     back = str(walk.info.leaf_id)
     walk.client.reset(walk.session_id)
     restarted(walk)
@@ -212,8 +208,9 @@ def the_context_is_compacted(walk: Walk) -> None:
     """Rows 108, 110, 112, 113, 115 to 118, 120, 121, 124, 139: by a plan, and again by a client."""
     client = walk.client
     walk.say("long", OPERATOR.user("Go through all files. " * 20))
-    walk.say("reading", said("assistant", call("read", "t10", path="b.py"), **ANSWERED))
-    walk.say("was read", said("tool", result("t10", "import a")))
+    read = {**READ, "id": "t10", "args": {"path": "b.py"}}
+    walk.say("reading", said("assistant", read, **ANSWERED))
+    walk.say("was read", said("tool", block("import a", "tool_result", id="t10", is_error=False)))
     walk.say("done", OPERATOR.assistant("All files are fine."))
     tokens = client.usage(walk.session_id).tokens
     assert client.usage(walk.session_id, context_window=16384 + tokens - 1).should_compact

@@ -46,7 +46,10 @@ def a_handler_vetoes_a_branch_and_supplies_a_summary(walk: Walk) -> None:
 
 
 def a_handler_is_asked_before_a_compaction(walk: Walk) -> None:
-    """Rows 118, 120, 121, 138, 139: a veto, a summary of a handler, and one of a client's model."""
+    """Rows 111, 118, 120, 121, 138, 139: a veto, a handler's summary, and that of a client's model.
+
+    A branch from before the compaction has its whole context.
+    """
     client = walk.client
 
     def forbid(asked: Asked) -> None:
@@ -82,14 +85,11 @@ def a_handler_is_asked_before_a_compaction(walk: Walk) -> None:
     with walk.offering(model, summarize=["compaction"]):
         client.compact(walk.session_id, instructions="Mind the tests.")
     assert "Summed up by a model." in walk.texts()[0]
-
-
-def each_branch_compacts_on_its_own(walk: Walk) -> None:
-    """Row 111: a branch from before the compaction has its whole context."""
+    walk.agree()
     back = str(walk.info.leaf_id)
-    walk.client.branch(walk.session_id, walk.ids["told"])
+    client.branch(walk.session_id, walk.ids["told"])
     assert walk.texts()[:2] == ["Plan the release", "Plan A: ship on Friday."]
-    walk.client.branch(walk.session_id, back)
+    client.branch(walk.session_id, back)
     assert "Summed up by a model." in walk.texts()[0]
 
 
@@ -153,8 +153,11 @@ def a_session_is_exported_and_imported(walk: Walk) -> None:
     assert made.title == walk.info.title
 
 
-def a_turn_is_aborted(walk: Walk) -> None:
-    """Rows 49, 127, 128, 130: reasons to come and leave, phases, and an abort by a signal."""
+def a_turn_is_aborted_and_all_is_saved(walk: Walk) -> None:
+    """Rows 18, 49, 127, 128, 130: reasons to come and leave, phases, and an abort by a signal.
+
+    Behind that everything is on the disk, and the daemon says so.
+    """
     client = walk.client
     with (
         walk.another("front end") as front,
@@ -177,11 +180,7 @@ def a_turn_is_aborted(walk: Walk) -> None:
         last = [one for one in islice(events, 3) if isinstance(one, Presence)][-1]
         assert last.left is not None
         assert (last.clients, last.left.reason) == ([], "quit")
-
-
-def a_save_point_is_made(walk: Walk) -> None:
-    """Row 18: everything up to now is on the disk, and the daemon says so."""
-    saved = walk.client.flush(walk.session_id, durability="disk")
+    saved = client.flush(walk.session_id, durability="disk")
     assert (saved.seq, saved.durability) == (walk.info.seq, "disk")
 
 

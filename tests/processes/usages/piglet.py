@@ -7,7 +7,7 @@ from typing import Any
 from tests.kit.readers.piglet import PigletFile
 from tests.processes.harness.program import Seen
 
-__all__ = ["CWD", "PIGLET", "STAMP", "call", "result", "said"]
+__all__ = ["CWD", "PIGLET", "STAMP"]
 
 Json = Any
 CWD = "/home/ana/shop"
@@ -40,24 +40,12 @@ class Piglet:
     def user(self, text: str) -> Json:
         return {"role": "user", "content": text, "timestamp": STAMP}
 
-    def assistant(self, text: str) -> Json:
-        return said({"text": text})
-
-
-def said(*content: Json, stopped: str = "stop") -> Json:
-    """Return a message of the model, with its usage."""
-    made_by = {"model": "claude-opus-4-6", "provider": "anthropic", "usage": USAGE}
-    end = {"stopReason": stopped, "timestamp": STAMP}
-    return {"role": "assistant", "content": list(content), **made_by, **end}
-
-
-def call(call_id: str, name: str, **arguments: Json) -> Json:
-    return {"id": call_id, "name": name, "arguments": arguments}
-
-
-def result(call_id: str, name: str, text: str, *, failed: bool = False) -> Json:
-    told = {"content": [{"text": text}], "isError": failed, "timestamp": STAMP}
-    return {"role": "toolResult", "toolCallId": call_id, "toolName": name, **told}
+    def assistant(self, *content: Json, stopped: str = "stop") -> Json:
+        """Return a message of the model, with its usage; a string in it is a text."""
+        made_by = {"model": "claude-opus-4-6", "provider": "anthropic", "usage": USAGE}
+        end = {"stopReason": stopped, "timestamp": STAMP}
+        blocks = [{"text": one} if isinstance(one, str) else one for one in content]
+        return {"role": "assistant", "content": blocks, **made_by, **end}
 
 
 PIGLET = Piglet()

@@ -13,7 +13,7 @@ from tests.kit.link import Refused
 from tests.kit.readers.piglet import PigletFile
 from tests.processes.harness.walk import Walk
 from tests.processes.harness.walk_stages import restarted
-from tests.processes.usages.piglet import CWD, PIGLET, STAMP, call, result, said
+from tests.processes.usages.piglet import CWD, PIGLET, STAMP
 
 Json = Any
 SAMPLES = Path(__file__).parents[2] / "samples" / "piglet"
@@ -61,12 +61,14 @@ def every_kind_of_message_is_appended(walk: Walk) -> None:
     picture = {"data": "iVBORw0KGgo=", "mimeType": "image/png"}
     shown = {"role": "user", "content": "and this", "blocks": [picture], "timestamp": STAMP}
     walk.say("question", PIGLET.user(LONG))
-    called = said({"thinking": "read it"}, {"text": "Reading."}, call("c1", "read", path="auth.go"))
-    walk.say("called", called)
-    walk.say("result", result("c1", "read", "package auth\n"))
+    read = {"id": "c1", "name": "read", "arguments": {"path": "auth.go"}}
+    walk.say("called", PIGLET.assistant({"thinking": "read it"}, "Reading.", read))
+    ended: Json = {"toolCallId": "c1", "toolName": "read", "isError": False, "timestamp": STAMP}
+    ended |= {"content": [{"text": "package auth\n"}]}
+    walk.say("result", {"role": "toolResult", **ended})
     walk.say("answer", PIGLET.assistant("The flow starts in auth.go."))
     walk.say("shown", shown)
-    walk.say("failed", said({"text": "I"}, stopped="error"))
+    walk.say("failed", PIGLET.assistant("I", stopped="error"))
     walk.say("told", PIGLET.assistant("It is a cookie."))
     assert walk.info.usage is not None
     assert (walk.info.usage["input_tokens"], walk.info.usage["cost"]) == (3600, 1.0)
@@ -122,14 +124,18 @@ def entries_are_labelled(walk: Walk) -> None:
     assert walk.texts() == [*before, "below the labels"]
 
 
-def a_branch_is_left_with_and_without_a_summary(walk: Walk) -> None:
-    """Rows 60, 74, 75, 77, 78, 111: the old branch stays; its summary can be had of a plan."""
+def a_branch_is_left_and_the_tree_is_shown(walk: Walk) -> None:
+    """Rows 60, 61, 74, 75, 77, 78, 81, 82, 85, 111: the old branch stays; a plan has its summary.
+
+    The infos of the active path and the whole tree come in piglet's order.
+    """
     client = walk.client
     walk.ids["trunk"] = walk.ids["below"]
     moved = client.branch(walk.session_id, walk.ids["answer"])
     assert walk.info.leaf_id == moved.leaf_id
     walk.say("side", PIGLET.user("Try JWT."))
-    walk.say("tried", said(call("c2", "edit", path="jwt.go"), {"text": "Tried."}))
+    edit = {"id": "c2", "name": "edit", "arguments": {"path": "jwt.go"}}
+    walk.say("tried", PIGLET.assistant(edit, "Tried."))
     plan = client.plan_branch_summary(walk.session_id, walk.ids["trunk"])
     assert [one for one in plan.entries if one in walk.ids.values()] == [
         walk.ids["side"],
@@ -143,11 +149,6 @@ def a_branch_is_left_with_and_without_a_summary(walk: Walk) -> None:
     assert stored["summary"] == "JWT was tried."
     with walk.refused("entry_not_found"):
         client.branch(walk.session_id, "ffffffff")
-
-
-def the_tree_is_shown(walk: Walk) -> None:
-    """Rows 61, 81, 82, 85: infos of the active path, and the whole tree in piglet's order."""
-    client = walk.client
     nodes = client.tree(walk.session_id).nodes
     assert [one.id for one in nodes if one.id in walk.ids.values()][:2] == [
         walk.ids["question"],
@@ -184,9 +185,22 @@ def the_leaf_is_reset_and_the_text_comes_back(walk: Walk) -> None:
     walk.follow(empty)
 
 
-def the_lock_is_held_by_another_process(walk: Walk) -> None:
-    """Row 14: while piglet holds its lock nothing is written; afterwards the append is stored once."""
+def piglet_works_beside(walk: Walk) -> None:
+    """Rows 14, 158: a line of piglet's own is an event like any other, and the next append's parent.
+
+    While piglet holds its lock nothing is written. Afterwards the append is stored once.
+    """
     path = walk.file()
+    theirs = PigletFile(path.read_bytes())
+    with path.open("ab") as file:
+        file.write(
+            b'{"type":"user","id":"feed0001","parentId":"%s","ts":"2026-04-24T10:00:30Z",'
+            b'"data":{"content":"piglet says"}}\n' % theirs.leaf.encode()
+        )
+    stored = walk.say("ours", PIGLET.user("we say"))
+    assert stored.entries[0].parent_id == "feed0001"
+    assert walk.texts()[-2:] == ["piglet says", "we say"]
+    walk.agree()
     before = path.read_bytes()
     command = [sys.executable, "-c", HOLDER, str(path.with_name(f"{path.name}.lock"))]
     params: Json = {"session_id": walk.session_id, "idempotency_key": "locked"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tests.kit.readers.piglet import PigletFile
 from tests.processes.harness.walk import Walk
 from tests.processes.harness.walk_stages import restarted
-from tests.processes.usages.piglet import CWD, PIGLET, call, said
+from tests.processes.usages.piglet import CWD, PIGLET
 from tests.processes.usages.piglet_entries import SAMPLES
 
 Json = Any
@@ -17,7 +16,11 @@ Json = Any
 def calls_without_results_are_repaired(walk: Walk) -> None:
     """Row 73: a view of the context has an error for each such call; the file stays as it is."""
     client = walk.client
-    walk.say("orphan", said(call("c8", "read", path="a.go"), call("c9", "read", path="b.go")))
+    files = {"c8": "a.go", "c9": "b.go"}
+    calls = [
+        {"id": one, "name": "read", "arguments": {"path": path}} for one, path in files.items()
+    ]
+    walk.say("orphan", PIGLET.assistant(*calls))
     walk.say("resumed", PIGLET.user("Go on."))
     before = walk.file().read_bytes()
     plain = client.build_context(walk.session_id).messages
@@ -73,8 +76,11 @@ def a_plan_is_compacted(walk: Walk) -> None:
     assert walk.texts()[-1] == "Keep this."
 
 
-def a_context_is_forked(walk: Walk) -> None:
-    """Rows 86, 92, 93: the first messages of the context, with new ids, and where they come from."""
+def a_context_is_forked_and_the_work_is_handed_off(walk: Walk) -> None:
+    """Rows 86, 92, 93, 105: a new session knows some messages, or nothing but a summary.
+
+    Its entries have new ids, and it names its parent.
+    """
     client, source = walk.client, walk.texts()
     fork = client.fork(walk.session_id, entries="context", keep_messages=2)
     walk.follow(fork)
@@ -93,16 +99,11 @@ def a_context_is_forked(walk: Walk) -> None:
     if walk.root is not None:
         meta = PigletFile(walk.file(fork.id).read_bytes()).meta
         assert (meta["parentId"], meta["forkPoint"]) == (walk.session_id, 2)
-
-
-def the_work_is_handed_off(walk: Walk) -> None:
-    """Row 105: a new session that knows nothing but the summary, and names its parent."""
-    client = walk.client
-    fork = client.fork(walk.session_id, entries="none", title="Handed off")
-    client.append(fork.id, message=PIGLET.user("What was done so far: auth."))
-    walk.follow(client.get(fork.id))
-    assert walk.texts(fork.id) == ["What was done so far: auth."]
-    assert (fork.lineage or {})["parent_id"] == walk.session_id
+    handed_off = client.fork(walk.session_id, entries="none", title="Handed off")
+    client.append(handed_off.id, message=PIGLET.user("What was done so far: auth."))
+    walk.follow(client.get(handed_off.id))
+    assert walk.texts(handed_off.id) == ["What was done so far: auth."]
+    assert (handed_off.lineage or {})["parent_id"] == walk.session_id
 
 
 def sessions_are_found(walk: Walk) -> None:
@@ -134,16 +135,3 @@ def older_files_are_read_and_brought_up_by_a_copy(walk: Walk) -> None:
     assert made.report["dropped"] == 1
     client.append(made.session.id, message=PIGLET.user("goes on"))
     assert old.read_bytes() == before
-
-
-def piglet_writes_beside(walk: Walk) -> None:
-    """Row 158: a line of piglet's own is an event like any other, and the next append's parent."""
-    theirs = PigletFile(walk.file().read_bytes())
-    with Path(walk.file()).open("ab") as file:
-        file.write(
-            b'{"type":"user","id":"feed0001","parentId":"%s","ts":"2026-04-24T10:00:30Z",'
-            b'"data":{"content":"piglet says"}}\n' % theirs.leaf.encode()
-        )
-    stored = walk.say("ours", PIGLET.user("we say"))
-    assert stored.entries[0].parent_id == "feed0001"
-    assert walk.texts()[-2:] == ["piglet says", "we say"]

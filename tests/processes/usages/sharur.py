@@ -7,7 +7,7 @@ from typing import Any
 from tests.kit.readers.sharur import load
 from tests.processes.harness.program import Seen
 
-__all__ = ["CWD", "SHARUR", "answer", "call", "result"]
+__all__ = ["CWD", "RESULT", "SHARUR", "USAGE"]
 
 Json = Any
 CWD = "/home/ana/shop"
@@ -35,22 +35,12 @@ class Sharur:
     def user(self, text: str) -> Json:
         return {"role": "user", "content": text, "timestamp": STAMP}
 
-    def assistant(self, text: str) -> Json:
-        return answer(text)
+    def assistant(self, text: str, /, *calls: Json) -> Json:
+        """Return a message of the model, with its calls of tools."""
+        called = {"toolCalls": list(calls)} if calls else {}
+        return {"role": "assistant", "content": text, **called, "timestamp": STAMP}
 
 
-def answer(text: str, *calls: Json) -> Json:
-    """Return a message of the model, with its calls of tools."""
-    called = {"toolCalls": list(calls)} if calls else {}
-    return {"role": "assistant", "content": text, **called, "timestamp": STAMP}
-
-
-def call(call_id: str, name: str, **args: Json) -> Json:
-    return {"id": call_id, "name": name, "args": args}
-
-
-def result(call_id: str, text: str) -> Json:
-    return {"role": "tool", "content": text, "toolCallId": call_id, "timestamp": STAMP}
-
-
+RESULT = {"role": "tool", "timestamp": STAMP}
+"""The message with a result of a tool, without its text and the id of the call."""
 SHARUR = Sharur()

@@ -6,7 +6,7 @@ from typing import Any
 
 from sessiond_client import Asked, BeforeCompact, Summarize
 from tests.processes.harness.walk import Walk
-from tests.processes.usages.sharur import SHARUR, answer, call, result
+from tests.processes.usages.sharur import RESULT, SHARUR
 
 Json = Any
 
@@ -15,9 +15,10 @@ def the_context_is_compacted_by_a_plan(walk: Walk) -> None:
     """Rows 108, 110, 112, 113, 115 to 118, 120 to 122, 124 (Compact): a real message is kept."""
     client = walk.client
     walk.say("large", SHARUR.user("Read all of it. " * 3000))
-    walk.say("reading", answer("Reading.", call("c5", "read", path="a.go")))
-    walk.say("was read", result("c5", "package a\n" * 400))
-    walk.say("finished", answer("All was read."))
+    read = {"id": "c5", "name": "read", "args": {"path": "a.go"}}
+    walk.say("reading", SHARUR.assistant("Reading.", read))
+    walk.say("was read", RESULT | {"toolCallId": "c5", "content": "package a\n" * 400})
+    walk.say("finished", SHARUR.assistant("All was read."))
     tokens = client.usage(walk.session_id).tokens
     assert client.usage(walk.session_id, context_window=tokens).should_compact
     plan = client.plan_compaction(walk.session_id, keep_recent_tokens=100).plan

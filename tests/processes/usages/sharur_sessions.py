@@ -13,8 +13,11 @@ from tests.processes.usages.sharur_turns import SAMPLES
 Json = Any
 
 
-def a_branch_at_a_message_is_a_child(walk: Walk) -> None:
-    """Rows 93, 95, 100 (BranchSession): the index counts, inclusive; the child names its parent."""
+def a_branch_is_a_child_and_a_fork_is_none(walk: Walk) -> None:
+    """Rows 93, 95, 96, 100 (BranchSession, ForkSession): the child up to an index names its parent.
+
+    A fork has the full history, and neither its header nor the tree names where it came from.
+    """
     client = walk.client
     texts = [row.entry["message"]["content"] for row in on_path(walk, walk.session_id)]
     for index in (0, 2):
@@ -29,23 +32,19 @@ def a_branch_at_a_message_is_a_child(walk: Walk) -> None:
     assert end.message_count == walk.info.message_count
     with walk.refused("invalid_params"):
         client.fork(walk.session_id, at_message=10_000)
+    fork = client.fork(walk.session_id, entries="all", link="none")
+    walk.follow(fork)
+    assert (fork.lineage or {}).get("parent_id") is None
+    assert walk.texts(fork.id) == walk.texts()
+    assert walk.session_id not in walk.file(fork.id).read_text()
+    nodes = client.catalog_forest().nodes
+    assert next(one.parent_id for one in nodes if one.session_id == fork.id) is None
 
 
 def on_path(walk: Walk, session_id: str) -> list[Json]:
     """Return the messages on the path of a session."""
     entries = walk.client.path(session_id, limit=1000).entries
     return [row for row in entries if row.entry["type"] == "message"]
-
-
-def a_fork_is_a_copy_without_a_parent(walk: Walk) -> None:
-    """Row 96 (ForkSession): the full history, and neither header nor tree names where it came from."""
-    fork = walk.client.fork(walk.session_id, entries="all", link="none")
-    walk.follow(fork)
-    assert (fork.lineage or {}).get("parent_id") is None
-    assert walk.texts(fork.id) == walk.texts()
-    assert walk.session_id not in walk.file(fork.id).read_text()
-    nodes = walk.client.catalog_forest().nodes
-    assert next(one.parent_id for one in nodes if one.session_id == fork.id) is None
 
 
 def messages_are_rebased(walk: Walk) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from sessiond_client import BlockingSubscription, EntryEvent, Presence, Signal, Synced
+from sessiond_client import EntryEvent, Presence, Signal, Synced
 from tests.processes.harness.walk import Walk
 from tests.processes.harness.walk_stages import restarted
-from tests.processes.usages.sharur import CWD, SHARUR, USAGE, answer, call, result
+from tests.processes.usages.sharur import CWD, RESULT, SHARUR, USAGE
 
 Json = Any
 SAMPLES = Path(__file__).parents[2] / "samples" / "sharur"
@@ -77,16 +77,33 @@ def a_prompt_is_answered_by_an_agent(walk: Walk) -> None:
                 agent.signal(walk.session_id, "text_delta", data={"content": text})
             renewed = agent.renew(walk.session_id, lease.id, 60_000)
             assert (renewed.lease_id, renewed.epoch) == (lease.id, lease.epoch)
-            calls = [call("c1", "read", path="client.go"), call("c2", "edit", path="client.go")]
-            walk.say("called", answer("Looking.", *calls) | {"usage": USAGE}, **under)
+            args = {"path": "client.go"}
+            calls = [
+                {"id": "c1", "name": "read", "args": args},
+                {"id": "c2", "name": "edit", "args": args},
+            ]
+            called = SHARUR.assistant("Looking.", *calls)
+            walk.say("called", called | {"usage": USAGE}, **under)
             agent.presence(walk.session_id, state="executing", check=True)
             agent.signal(walk.session_id, "tool_output", data={"tool_call_id": "c1"})
-            walk.say("read", result("c1", "package client\n"), **under)
-            walk.say("edited", result("c2", "Error: no match"), **under)
+            walk.say("read", RESULT | {"toolCallId": "c1", "content": "package client\n"}, **under)
+            walk.say("edited", RESULT | {"toolCallId": "c2", "content": "Error: no match"}, **under)
             agent.presence(walk.session_id, state="thinking", check=True)
-            walk.say("done", answer("It is fixed."), **under)
+            walk.say("done", SHARUR.assistant("It is fixed."), **under)
             agent.presence(walk.session_id, state="idle", check=True)
-        heard = heard_until(events, walk.ids["done"])
+        heard: list[tuple[str, Json]] = []
+        for event in events:
+            match event:
+                case EntryEvent():
+                    heard.append(("entry", event.name.type))
+                    if event.name.id == walk.ids["done"]:
+                        break
+                case Signal():
+                    heard.append((event.kind, event.data))
+                case Presence():
+                    heard.append(("state", [one.state for one in event.clients]))
+                case _:
+                    pass
     assert heard == [
         ("state", ["thinking"]),
         ("entry", "message"),
@@ -109,24 +126,6 @@ def a_prompt_is_answered_by_an_agent(walk: Walk) -> None:
         assert re.fullmatch(
             r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-000Z_" + walk.session_id + r"\.jsonl", walk.file().name
         )
-
-
-def heard_until(events: BlockingSubscription, entry_id: str) -> list[tuple[str, Json]]:
-    """Return what a subscriber was told, up to an entry."""
-    heard: list[tuple[str, Json]] = []
-    for event in events:
-        match event:
-            case EntryEvent():
-                heard.append(("entry", event.name.type))
-                if event.name.id == entry_id:
-                    return heard
-            case Signal():
-                heard.append((event.kind, event.data))
-            case Presence():
-                heard.append(("state", [one.state for one in event.clients]))
-            case _:
-                pass
-    raise AssertionError(heard)
 
 
 def a_turn_is_steered_followed_up_and_aborted(walk: Walk) -> None:
