@@ -19,6 +19,7 @@ $(shell rm -f .venv/ready-*)
 endif
 RUN := .venv/ready-run
 ALL := .venv/ready-all
+TESTS := .venv/ready-tests
 
 # Tests are rewritten by pytest and compiled: once, and not in each process of each run.
 unexport PYTHONDONTWRITEBYTECODE
@@ -54,13 +55,17 @@ $(ALL): uv.lock pyproject.toml scripts/set-up
 	@scripts/set-up test lint interop bench extras
 	@touch $@ $(RUN)
 
+$(TESTS): $(RUN)
+	@scripts/set-up compiled-tests
+	@touch $@
+
 demo: $(RUN)
 	@$(BIN)/python -m tests.demo.demo $(ARGS)
 
 demo-agents: $(ALL)
 	@$(BIN)/python -m tests.demo.agents $(ARGS)
 
-test: $(RUN)
+test: $(TESTS)
 	@$(FIXED) $(FAST) $(ARGS)
 
 check: $(ALL)
@@ -81,10 +86,10 @@ lint: $(ALL)
 mypy pyright: $(ALL)
 	$(BIN)/$@
 
-# Every test can be collected. The lanes that follow find the tests compiled, which each of their processes would do.
 .PHONY: collected
 collected: $(ALL)
-	@$(BIN)/python -m pytest --collect-only -qq -p no:randomly >.venv/collected || { cat .venv/collected; exit 1; }
+	@scripts/set-up compiled-tests
+	@touch $(TESTS)
 
 platforms: $(ALL)
 	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal $(PLATFORM) $(ARGS)
