@@ -8,13 +8,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, Protocol
 
 import pytest
 
 from tests.processes.harness.child import Child, Start
-from tests.processes.harness.daemon import Daemon, running
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
 from tests.processes.harness.faults import failing
+from tests.processes.harness.forked import commands_of_forks
 from tests.processes.harness.machine import Machine
 from tests.processes.harness.shell import Shell, user_shell
 
@@ -30,9 +32,9 @@ def daemon(socket_path: Path, home: Path) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
+def machine(socket_path: Path, home: Path, sessiond_program: str) -> Iterator[Machine]:
     """Make a machine on which no daemon runs, nor at its end; its runtime folder is short enough for sockets."""
-    made = Machine(home, socket_path.parent)
+    made = Machine(home, socket_path.parent, sessiond_program)
     try:
         yield made
         for profile in made.served():
@@ -46,10 +48,20 @@ def machine(socket_path: Path, home: Path) -> Iterator[Machine]:
     assert made.served() == []
 
 
+@pytest.fixture(scope="session")
+def sessiond_program() -> Iterator[str]:
+    """Yield the program that stands for `sessiond`: forks, or with SESSIOND_COMMANDS=whole the program itself."""
+    if os.environ.get("SESSIOND_COMMANDS") == "whole":
+        yield SESSIOND
+        return
+    with TemporaryDirectory(prefix="sd-") as folder, commands_of_forks(Path(folder)) as program:
+        yield program
+
+
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+def lasting(tmp_path_factory: pytest.TempPathFactory, sessiond_program: str) -> Iterator[Shell]:
     """Make a user's shell whose daemon keeps running from test to test."""
-    with user_shell(tmp_path_factory.mktemp("home")) as shell:
+    with user_shell(tmp_path_factory.mktemp("home"), sessiond_program) as shell:
         yield shell
 
 

@@ -17,7 +17,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.machine import LIST, Machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
 
 AT_ONCE = 10
 

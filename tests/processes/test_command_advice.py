@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
 
 # Required parameters by name, and what else a call needs to be one that can be done.
 REQUIRED: Final[dict[str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
 
 
 IN_THE_PROFILE: Final = """

@@ -17,7 +17,7 @@ from tests.kit.sessions import SESSION
 from tests.processes.harness.child import Start
 from tests.processes.harness.daemon import Daemon, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow]
 WRITER = Path(__file__).with_name("summary_writer.py")
 SECRET = "a word of the conversation"
 

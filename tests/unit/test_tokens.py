@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from sessiond.model.parsed_message import ParsedMessage
 from sessiond.session.context.stringify import compact_json, cut_units, utf16_units
 from sessiond.session.context.tokens import BYTES, CHARACTERS, Counted, spent
 from tests.kit.lines import parsed, pi_vectors
+from tests.kit.node import node_program
 
 
 def reading(message: dict[str, Any]) -> ParsedMessage:
@@ -167,7 +167,7 @@ def test_a_value_is_written_as_javascript_writes_it(written: bytes, compact: str
 def test_numbers_and_texts_are_written_as_node_writes_them(
     program: Callable[[str], str],
 ) -> None:
-    node = shutil.which("node") or program("node")
+    node = node_program() or program("node")
     numbers = [10.0**power * digit for power in range(-30, 30) for digit in (1, 1.5, 7.123456789)]
     texts = [chr(code) for code in range(0x30)] + ["\u2028", "\x7f", "😀", "é"]
     source = json.dumps([*numbers, *texts])

@@ -25,7 +25,9 @@ LIST: Final = b'{"id":1,"method":"session/list"}\n'
 class Machine:
     """The environment of its processes, and what they made."""
 
-    def __init__(self, home: Path, runtime: Path) -> None:
+    def __init__(self, home: Path, runtime: Path, command: str = SESSIOND) -> None:
+        """Take the program that `run` calls in place of `sessiond`."""
+        self.command = command
         self.home = home
         self.runtime = runtime
         self.environment = {
@@ -68,7 +70,7 @@ class Machine:
     def run(self, *arguments: object, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """Run a command to its end; return its result."""
         return subprocess.run(
-            [SESSIOND, *map(str, arguments)],
+            [self.command, *map(str, arguments)],
             env=self.environment,
             input=data,
             capture_output=True,

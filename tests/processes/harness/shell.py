@@ -28,7 +28,9 @@ SESSION_ID: Final = "my-session-id"
 class Shell:
     """Runs command lines as a user would."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, command: str = SESSIOND) -> None:
+        """Take the program that is called by the name of `sessiond`."""
+        self.command = command
         self.folder = home / "project"
         runtime = home / "run"
         runtime.mkdir(mode=0o700)
@@ -36,7 +38,7 @@ class Shell:
             **os.environ,
             "HOME": str(home),
             "XDG_RUNTIME_DIR": str(runtime),
-            "PATH": f"{Path(SESSIOND).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{Path(command).parent}{os.pathsep}{os.environ['PATH']}",
             "SESSIOND_HOME": str(home / "data"),
             "LC_ALL": "C.UTF-8",
             # A pager of this machine would wait for a key.
@@ -126,9 +128,9 @@ class Shell:
 
 
 @contextmanager
-def user_shell(home: Path) -> Iterator[Shell]:
+def user_shell(home: Path, command: str = SESSIOND) -> Iterator[Shell]:
     """Make a shell whose daemon ends with the block, without having met a bug."""
-    shell = Shell(home)
+    shell = Shell(home, command)
     try:
         yield shell
     finally:

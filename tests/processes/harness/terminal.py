@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 
 __all__ = ["on_a_terminal"]
@@ -27,7 +26,7 @@ def on_a_terminal(
     *arguments: str,
     lines: int = 40,
     environment: Mapping[str, str] | None = None,
-    program: Sequence[str] = (SESSIOND,),
+    program: Sequence[str] = (),
 ) -> str:
     """Return what `sessiond` draws with these arguments, or another program, without colours.
 
@@ -39,7 +38,7 @@ def on_a_terminal(
     for name in ("COLUMNS", "LINES"):
         variables.pop(name, None)
     process = subprocess.Popen(
-        [*program, *arguments],
+        [*(program or (shell.command,)), *arguments],
         cwd=shell.folder,
         env=variables,
         stdin=theirs,
