@@ -12,6 +12,9 @@ import pytest
 
 from tests.postgresql.cluster import Cluster, programs
 from tests.postgresql.site import PostgresqlSite
+from tests.processes.conftest import sessiond_program
+
+__all__ = ["sessiond_program"]
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +15,31 @@ from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = [pytest.mark.slow, pytest.mark.commands]
+
+Findings = Callable[..., dict[str, str | None]]
 
 
-def findings(
-    daemon: SharingDaemon, check: str = "database", **settings: str
-) -> dict[str, str | None]:
-    """Return what doctor says of the database, or of something else, and what to do."""
-    run = subprocess.run(
-        [SESSIOND, "doctor", "--json"],
-        env={**daemon.environment, **settings},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode in {0, 1}, run.stderr
-    checks: list[dict[str, Any]] = json.loads(run.stdout)["checks"]
-    found = [one for one in checks if one["check"] == check]
-    assert check != "database" or all(one["ok"] == (one.get("next") is None) for one in found)
-    return {one["what"]: one.get("next") for one in found}
+@pytest.fixture
+def findings(sessiond_program: str) -> Findings:
+    """Return a function that returns what doctor says of the database, or of something else, and what to do."""
+
+    def find(
+        daemon: SharingDaemon, check: str = "database", **settings: str
+    ) -> dict[str, str | None]:
+        run = subprocess.run(
+            [sessiond_program, "doctor", "--json"],
+            env={**daemon.environment, **settings},
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode in {0, 1}, run.stderr
+        checks: list[dict[str, Any]] = json.loads(run.stdout)["checks"]
+        found = [one for one in checks if one["check"] == check]
+        assert check != "database" or all(one["ok"] == (one.get("next") is None) for one in found)
+        return {one["what"]: one.get("next") for one in found}
+
+    return find
 
 
 def advice(found: dict[str, str | None], word: str) -> str | None:
@@ -40,7 +48,9 @@ def advice(found: dict[str, str | None], word: str) -> str | None:
     return said
 
 
-def test_each_fault_is_found_and_nothing_is_changed(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_each_fault_is_found_and_nothing_is_changed(
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
+) -> None:
     daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
     first = findings(daemon)
     assert set(first.values()) == {None}
@@ -71,7 +81,7 @@ def test_each_fault_is_found_and_nothing_is_changed(own_cluster: Cluster, tmp_pa
 
 
 def test_a_role_that_may_not_do_the_work_of_a_daemon_is_found(
-    own_cluster: Cluster, tmp_path: Path
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
 ) -> None:
     own_cluster.sql("CREATE ROLE member LOGIN")
     daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
@@ -99,7 +109,7 @@ def test_a_role_that_may_not_do_the_work_of_a_daemon_is_found(
 
 
 def test_tables_that_are_missing_or_without_a_version_are_found(
-    own_cluster: Cluster, tmp_path: Path
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
 ) -> None:
     daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
     with running(daemon), daemon.connect():
@@ -116,7 +126,7 @@ def test_tables_that_are_missing_or_without_a_version_are_found(
 
 
 def test_lines_that_no_row_counts_and_values_that_are_none_are_found(
-    own_cluster: Cluster, tmp_path: Path
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
 ) -> None:
     daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
     with running(daemon), daemon.connect() as link:
