@@ -34,6 +34,7 @@ async def test_a_flush_syncs_what_another_daemon_left_to_the_system(site: Site) 
             assert counted.syncs == number + 1
             await call(two, "session/flush", durability="disk")
             assert counted.syncs == number + 1, "what is synced is not synced again"
+            await site.watches(two=two)
         await append(one, "e-2", durability="os")
         await append(two, "e-3")
         await call(two, "session/flush", durability="disk")

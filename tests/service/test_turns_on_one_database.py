@@ -99,6 +99,8 @@ async def in_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator
         daemon.connect() as one,
     ):
         await create(one, persist="immediate")
+        # A first look behind the other daemon's append would keep this one from losing the race.
+        await site.watches(one=one)
         await append(three, "before")
         await append(one, "lost")
         assert connection.steps[-2:] == ["waits", "stores 1"]
