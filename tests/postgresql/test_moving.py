@@ -13,7 +13,7 @@ from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = pytest.mark.slow
 
 SESSIONS = 60
 EACH = 20
@@ -56,6 +56,7 @@ def shown(daemon: Daemon) -> dict[str, Any]:
         return found
 
 
+@pytest.mark.search
 def test_a_profile_moves_there_and_back_though_it_is_killed_on_the_way(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
