@@ -14,7 +14,7 @@ from tests.processes.harness.shell import Shell
 pytestmark = [pytest.mark.slow]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_a_fork_as_it_ends_the_program(shell: Shell, number: signal.Signals) -> None:
     statuses = set[int]()
     for program in (shell.command, SESSIOND):
