@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.postgresql.cluster import Cluster, programs
+from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.postgresql.site import PostgresqlSite
 from tests.processes.conftest import sessiond_program
 
-__all__ = ["sessiond_program"]
+__all__ = ["Findings", "sessiond_program"]
 
 if TYPE_CHECKING:
     from sessiond.postgresql.database import PostgresqlDatabase
+
+Findings = Callable[..., dict[str, str | None]]
 
 _schemas = count(1)
 
@@ -84,3 +89,25 @@ def site(
 ) -> PostgresqlSite:
     """Return a schema for several daemons."""
     return PostgresqlSite(tmp_path.resolve(), connect, cluster, schema)
+
+
+@pytest.fixture
+def findings(sessiond_program: str) -> Findings:
+    """Return a function that returns what doctor says of the database, or of something else, and what to do."""
+
+    def find(
+        daemon: SharingDaemon, check: str = "database", **settings: str
+    ) -> dict[str, str | None]:
+        run = subprocess.run(
+            [sessiond_program, "doctor", "--json"],
+            env={**daemon.environment, **settings},
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode in {0, 1}, run.stderr
+        checks: list[dict[str, Any]] = json.loads(run.stdout)["checks"]
+        found = [one for one in checks if one["check"] == check]
+        assert check != "database" or all(one["ok"] == (one.get("next") is None) for one in found)
+        return {one["what"]: one.get("next") for one in found}
+
+    return find

@@ -12,8 +12,9 @@ from tests.kit.calls import append, create
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
 from tests.postgresql.cluster import Cluster
+from tests.postgresql.conftest import Findings
 from tests.postgresql.sharing_daemon import SharingDaemon
-from tests.postgresql.test_doctor import advice, findings
+from tests.postgresql.test_doctor import advice
 from tests.processes.harness.daemon import running
 from tests.service.one_database.site import Site, clients_of
 from tests.service.test_bad_rows_on_one_database import WELL, shown
@@ -102,7 +103,9 @@ def test_a_namespace_that_is_no_text_hides_no_other_one(
     assert database.document_tokens("state") == {"well": b"token"}
 
 
-def test_doctor_names_each_bad_row_and_goes_on(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_doctor_names_each_bad_row_and_goes_on(
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
+) -> None:
     daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
     with running(daemon), daemon.connect() as link:
         for session_id in ("session-1", "session-2", "session-3"):

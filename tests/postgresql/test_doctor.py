@@ -5,41 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.postgresql.cluster import Cluster
+from tests.postgresql.conftest import Findings
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.commands]
-
-Findings = Callable[..., dict[str, str | None]]
-
-
-@pytest.fixture
-def findings(sessiond_program: str) -> Findings:
-    """Return a function that returns what doctor says of the database, or of something else, and what to do."""
-
-    def find(
-        daemon: SharingDaemon, check: str = "database", **settings: str
-    ) -> dict[str, str | None]:
-        run = subprocess.run(
-            [sessiond_program, "doctor", "--json"],
-            env={**daemon.environment, **settings},
-            capture_output=True,
-            text=True,
-        )
-        assert run.returncode in {0, 1}, run.stderr
-        checks: list[dict[str, Any]] = json.loads(run.stdout)["checks"]
-        found = [one for one in checks if one["check"] == check]
-        assert check != "database" or all(one["ok"] == (one.get("next") is None) for one in found)
-        return {one["what"]: one.get("next") for one in found}
-
-    return find
 
 
 def advice(found: dict[str, str | None], word: str) -> str | None:

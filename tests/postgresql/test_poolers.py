@@ -16,10 +16,11 @@ from tests.kit.calls import append, create, watch
 from tests.kit.limits import set_limits
 from tests.kit.patience import soon
 from tests.postgresql.cluster import LISTENING, Cluster
+from tests.postgresql.conftest import Findings
 from tests.postgresql.pooler import PROGRAM, pooler
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.postgresql.site import PostgresqlSite
-from tests.postgresql.test_doctor import advice, findings
+from tests.postgresql.test_doctor import advice
 from tests.postgresql.test_process import last_log, status
 from tests.processes.harness.daemon import running
 from tests.service.one_database.calls import told
@@ -44,7 +45,7 @@ def behind(cluster: Cluster, dsn: str, home: Path) -> SharingDaemon:
 
 
 def test_a_pooler_of_transactions_is_refused_and_doctor_names_it(
-    own_cluster: Cluster, tmp_path: Path
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
 ) -> None:
     with pooler(own_cluster, "transaction") as dsn:
         daemon = behind(own_cluster, dsn, tmp_path / "home")
@@ -62,7 +63,9 @@ def test_a_pooler_of_transactions_is_refused_and_doctor_names_it(
         assert row == ("0",)
 
 
-def test_a_pooler_of_connections_keeps_all_promises(own_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_pooler_of_connections_keeps_all_promises(
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
+) -> None:
     with pooler(own_cluster, "session") as dsn:
         one = behind(own_cluster, dsn, tmp_path / "one")
         two = SharingDaemon(tmp_path / "t.sock", tmp_path / "two", own_cluster.folder)
