@@ -20,7 +20,7 @@ from sessiond.testing.daemon import Wire
 from tests.kit.calls import create, part_of, refused, say, session_info
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.patience import happened
+from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import native_header
 
 pytestmark = [pytest.mark.both_loops]
@@ -305,6 +305,28 @@ async def test_watchers_hear_of_a_change_whose_first_storing_failed(
         monkeypatch.setattr(Catalog, "put", fail_at_first)
         await create(other, "session-a", persist="immediate")
         assert part_of(await wire.next_notification(), HINT) == ("session-a", "created")
+
+
+async def test_watchers_hear_of_a_change_that_comes_during_a_storing(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
+    has_begun, may_go, put = threading.Event(), threading.Event(), Catalog.put
+
+    def held(*arguments: Any) -> Any:
+        has_begun.set()
+        assert may_go.wait(PATIENCE_SECONDS)
+        return put(*arguments)
+
+    async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("catalog/subscribe")
+        monkeypatch.setattr(Catalog, "put", held)
+        await create(other, "session-a", persist="immediate")
+        await happened(has_begun)
+        await create(other, "session-b", persist="immediate")
+        may_go.set()
+        for session_id in ("session-a", "session-b"):
+            assert part_of(await wire.next_notification(), HINT) == (session_id, "created")
 
 
 async def test_a_flood_of_changes_is_told_as_one(real_house: House) -> None:
