@@ -30,3 +30,13 @@ async def test_a_forest_is_of_all_of_a_project_or_of_one_tree(house: House) -> N
             ("session-a", 0, False)
         ]
         assert await call(wire, "catalog/forest", NODES, cwd="/elsewhere") == []
+
+
+async def test_the_drawing_says_what_is_archived_and_what_has_lost_its_parent(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", persist="immediate")
+        await append(wire, "m1", session_id="session-a")
+        await call(wire, "session/fork", new_session_id="session-b", cwd="/q", title="Tried again")
+        await call(wire, "session/archive", session_id="session-b")
+        drawn = await call(wire, "catalog/forest", "text", form="text", cwd="/q")
+        assert drawn == "session-b Tried again (archived) (its parent is not here)"

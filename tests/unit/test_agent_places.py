@@ -31,6 +31,12 @@ def test_the_folders_of_an_agent_follow_its_environment(
 
 
 PATHS: list[tuple[str, str, bool]] = [
+    ("gemini-cli", "p/chats/session-1.jsonl", True),
+    ("gemini-cli", "p/chats/session-1.json", True),
+    ("gemini-cli", "p/chats/parent/child.jsonl", True),
+    ("gemini-cli", "p/chats/other.json", False),
+    ("gemini-cli", "p/chats/parent/child.json", False),
+    ("gemini-cli", "p/logs.json", False),
     ("opencode", "opencode.db/ses_1", True),
     ("opencode", "opencode-beta.db/ses_1", True),
     ("opencode", "storage/session/p/ses_1.json", True),
