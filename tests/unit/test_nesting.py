@@ -19,6 +19,7 @@ SHALLOW = b"[" + b"[]," * 2 * NESTING_MAX + b"[]]"
         (b"[" + DEEPEST + b"]", 0, True),
         (DEEPEST, 1, True),
         (SHALLOW, 0, False),
+        (b"[" * (NESTING_MAX - 2) + SHALLOW + b"]" * (NESTING_MAX - 2), 0, False),
         (b"[" * (NESTING_MAX - 1) + SHALLOW + b"]" * (NESTING_MAX - 1), 0, True),
         (b'["' + b"[" * 2 * NESTING_MAX + b'"]', 0, False),
         (b'["\\"' + b"[" * 2 * NESTING_MAX + b'"]', 0, False),
