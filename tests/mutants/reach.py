@@ -88,7 +88,7 @@ def short(node_id: str) -> str:
     """
     path, _, function = node_id.partition("::")
     test = f"{Path(path).stem}::{function.partition('[')[0]}"
-    is_clear = f"{path}::" in "".join(functions_of([test], REPOSITORY))
+    is_clear = any(found.startswith(f"{path}::") for found in functions_of([test], REPOSITORY))
     return test if is_clear else f"{Path(path).parent.name}/{test}"
 
 

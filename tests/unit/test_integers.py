@@ -1,4 +1,4 @@
-"""Whole numbers in other spellings, where a type asks for an integer: read anywhere in a value."""
+"""Integers that are spelled as decimal numbers, at each place of a value."""
 
 from __future__ import annotations
 

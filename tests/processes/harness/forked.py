@@ -1,4 +1,4 @@
-"""`sessiond` commands as forks of one process that has loaded their modules: a tenth of the time of a start.
+"""`sessiond` commands as forks of one process that has loaded their modules: less than half the time of a start.
 
 A command is a process of its own, with the arguments, folder, environment, umask and streams of its caller. What
 it has not is a start: that is for tests of `make search`, which run the same tests with whole commands, and for
@@ -138,8 +138,10 @@ class _Forks:
 
     def _abandon(self, pid: int) -> None:
         """Kill a command whose caller was killed: a caller sends nothing behind its question."""
-        self._watched.unregister(self._callers[pid])
-        os.kill(pid, signal.SIGKILL)
+        # The command may have ended at the same moment, and been reaped just before.
+        if pid in self._callers:
+            self._watched.unregister(self._callers[pid])
+            os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         """Tell the callers of commands that have ended."""
