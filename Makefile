@@ -95,6 +95,10 @@ platforms: $(ALL)
 	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal $(PLATFORM) $(ARGS)
 	@scripts/pythons ends
 
+.PHONY: platform
+platform: $(RUN)
+	@$(FIXED) $(PLATFORM) $(ARGS)
+
 processes: $(ALL)
 	@$(FIXED) $(PROCESSES) $(ARGS)
 

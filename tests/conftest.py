@@ -11,6 +11,7 @@ import fcntl
 import gc
 import inspect
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -39,6 +40,10 @@ OUR_FOLDERS = tuple(package.__path__[0] + os.sep for package in (sessiond, sessi
 MACHINE_ENVIRONMENT = dict(os.environ)
 IN_CI = os.environ.get("CI") == "true"
 _DESCRIPTORS = "/proc/self/fd"
+_TERM = re.compile(r"(not )?\w+")
+_WRITTEN = ("commands", "conformance", "interop", "platform", "slow")
+"""Marks that a test has only by the text of its own module."""
+_MARKS_OF_ALL = re.compile(r"^pytestmark = .*", re.MULTILINE)
 
 # Blocking calls that blockbuster's own list leaves out; the journal makes every one of them.
 BLOCKING_TOO: tuple[tuple[ModuleType, str], ...] = (
@@ -101,6 +106,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run take one of several slices of the tests."""
     parser.addoption("--slice", help="K/N: only the K-th of N slices of the test files")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over a module that has no test for the marks of a run, so that no process imports the module."""
+    terms = config.getoption("markexpr").split(" and ")
+    if not collection_path.name.startswith("test_") or not all(map(_TERM.fullmatch, terms)):
+        return None
+    text = collection_path.read_text("utf-8")
+    has_none = any(name in terms and f"mark.{name}" not in text for name in _WRITTEN)
+    of_all = "".join(_MARKS_OF_ALL.findall(text))
+    has_others = any(f"not {name}" in terms and f"mark.{name}" in of_all for name in _WRITTEN)
+    return has_none or has_others or None
 
 
 @pytest.hookimpl(tryfirst=True)
