@@ -13,10 +13,10 @@ from typing import Any, NoReturn, Protocol
 
 import pytest
 
+from tests.kit.forked import commands_of_forks
 from tests.processes.harness.child import Child, Start
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
 from tests.processes.harness.faults import failing
-from tests.processes.harness.forked import commands_of_forks
 from tests.processes.harness.machine import Machine
 from tests.processes.harness.shell import Shell, user_shell
 

@@ -74,7 +74,7 @@ def commands_of_forks(folder: Path) -> Iterator[str]:
     program.chmod(0o700)
     server = subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import serve; serve({str(door)!r})"],
-        cwd=Path(__file__).resolve().parents[3],
+        cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
