@@ -1,9 +1,9 @@
-"""`make clients`: the conformance kit with each client, then the own tests of what the last commits changed.
+"""`make clients`: the conformance kit with each client and its main uses, then all tests of what the last commits changed.
 
     python -m tests.interop.changed [WORDS FOR PYTEST]
 
-A client or a face of the daemon whose files did not change in the last 30 commits is tried by the kit alone:
-`make search PART=interop` has the rest.
+All tests of a client or a face of the daemon whose files did not change in the last 30 commits: `make search
+PART=interop`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "clients/python": [
         "scripted",
         "test_client_alone.py",
+        "test_conformance.py::test_the_clients_pass",
         "test_python_client_daemon.py",
         "test_python_client_leases.py",
         "test_python_client_offer.py",
@@ -41,6 +42,8 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
     "tests/conformance": ["test_conformance_mistakes.py"],
 }
 """Folders, and the tests below tests/interop that try what is in them."""
+OWN: Final = "interop and (search and conformance or not search and not conformance)"
+"""Marks of a client's own tests; more than one form of a client is tried by the kit only if it changed."""
 SECONDS: Final = 120
 """Seconds of processors after which the rest of the changed clients is left to the search."""
 PYTEST: Final = ("-p", "no:randomly", "-n", "auto", "--dist", "worksteal", "--timeout", "600")
@@ -48,7 +51,7 @@ PYTEST: Final = ("-p", "no:randomly", "-n", "auto", "--dist", "worksteal", "--ti
 
 def main(words: Sequence[str]) -> int:
     """Run both; return the worst exit status."""
-    status = _pytest("conformance", ["tests/interop", "-k", "not node20"], words)
+    status = _pytest("conformance and not search", ["tests/interop", "-k", "not node20"], words)
     paths = sorted(changed(touched()))
     _say(f"clients that changed: {' '.join(paths) or 'none'}")
     began = processor_seconds()
@@ -56,7 +59,7 @@ def main(words: Sequence[str]) -> int:
         if processor_seconds() - began > SECONDS:
             _say(f"left out, for {SECONDS} s of processors are over: {' '.join(paths[number:])}")
             break
-        found = _pytest("interop and not search and not conformance", [path], words)
+        found = _pytest(OWN, [path], words)
         status = status or found
     return status
 

@@ -18,7 +18,10 @@ from tests.kit.node import (
     installed,
     node_program,
 )
+from tests.processes.conftest import sessiond_program
 from tests.processes.harness.daemon import SESSIOND, Daemon, running
+
+__all__ = ["sessiond_program"]
 
 HERE = Path(__file__).parent
 

@@ -95,7 +95,12 @@ def test_a_daemon_with_its_sessions_in_memory_passes(home: Path) -> None:
 @pytest.mark.conformance
 @pytest.mark.parametrize(
     ("client", "beyond"),
-    [("anyio", set[str]()), ("blocking", PIPELINED), ("stdlib", set[str]())],
+    [
+        ("anyio", set[str]()),
+        # Its code is made of the other client's (scripts/unasync).
+        pytest.param("blocking", PIPELINED, marks=pytest.mark.search),
+        ("stdlib", set[str]()),
+    ],
 )
 def test_the_clients_pass(client: str, beyond: set[str]) -> None:
     code, said = with_daemon("--client", shlex.join([sys.executable, str(CLIENTS), client]))

@@ -10,7 +10,6 @@ import pytest
 
 from tests.interop.test_conformance import BELOW_A_CLIENT, CASES, skipped, with_daemon
 from tests.interop.typescript_client.test_conformance import RESPELLED, RESPELLED_IN_A_FILE
-from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -20,8 +19,9 @@ SPELLED_BY_PYTHON = {"context-views", "repair"}
 
 
 @pytest.mark.conformance
-def test_pygls_passes() -> None:
-    command = shlex.join([sys.executable, str(HERE / "conformance_pygls.py"), SESSIOND])
+@pytest.mark.commands
+def test_pygls_passes(sessiond_program: str) -> None:
+    command = shlex.join([sys.executable, str(HERE / "conformance_pygls.py"), sessiond_program])
     asked = sorted(set(CASES) - SPELLED_BY_PYTHON)
     code, said = with_daemon("--client", command, *asked)
     assert skipped(said) == BELOW_A_CLIENT | RESPELLED

@@ -55,6 +55,7 @@ def own_place(home: Path) -> Iterator[None]:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.conformance
 async def test_a_client_without_a_path_starts_the_daemon_and_the_next_one_joins_it() -> None:
     async with connect() as client:
         info = await client.info()
@@ -69,6 +70,7 @@ async def test_a_client_without_a_path_starts_the_daemon_and_the_next_one_joins_
     await to_thread.run_sync(in_thread)
 
 
+@pytest.mark.conformance
 def test_the_blocking_client_starts_the_daemon_of_a_profile_and_a_home(tmp_path: Path) -> None:
     told = ("--profile", "other", "--home", str(tmp_path / "data"))
     with connect_blocking(profile="other", home=tmp_path / "data") as client:
@@ -225,6 +227,7 @@ async def test_appending_clients_carry_on_when_the_daemon_ends(end: Callable[[in
     assert sorted(tally.stored) == watched == [(row.seq, row.entry["id"]) for row in page.entries]
 
 
+@pytest.mark.conformance
 def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patch:
         script = "import sys; sys.exit('the disk is made of cheese')"

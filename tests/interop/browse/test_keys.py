@@ -48,6 +48,7 @@ async def test_b_moves_main_to_the_entry(server: Daemon, client: Client) -> None
     assert await heads(client) == {"main": ids[1]}
 
 
+@pytest.mark.conformance
 async def test_b_makes_a_head_of_another_name_and_escape_makes_none(
     server: Daemon, client: Client
 ) -> None:
@@ -96,6 +97,7 @@ async def test_f_in_the_list_forks_the_session(server: Daemon, client: Client) -
         await screen.shows("2 sessions")
 
 
+@pytest.mark.conformance
 async def test_r_makes_a_session_of_chosen_entries(server: Daemon, client: Client) -> None:
     await conversation(client, TEXTS)
     async with browsing(server.socket_path) as screen:
@@ -139,6 +141,7 @@ async def test_a_chooses_all_and_none_and_s_squashes(server: Daemon, client: Cli
     assert [one["summary"] for one in context.messages] == ["The cron job was late."]
 
 
+@pytest.mark.conformance
 async def test_m_brings_another_session_in(server: Daemon, client: Client) -> None:
     await conversation(client, TEXTS)
     await conversation(client, ["A train"], session_id="session-other", title="The other one")

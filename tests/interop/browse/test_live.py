@@ -30,6 +30,7 @@ async def say(client: Client, *texts: str) -> list[str]:
     return [one.id for one in done.entries]
 
 
+@pytest.mark.conformance
 async def test_an_append_a_label_and_a_move_of_another_client_are_shown(
     server: Daemon, client: Client
 ) -> None:
@@ -72,6 +73,7 @@ async def test_the_cursor_stays_at_its_entry_while_another_client_appends(
         await screen.shows("▶ user: the newest")
 
 
+@pytest.mark.conformance
 async def test_hostile_text_is_shown_as_text(server: Daemon, client: Client) -> None:
     ids = await conversation(client, [HOSTILE], title="t\x1b[31m [red]title")
     async with browsing(server.socket_path, session_id=None, size=(160, 24)) as screen:
@@ -90,6 +92,7 @@ async def test_hostile_text_is_shown_as_text(server: Daemon, client: Client) -> 
         assert "\u202e" not in screen.text
 
 
+@pytest.mark.conformance
 async def test_a_killed_daemon_is_told_and_nothing_is_missed(
     server: Daemon, client: Client
 ) -> None:

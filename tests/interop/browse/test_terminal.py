@@ -151,6 +151,7 @@ def test_three_connections_and_no_child_process(
             shown.until(lambda: client.stats()["clients"] == 4)
 
 
+@pytest.mark.conformance
 def test_a_session_is_named_on_the_command_line_and_a_wrong_one_is_an_error(
     tmux: str, server: Daemon, session: str, project: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.processes.harness.daemon import Daemon
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
 
+@pytest.mark.conformance
 async def test_the_list_leads_to_a_session_an_entry_and_its_json(
     server: Daemon, client: Client
 ) -> None:
@@ -53,6 +54,7 @@ async def test_a_shows_the_sessions_of_all_projects_and_of_the_project_again(
         await screen.shows_no("Elsewhere")
 
 
+@pytest.mark.conformance
 async def test_tab_shows_which_session_came_from_which(server: Daemon, client: Client) -> None:
     await conversation(client)
     await client.fork(SESSION, title="One fork")
@@ -65,6 +67,7 @@ async def test_tab_shows_which_session_came_from_which(server: Daemon, client: C
         await screen.shows("Tree of One fork")
 
 
+@pytest.mark.conformance
 async def test_a_list_is_live_and_goes_on_over_pages(server: Daemon, client: Client) -> None:
     for at in range(130):
         await client.create("/my/project", title=f"Number {at}", persist="immediate")
@@ -78,6 +81,7 @@ async def test_a_list_is_live_and_goes_on_over_pages(server: Daemon, client: Cli
         await screen.shows("The newest")
 
 
+@pytest.mark.conformance
 async def test_a_search_finds_in_the_session_and_in_all_sessions(
     server: Daemon, client: Client
 ) -> None:
@@ -98,6 +102,7 @@ async def test_a_search_finds_in_the_session_and_in_all_sessions(
         await screen.shows("Tree of", "user: A late train")
 
 
+@pytest.mark.conformance
 async def test_a_hit_far_up_is_shown_in_its_tree(server: Daemon, client: Client) -> None:
     await conversation(client, ["the needle", *(f"number {at}" for at in range(500))])
     async with browsing(server.socket_path) as screen:

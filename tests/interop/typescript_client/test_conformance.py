@@ -22,7 +22,7 @@ RESPELLED_IN_A_FILE = {"repair"}
 
 
 @pytest.mark.conformance
-@pytest.mark.parametrize("kind", ["streams", "follows"])
+@pytest.mark.parametrize("kind", ["streams", pytest.param("follows", marks=pytest.mark.search)])
 def test_the_client_passes(kind: str, any_node: Path, library: Path) -> None:
     command = shlex.join([str(any_node), str(CLIENT), str(library), kind])
     asked = sorted(set(CASES) - RESPELLED_IN_A_FILE)
