@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiond.cli.offline.lines import Line, lines_of
+from tests.kit.limits import set_limits
 
 HEADER = b'{"type":"session_header","version":1,"id":"my-session","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}\n'
 ENTRY = b'{"type":"message","id":"e1","parent_id":null,"timestamp":"2026-01-01T00:00:01Z","message":{"role":"user","content":"secret"}}\n'
@@ -90,3 +91,14 @@ def test_the_lines_cover_every_byte_once(pieces: list[bytes]) -> None:
         assert (line.line, line.offset) == (number, at)
         at += line.size
     assert at == len(b"".join(pieces))
+
+
+def test_a_line_that_is_too_long_keeps_its_place_and_says_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A line in one chunk of a file is never too long.
+    set_limits(monkeypatch, LINE_BYTES_MAX=len(ENTRY), _CHUNK_BYTES=16)
+    lines = dumped(tmp_path, HEADER, ENTRY.replace(b"secret", b"secret" * 9), ENTRY)
+    assert [line.id for line in lines] == ["my-session", None, "e1"]
+    assert lines[2].offset == len(HEADER) + len(ENTRY) + 8 * len("secret")
+    assert f"is {lines[1].size - 1} bytes long" in str(lines[1].problem)

@@ -27,8 +27,12 @@ pytestmark = pytest.mark.slow
 
 look_often = compactions.look_often
 
-# A test that moves the daemon's copy of the clock by the number of its questions: on a server, polls ask too.
-_IN_MEMORY_ONLY: Final = {"test_a_value_that_ends_behind_the_look_of_a_read_ends_for_the_next_one"}
+_IN_MEMORY_ONLY: Final = {
+    # It moves the daemon's copy of the clock by the number of its questions: on a server, polls ask too.
+    "test_a_value_that_ends_behind_the_look_of_a_read_ends_for_the_next_one",
+    # No server's clock is set here.
+    "test_a_clock_of_the_database_that_was_set_is_seen_after_a_while",
+}
 
 globals().update(
     {

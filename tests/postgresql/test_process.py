@@ -17,14 +17,16 @@ from tests.postgresql.cluster import Cluster
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.search]
+pytestmark = pytest.mark.slow
 
 PASSWORD = "S3CRET-of-the-role"
 
 
-def sessiond(daemon: SharingDaemon, *words: str) -> subprocess.CompletedProcess[str]:
+def sessiond(
+    daemon: SharingDaemon, *words: str, program: str = SESSIOND
+) -> subprocess.CompletedProcess[str]:
     """Run a command against a daemon."""
-    command = [SESSIOND, *words, "--socket", str(daemon.socket_path)]
+    command = [program, *words, "--socket", str(daemon.socket_path)]
     run = subprocess.run(command, env=dict(daemon.environment), capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return run
@@ -51,6 +53,7 @@ def last_log(daemon: SharingDaemon) -> dict[str, Any]:
     return line
 
 
+@pytest.mark.search
 def test_a_daemon_lives_through_the_death_of_its_database(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -110,7 +113,8 @@ def test_a_command_says_the_password(own_cluster: Cluster, tmp_path: Path) -> No
     assert PASSWORD not in daemon.said()
 
 
-def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.commands
+def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path, sessiond_program: str) -> None:
     for profile, schema in (("default", "sessiond"), ("work", "sessiond_work")):
         daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
         daemon.settings["SESSIOND_PROFILE"] = profile
@@ -121,9 +125,12 @@ def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path) -> None:
             assert [one["id"] for one in link.ask("session/list")["sessions"]] == [
                 f"session-of-{profile}"
             ]
+            said = sessiond(daemon, "status", program=sessiond_program).stdout
+            assert f"sessions in postgresql://{own_cluster.folder}" in said
         assert own_cluster.sql(f"SELECT count(*) FROM {schema}.sessions") == [["1"]]
 
 
+@pytest.mark.search
 def test_what_a_server_says_of_a_refusal_is_not_logged(
     own_cluster: Cluster, tmp_path: Path
 ) -> None:

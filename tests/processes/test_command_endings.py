@@ -13,7 +13,6 @@ import pytest
 
 from sessiond.methods import METHODS
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
@@ -91,7 +90,7 @@ def test_call_calls_every_method(shell: Shell) -> None:
             for name, value in params.items()
         ]
         done = subprocess.run(
-            [SESSIOND, "call", method.name, "--json", *words],
+            [shell.command, "call", method.name, "--json", *words],
             cwd=shell.folder,
             env=shell.environment,
             stdin=subprocess.DEVNULL,

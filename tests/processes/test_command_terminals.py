@@ -117,6 +117,16 @@ def test_what_is_longer_than_the_terminal_goes_to_the_pager(shell: Shell) -> Non
     for words, options in ((["tree", "my-session"], "FRSX"), (["context", "my-session"], "FRX")):
         drawn = on_a_terminal(shell, 80, *words, lines=20, environment=told)
         assert f"told {options}\n" in drawn
+    # Who has chosen no program gets less.
+    less = shell.folder / "less"
+    less.write_text("#!/bin/sh\necho told less; exec cat\n")
+    less.chmod(0o700)
+    path = {"PATH": f"{less.parent}:{shell.environment['PATH']}"}
+    unset = ("env", "-u", "PAGER", shell.command)
+    drawn = on_a_terminal(
+        shell, 80, "tree", "my-session", lines=20, environment=path, program=unset
+    )
+    assert "told less\n" in drawn
     piped = shell.run("PAGER='sed s/^/PAGED/' sessiond tree my-session").stdout
     assert "PAGED" not in piped
 

@@ -232,6 +232,21 @@ def test_the_session_of_the_readmes_python_is_listed_and_goes_by_its_title(shell
     assert shell.json(f"sessiond show '{title}' --json")["session"]["first_message"] == "hi"
 
 
+def test_a_session_without_an_entry_is_shown(shell: Shell) -> None:
+    made = shell.output("sessiond new").strip()
+    shown = shell.output(f"sessiond show {made}")
+    assert re.search(rf"^id: +{made}$", shown, re.MULTILINE)
+    assert "leaf_id" not in shown
+
+
+def test_who_names_a_part_of_a_title_deletes_nothing(shell: Shell) -> None:
+    made = shell.output("sessiond new --title 'Fix the clock'").strip()
+    done = shell.run("sessiond delete clock")
+    assert done.returncode == 4
+    assert f"give the whole title, or the id {made}" in done.stderr
+    assert made in shell.output("sessiond list --json")
+
+
 @pytest.mark.parametrize("name", [*JSON, *JSON_LINES])
 def test_json_is_one_document_or_lines_of_them(shell: Shell, name: str) -> None:
     if name in BEFORE:

@@ -211,3 +211,12 @@ def test_a_bad_configuration_is_named(shell: Shell) -> None:
     (wrong,) = complaints(shell, "--config bad.toml")
     assert wrong["check"] == "config"
     assert "no_such_key" in wrong["what"]
+
+
+def test_where_no_session_was_ever_made_all_is_well(shell: Shell) -> None:
+    found = shell.json("SESSIOND_HOME=~/never/made sessiond doctor --json")
+    facts = {check["check"]: check["what"] for check in found["checks"]}
+    assert found["ok"] is True
+    assert facts["folders"].endswith("never/made/profiles/default does not exist yet")
+    assert "MiB are free" in facts["disk"]
+    assert shell.run("test -e ~/never").returncode == 1

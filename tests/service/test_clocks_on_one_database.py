@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
+from sessiond.limits import DATABASE_CLOCK_SECONDS
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, refused, say, watch
 from tests.kit.clock import let_pass
@@ -116,3 +117,12 @@ async def test_order_and_events_know_no_clock(site: Site) -> None:
                 (number + 1, f"e-{number}") for number in range(4)
             ]
             assert (await call(wire, "session/get"))["session"]["seq"] == 4
+
+
+async def test_a_clock_of_the_database_that_was_set_is_seen_after_a_while(site: Site) -> None:
+    async with apart(site) as both:
+        await both[0].call("state/set", **NOTES, value=1, ttl_ms=3_600_000)
+        site.passed_ns += 2 * 3_600 * 10**9
+        await let_pass(DATABASE_CLOCK_SECONDS + 1)
+        for wire in both:
+            assert (await wire.call("state/get", **NOTES))["value"] is None

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import append
 from tests.kit.house import House
 from tests.kit.provider_rules import anthropic_troubles, openai_troubles
 from tests.service.pi_sessions import Drawing
@@ -162,6 +163,29 @@ async def test_what_is_held_and_what_is_sent_are_the_whole(
                     at = {"entry_id": entry["entry"]["id"]} if is_node else {}
                 for holder in chance.sample(holders, 3):
                     await holder.ask(wire, session_id, at, chance.randrange(100))
+
+
+@pytest.mark.limits(INLINE_WALK_STEPS=2)
+async def test_what_is_held_of_a_long_branch_is_compared_with_another_long_branch(
+    house: House,
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        made = await wire.call("session/create", cwd="/p", persist="immediate")
+        at = {"session_id": made["session"]["id"]}
+        await append(wire, "both", **at)
+        for side in ("left", "right"):
+            await wire.call("session/branch", **at, entry_id="both")
+            for number in range(4):
+                await append(wire, f"{side}-{number}", **at)
+        held = await wire.call("build_context", **at, entry_id="left-3")
+        asked = {**at, "entry_id": "right-3"}
+        known = {"leaf_id": "left-3", "count": len(held["messages"])}
+        told = await wire.call("build_context", **asked, known=known)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await wire.call("build_context", **asked)
+        assert await wire.call("build_context", **asked, known=known) == told
+    assert told["unchanged"] == 1
+    assert told["sources"] == [f"right-{number}" for number in range(4)]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -241,6 +241,20 @@ async def test_what_a_format_lacks_is_left_out_and_said(house: House) -> None:
         ]
 
 
+async def test_an_edit_of_a_message_that_another_program_made_is_said(house: House) -> None:
+    sample = (SAMPLES / "pi" / "pi.jsonl").read_text()
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        first = await call(wire, "session/import", "session.id", content=sample)
+        *kept, edited = await call(wire, "build_context", "sources", session_id=first)
+        edit = {"type": "context_edit", "target_id": edited, "replacement": None}
+        await call(wire, "append", session_id=first, entry=edit)
+        there, notes = await exported(wire, first, "native")
+        assert "edits of earlier messages apply in their own format only" in losses(notes)
+        second = await call(wire, "session/import", "session.id", content=there)
+        assert await call(wire, "build_context", "sources", session_id=first) == kept
+        assert await call(wire, "build_context", "sources", session_id=second) == [*kept, edited]
+
+
 async def test_an_import_skips_a_session_that_is_here(house: House) -> None:
     house.put(CONVERSATION)
     async with house.daemon() as daemon, daemon.connect() as wire:

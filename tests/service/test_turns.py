@@ -48,6 +48,22 @@ async def test_what_a_client_keeps_of_events_is_what_turns_answer(house: House) 
         assert len(live.chat()) + len(side.chat()) > 5
 
 
+async def test_a_message_of_an_extension_that_is_not_to_be_shown_is_in_no_turn(
+    house: House,
+) -> None:
+    note = {"type": "custom_message", "custom_type": "x"}
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        hidden, seen = (
+            {**note, "content": content, "display": content == "seen"}
+            for content in ("hidden", "seen")
+        )
+        await append_all(wire, a_message("user", "hi"), hidden, seen)
+        (turn,) = await shown(wire)
+        assert [block["content"] for block in turn["response"]] == ["seen"]
+        assert await call(wire, "build_context", "messages[].content") == ["hi", "hidden", "seen"]
+
+
 class Story:
     """Random steps of a session on two heads, with an agent beside."""
 

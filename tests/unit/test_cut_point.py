@@ -162,6 +162,15 @@ def test_every_recorded_conversation_is_told_as_pi_tells_it(shared: Path) -> Non
         assert conversation(readings) == vector["expected"], vector["name"]
 
 
+def test_a_command_that_its_user_withholds_is_not_told() -> None:
+    shell = {"role": "bashExecution", "command": "env", "output": "TOKEN=1", "exitCode": 0}
+    said = [
+        parsed(PI, {**shell, "excludeFromContext": True}),
+        parsed(PI, {"role": "user", "content": "hi"}),
+    ]
+    assert conversation(said) == "[User]: hi"
+
+
 def test_what_is_no_message_of_its_own_is_told_in_pis_words(shared: Path) -> None:
     (vector,) = pi_vectors(shared, "convertToLlm", 1)
     told = [as_told(parsed(PI, message)) for message in vector["input"]["messages"]]

@@ -8,10 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from sessiond.daemon.environment import Clock, EntryIds
+from sessiond.daemon.environment import TOKENIZERS, Clock, EntryIds, InstalledTokenizers
 
 THREADS, IDS = 4, 20_000
 
@@ -60,3 +61,21 @@ def test_the_clock_spells_each_moment_as_the_calendar_does(
         since_1970 = (now - datetime(1970, 1, 1, tzinfo=UTC)) // microseconds
         monkeypatch.setattr(time, "time_ns", lambda micros=since_1970: micros * 1000 + 999)
         assert clock() == now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def test_the_tokenizers_that_are_installed_are_looked_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "words-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: words\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{TOKENIZERS}]\nwords = words_of_this_test:count\n")
+    (tmp_path / "words_of_this_test.py").write_text("def count(text): return len(text.split())\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed = InstalledTokenizers()
+    assert "words" in installed.names()
+    assert installed.load("words")("three words here") == 3
+    with pytest.raises(LookupError):
+        installed.load("none")
+    (about / "entry_points.txt").unlink()
+    assert "words" in installed.names()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiond.errors import SessionCorrupt
+from sessiond.journal.splitter import long_line
 from sessiond.service.log.indexer import Indexer
 from tests.kit.lines import atom_line, indexer_of
 
@@ -29,6 +30,11 @@ def test_without_a_line_there_is_no_session() -> None:
         _ = Indexer(Path("/x/file.jsonl")).header
     assert refused.value.data()["line"] == 1
     assert "file.jsonl, line 1: the file is empty" in refused.value.message
+
+
+def test_a_header_that_is_too_long_is_said_to_be_so() -> None:
+    with pytest.raises(SessionCorrupt, match=r"line 1: the header is 99 bytes long"):
+        indexer_of([long_line(NATIVE, b"}", 99)])
 
 
 def test_a_bad_line_keeps_its_ordinal_and_the_first_one_makes_a_file_of_ours_read_only() -> None:

@@ -13,7 +13,7 @@ from sessiond.lsp.places import find_places
 from sessiond.lsp.text.lines import PIECE_CHARS, Index, Reference, own_id, references
 from sessiond.lsp.text.text import Text
 from sessiond_client.tree_results import TreeNode
-from tests.kit.lsp_views import UTF16, said_line
+from tests.kit.lsp_views import UTF16, node, said_line
 
 
 def drawn_up(title: str, nodes: list[TreeNode], lines: list[str], *, more: int = 0) -> list[Symbol]:
@@ -116,6 +116,18 @@ def test_a_turn_holds_what_follows_and_a_branch_holds_its_turns() -> None:
         SymbolType.COMPACTION,
     ]
     assert [child.type for child in symbols[1].children] == [SymbolType.ANSWER, SymbolType.TOOL]
+
+
+def test_a_summary_of_a_branch_and_a_setting_have_symbols_of_their_own() -> None:
+    nodes = [
+        node("m1", None, 1, "model_change"),
+        node("u1", "m1", 2, preview="said u1"),
+        node("s1", "u1", 3, "branch_summary", preview="said s1"),
+    ]
+    lines = ["{}\n", '{"id":"m1"}\n', said_line("u1"), '{"id":"s1"}\n']
+    found = [symbol.type for symbol in drawn_up("T", nodes, lines)[1:]]
+    assert found == [SymbolType.SETTING, SymbolType.USER, SymbolType.SUMMARY]
+    assert list(drawn(drawn_up("T", [], lines))) == ["0-0 T"]
 
 
 def test_an_entry_whose_parent_is_a_label_is_no_branch() -> None:

@@ -389,10 +389,9 @@ def test_a_revert_hides_messages_which_stay_as_a_branch() -> None:
 
 
 def test_a_message_behind_a_revert_stands_beside_what_is_hidden() -> None:
-    hidden = {"type": "revert", "message_id": "u2"}
-    found = ReadSession(
-        OpencodeReading(), session(), user("u1", text("one")), user("u2", text("two")), hidden
-    )
+    hidden, unknown = ({"type": "revert", "message_id": name} for name in ("u2", "u9"))
+    said = [user("u1", text("one")), user("u2", text("two"))]
+    found = ReadSession(OpencodeReading(), session(), *said, hidden, unknown)
     assert found.take_all([user("u3", text("three"))]).texts() == ["user: one", "user: three"]
 
 

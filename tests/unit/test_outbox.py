@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
+from sessiond.limits import OUTBOX_BYTES_MAX
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.outbox import Outbox
 
@@ -110,6 +111,18 @@ async def test_a_closed_outbox_takes_an_event_and_sends_nothing() -> None:
     bench.outbox.close()
     assert bench.outbox.deliver(b"event\n")
     assert bench.port.taken == []
+
+
+async def test_all_who_wait_for_room_go_on_when_the_outbox_ends() -> None:
+    bench = Bench(room=1)
+    assert bench.outbox.deliver(b"e" * OUTBOX_BYTES_MAX)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(bench.outbox.wait_room)
+        await anyio.wait_all_tasks_blocked()
+        bench.outbox.close()
+    # An outbox that has ended holds up nobody.
+    await bench.outbox.wait_room()
 
 
 async def test_an_event_that_finds_the_other_end_gone_leaves_nothing_behind() -> None:

@@ -251,6 +251,7 @@ def test_every_part_of_a_message_has_its_block() -> None:
         {"role": "bashExecution", "command": "make", "output": "no rule", "exitCode": 2},
         {"role": "assistant", "tool_calls": [{"id": "f", "function": function}]},
         {"role": "assistant", "tool_calls": [{"id": "g", "function": broken}]},
+        {"role": "assistant", "tool_calls": [{"function": function}]},
         {
             "role": "toolResult",
             "toolCallId": "f",
@@ -269,10 +270,12 @@ def test_every_part_of_a_message_has_its_block() -> None:
     bash = {"name": "bash", "input": {"command": "make"}, "state": "error", "exit_code": 2}
     made_call = {"name": "ls", "id": "f", "input": {"path": 1.5}, "state": "done"}
     unresolved = {"name": "ls", "id": "g", "input": "{no", "state": "error"}
+    without_id = {"name": "ls", "input": {"path": 1.5}, "state": "error"}
     assert made["response"] == [
         {"type": "tool", "content": "no rule", "meta": bash},
         {"type": "tool", "content": "", "meta": made_call},
         {"type": "tool", "content": "", "meta": unresolved},
+        {"type": "tool", "content": "", "meta": without_id},
         {"type": "image", "content": "QQ==", "meta": {"mime_type": "image/png"}},
         {"type": "error", "content": "no credit"},
     ]
