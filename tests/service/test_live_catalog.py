@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import to_thread
+from anyio import Event, create_task_group, to_thread
 from anyio.lowlevel import checkpoint
 
 from sessiond.catalog.catalog import Catalog
@@ -107,6 +107,35 @@ async def test_a_session_in_memory_is_listed_and_comes_into_no_file(real_house: 
 
 
 # -- what others do -----------------------------------------------------------------------------
+
+
+async def test_no_list_lacks_open_sessions_while_a_lost_catalog_is_made_again(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let a list come between the scan and the open sessions, whose files no scan reads."""
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, "session-a", persist="immediate")
+        assert set(await shown(wire)) == {"session-a"}
+        lists = daemon.service.live_catalog
+        store_open, begun, may_go = lists._store_open, Event(), Event()
+
+        async def late() -> None:
+            if begun.is_set():
+                may_go.set()
+            begun.set()
+            await may_go.wait()
+            await store_open()
+
+        monkeypatch.setattr(lists, "_store_open", late)
+        monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
+        for path in real_house.layout.root.glob("catalog.sqlite*"):
+            path.unlink()
+        async with create_task_group() as tasks:
+            tasks.start_soon(lists._look_around)
+            await begun.wait()
+            found = await shown(wire, limit=5)
+            may_go.set()
+        assert set(found) == {"session-a"}
 
 
 async def test_a_file_that_is_dropped_in_and_taken_away_is_seen_at_once(real_house: House) -> None:

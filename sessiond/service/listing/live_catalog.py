@@ -98,6 +98,8 @@ class LiveCatalog:
         self._scanning = anyio.Lock()
         self._waiting: list[Progress] = []
         self._scan: tuple[int, int] | None = None
+        self._open_stored = -1
+        """Generation of the catalog's file that has the rows of the open sessions, which no scan reads."""
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
@@ -107,6 +109,7 @@ class LiveCatalog:
             self._looks,
             now=environment.now,
             revision=lambda: self.revision,
+            is_behind=lambda: self._is_behind,
             in_turn=self._in_turn,
             look_around=self._look_for,
         )
@@ -215,10 +218,14 @@ class LiveCatalog:
             return True
         return False
 
+    @property
+    def _is_behind(self) -> bool:
+        """True if rows were lost, or never existed, and are not all there again."""
+        return self._scanner.is_behind or self._catalog.file.generation != self._open_stored
+
     async def _flush(self) -> None:
         await self._in_turn(lambda: None)
-        scanner = self._scanner
-        if self._words or self.is_watched or scanner.is_behind or scanner.has_other_roots:
+        if self._words or self.is_watched or self._is_behind or self._scanner.has_other_roots:
             await self._look_around()
             await self._looks.catch_up()
 
@@ -299,11 +306,9 @@ class LiveCatalog:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""
         async with self._scanning:
             changes, words = Changes(self._words), dict(self._words)
-            rebuilt = False
             self._scanner.prepare()
 
             def work() -> None:
-                nonlocal rebuilt
                 self._catalog.file.look()
                 rebuilt = self._scanner.is_behind
                 if rebuilt:
@@ -326,7 +331,7 @@ class LiveCatalog:
             for session_id, word in words.items():
                 if self._words.get(session_id) == word:
                     self._words.pop(session_id, None)
-        if rebuilt:
+        if self._is_behind:
             await self._store_open()
 
     async def _store_open(self) -> None:
@@ -340,7 +345,10 @@ class LiveCatalog:
             hidden = [actor.opened for actor in actors if actor.opened.hidden]
             seen = [snapshot(actor.opened) for actor in actors if not actor.opened.hidden]
             new = {one.info.id for one in seen if one.opened.created and not self.complete.is_set()}
+            # Before the rows: a file that is lost from here on may have none of them.
+            generation = self._catalog.file.generation
             await self._put(seen, [], lambda: self._note_all(hidden), created=new)
+            self._open_stored = generation
 
     def _note_all(self, hidden: Iterable[OpenSession]) -> None:
         for opened in hidden:

@@ -49,15 +49,17 @@ class Questions:
         *,
         now: Callable[[], str],
         revision: Callable[[], int],
+        is_behind: Callable[[], bool],
         in_turn: InTurn,
         look_around: Callable[[Progress], Awaitable[None]],
     ) -> None:
-        """Take `look_around`, which runs one scan and reports how far the scan is."""
+        """Take `is_behind`, true while rows are lost, and `look_around`, which runs a scan and reports how far it is."""
         self._store = store
         self._scanner = scanner
         self._looks = looks
         self._now = now
         self._revision = revision
+        self._is_behind = is_behind
         self._in_turn = in_turn
         self._look_around = look_around
         self._pages = Pages()
@@ -95,7 +97,7 @@ class Questions:
                 return None
             found = question(self._store.catalog)
             # If the catalog was deleted meanwhile, the answer is that of an empty one.
-            return None if self._scanner.is_behind else (found, is_old)
+            return None if self._is_behind() else (found, is_old)
 
         while True:
             answered = await self._in_turn(answer)
