@@ -96,6 +96,7 @@ async def test_an_outage_is_not_answered_as_a_session_that_is_there(
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
+        await site.watches(one=one)
         await call(three, "session/delete")
         # The daemon finds that its session is gone, and cannot find out what became of the id.
         connection.before.add("find")
@@ -374,6 +375,7 @@ async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_ans
         await create(three, persist="immediate")
         if was_open:
             await watch(one)
+            await site.watches(one=one)
         await call(three, "session/delete")
         early = await other.request("session/get", session_id=SESSION)
         await happened(connection.has_found_none)
@@ -396,6 +398,7 @@ async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")
         await watch(one)
+        await site.watches(one=one)
         await call(three, "session/delete")
         names = {"session_id": SESSION, "cwd": "/p"}
         if method == "session/fork":
