@@ -193,6 +193,7 @@ class Daemon:
                     os._exit(1)
                 else:
                     self._stop.set()
+                    self._log.info("ends: a signal", extra={"signal": signal.Signals(number).name})
 
     async def _end_unused(self, service: Service) -> None:
         await wait_unused(service, lambda: self._tuning.current.idle_exit_seconds)

@@ -35,6 +35,7 @@ def test_a_signal_during_the_start_ends_it_in_order(
     try:
         soon((folder / "reached").exists, daemon.said)
         assert daemon.signal_and_look(number) is None
+        soon(lambda: f'"signal":"{number.name}"' in daemon.said(), daemon.said)
         with (folder / "hold").open("wb"):
             (folder / "hold").unlink()
         assert daemon.end() == 0, daemon.said()
