@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.kit.calls import call, create, refused, say
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import HI, SESSION
 from tests.service.one_database.calls import TTL_MS
-from tests.service.one_database.connections import OUT_OF_REACH, Counted, Hearing, Severed, Wrapped
+from tests.service.one_database.connections import Counted, Hearing, Losing, Severed, Wrapped
 from tests.service.one_database.site import (
     NEVER,
     Site,
@@ -131,28 +130,16 @@ async def test_the_lease_of_a_silent_daemon_ends_and_stays_ended(site: Site) -> 
         assert await refused(one, "append", message=HI, lease_id=lease) == "lease_held"
 
 
-class Unable(Wrapped):
-    """A connection whose next changes of leases fail, as many as a test says."""
-
-    failures = 0
-
-    def lease(self, *args: Any) -> Any:
-        """Store the leases of a session."""
-        if self.failures:
-            self.failures -= 1
-            raise OUT_OF_REACH
-        return self.inner.lease(*args)
-
-
 async def test_the_end_of_a_lease_that_could_not_be_stored_is_stored_later(site: Site) -> None:
-    connection = Unable(site.connect())
+    connection = Losing(site.connect())
     async with site.daemon("one", connection) as first, clients_of(site, "two") as (two,):
         async with first.connect() as one:
             await create(one, persist="immediate")
             await call(one, "session/acquire", ttl_ms=60 * TTL_MS)
-            connection.failures = 2
+            connection.before.add("lease")
+        await eventually(lambda: connection.lost["lease"] >= 2)
+        connection.answer()
         await call(two, "session/acquire", ttl_ms=TTL_MS, wait_ms=TTL_MS)
-        assert connection.failures == 0
 
 
 class Beating(Wrapped):

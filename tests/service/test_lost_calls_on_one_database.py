@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
@@ -25,49 +23,15 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually, happened
 from tests.kit.sessions import SESSION
 from tests.service.compacting import OFFER, SAID
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Losing, Wrapped
 from tests.service.one_database.site import NEVER, Site, beside, clients_of
 from tests.service.test_lists_on_one_database import hint
 
 pytestmark = [pytest.mark.usefixtures("clock")]
 
 
-class Losing(Wrapped):
-    """A connection of which some calls fail before their work, and some behind that."""
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site.connect())
-        self.before: set[str] = set()
-        self.behind: set[str] = set()
-        self.first: Counter[str] = Counter()
-        """Number of calls of a name that come through before later calls fail."""
-        self.lost: Counter[str] = Counter()
-        """The calls that have failed, by name."""
-
-    def __getattr__(self, name: str) -> Any:
-        method = super().__getattr__(name)
-        return self._failing(name, method) if name in self.before | self.behind else method
-
-    def _failing(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            if self.first[name] > 0:
-                self.first[name] -= 1
-                return method(*args, **options)
-            if name not in self.before:
-                method(*args, **options)
-            self.lost[name] += 1
-            raise OUT_OF_REACH
-
-        return call
-
-    def answer(self) -> None:
-        """Let all calls come through again."""
-        self.before.clear()
-        self.behind.clear()
-
-
 async def test_a_session_that_is_opened_behind_a_lost_note_is_spared(site: Site) -> None:
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with site.daemon("one", connection) as daemon, daemon.connect() as wire:
         with fail_after(PATIENCE_SECONDS):
             await create(wire, persist="immediate")
@@ -92,7 +56,7 @@ async def test_a_session_that_is_opened_behind_a_lost_note_is_spared(site: Site)
 async def test_an_outage_is_not_answered_as_a_session_that_is_there(
     site: Site, method: str
 ) -> None:
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
@@ -110,7 +74,7 @@ async def test_a_scan_that_fails_half_way_is_told_as_far_as_it_came(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, SCAN_BATCH_ROWS=1)
-    names, connection = ("session-a", "session-b"), Losing(site)
+    names, connection = ("session-a", "session-b"), Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         for name in names:
             await create(three, name, persist="immediate")
@@ -152,7 +116,7 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
 ) -> None:
     # The folders of the machine ask for no scan.
     monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
@@ -171,7 +135,7 @@ async def test_a_list_shows_what_a_failed_look_has_missed(
 async def test_a_claim_whose_answer_was_lost_keeps_no_daemon_from_the_work(
     site: Site, *, ends: bool, again: str
 ) -> None:
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         for wire in (one, three):
             await wire.call("initialize", capabilities=OFFER)
@@ -194,7 +158,7 @@ async def test_a_repeated_delete_is_not_told_of_the_session_that_is_restored(
     site: Site, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
 ) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await one.call("session/list")
@@ -214,7 +178,7 @@ async def test_a_repeated_delete_is_not_told_of_the_session_that_is_restored(
 
 
 async def test_a_session_that_a_clean_up_spares_is_not_told_as_deleted(site: Site) -> None:
-    async with beside(site, Losing(site), NEVER) as (one, three):
+    async with beside(site, Losing(site.connect()), NEVER) as (one, three):
         await create(three, persist="immediate")
         await append(three, "e-1", role="assistant")
         await watch(three)
@@ -234,7 +198,7 @@ async def test_a_list_shows_an_open_session_that_came_back_before_the_next_look(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, CATALOG_FLUSH_SECONDS=0.01)
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await watch(one)
@@ -281,7 +245,7 @@ async def test_a_question_that_comes_through_does_not_take_the_sign_from_an_old_
 ) -> None:
     # The folders of the machine ask for no scan.
     monkeypatch.setattr(FolderScanner, "is_due", lambda _: False)
-    connection, page = Losing(site), Catalog.page
+    connection, page = Losing(site.connect()), Catalog.page
     async with (
         site.daemon("one", connection, NEVER) as daemon,
         clients_of(site, "three", poll_seconds=NEVER) as (three,),
@@ -393,7 +357,7 @@ async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_ans
 async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
     site: Site, method: str
 ) -> None:
-    connection = Losing(site)
+    connection = Losing(site.connect())
     async with beside(site, connection, NEVER) as (one, three):
         await create(one, persist="immediate")
         await create(one, "session-b", persist="immediate")

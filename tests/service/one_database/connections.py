@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -87,6 +88,40 @@ class Severed(Wrapped):
         if not self.is_there and name not in {"name", "close"}:
             raise OUT_OF_REACH
         return super().__getattr__(name)
+
+
+class Losing(Wrapped):
+    """A connection of which some calls fail before their work, and some behind that."""
+
+    def __init__(self, inner: SessionDatabase) -> None:
+        super().__init__(inner)
+        self.before: set[str] = set()
+        self.behind: set[str] = set()
+        self.first: Counter[str] = Counter()
+        """Number of calls of a name that come through before later calls fail."""
+        self.lost: Counter[str] = Counter()
+        """The calls that have failed, by name."""
+
+    def __getattr__(self, name: str) -> Any:
+        method = super().__getattr__(name)
+        return self._failing(name, method) if name in self.before | self.behind else method
+
+    def _failing(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if self.first[name] > 0:
+                self.first[name] -= 1
+                return method(*args, **options)
+            if name not in self.before:
+                method(*args, **options)
+            self.lost[name] += 1
+            raise OUT_OF_REACH
+
+        return call
+
+    def answer(self) -> None:
+        """Let all calls come through again."""
+        self.before.clear()
+        self.behind.clear()
 
 
 class Hearing(Wrapped):
