@@ -92,7 +92,7 @@ collected: $(ALL)
 	@touch $(TESTS)
 
 platforms: $(ALL)
-	@PYTHONHASHSEED=0 scripts/in-memory $(BIN)/python -m pytest -p tests.elsewhere -p no:randomly -n auto --dist worksteal $(PLATFORM) $(ARGS)
+	@$(FIXED) -p tests.elsewhere $(PLATFORM) $(ARGS)
 	@scripts/pythons ends
 
 .PHONY: platform
