@@ -1,4 +1,4 @@
-"""What a command says beside an answer: that the daemon's database is away, once and only then."""
+"""Words of a command beside an answer: the note that the daemon's database is away, told once and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system refuses, as an error that tells a client what to do."""
+"""Errors for calls that the system refuses, each of which tells a client what to do."""
 
 from __future__ import annotations
 
