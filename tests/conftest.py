@@ -41,7 +41,7 @@ MACHINE_ENVIRONMENT = dict(os.environ)
 IN_CI = os.environ.get("CI") == "true"
 _DESCRIPTORS = "/proc/self/fd"
 _TERM = re.compile(r"(not )?\w+")
-_WRITTEN = ("commands", "conformance", "interop", "platform", "slow")
+_WRITTEN = ("conformance", "interop", "platform", "slow")
 """Marks that a test has only by the text of its own module."""
 _MARKS_OF_ALL = re.compile(r"^pytestmark = .*", re.MULTILINE)
 

@@ -197,7 +197,7 @@ def _mutants(part: Slice | None, words: Sequence[str]) -> list[str]:
 
 FIXED: Final[Mapping[str, Callable[[Slice | None, Sequence[str]], list[str]]]] = {
     "interop": _marked("interop", "interop and not drawn"),
-    "long": _marked("long", "(search or commands) and not (drawn or interop or trio or real_clock)"),
+    "long": _marked("long", "(search or slow) and not (drawn or interop or trio or real_clock)"),
     "clocks": _marked("clocks", "real_clock"),
     "trio": _marked("trio", "trio"),
     "elsewhere": _marked("elsewhere", "not slow and not interop and not search", "-p", "tests.elsewhere"),

@@ -105,6 +105,12 @@ class Daemon:
         if self.command is None:
             raise Unsupported("the runner did not start this daemon")
         self.end({"kill": signal.SIGKILL, "stop": signal.SIGTERM}[how])
+        # The command may have been a program that starts the daemon, and have ended before it.
+        deadline = time.monotonic() + STEP_SECONDS
+        while self.is_listening():
+            if time.monotonic() > deadline:
+                raise Mismatch(f"the daemon listens {STEP_SECONDS:g} s after its command has ended")
+            time.sleep(0.01)
         self.start()
 
 

@@ -11,13 +11,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.kit.line_proxy import Pass, line_proxy
-from tests.processes.harness.daemon import SESSIOND, Daemon, running
+from tests.processes.harness.daemon import Daemon, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
 
@@ -54,10 +53,9 @@ def run_kit(*arguments: str) -> tuple[int, dict[str, str]]:
     return done.returncode, said
 
 
-def with_daemon(
-    *arguments: str, program: Sequence[str] = (SESSIOND,)
-) -> tuple[int, dict[str, str]]:
-    command = f"{shlex.join(program)} serve --socket {{socket}} --home {{home}}"
+def with_daemon(program: str, *arguments: str) -> tuple[int, dict[str, str]]:
+    """Let the kit start its daemons by a program that stands for `sessiond`."""
+    command = f"{shlex.quote(program)} serve --socket {{socket}} --home {{home}}"
     return run_kit("--daemon", command, *arguments)
 
 
@@ -71,8 +69,10 @@ def skipped(said: dict[str, str]) -> set[str]:
 @pytest.mark.parametrize(
     ("framing", "other"), [("ndjson", "frames-"), ("content-length", "lines-")]
 )
-def test_the_daemon_passes_in_both_framings(framing: str, other: str) -> None:
-    code, said = with_daemon("--framing", framing)
+def test_the_daemon_passes_in_both_framings(
+    framing: str, other: str, sessiond_program: str
+) -> None:
+    code, said = with_daemon(sessiond_program, "--framing", framing)
     assert skipped(said) == {name for name in CASES if name.startswith(other)}
     assert (code, sorted(said)) == (0, CASES)
 
@@ -102,8 +102,9 @@ def test_a_daemon_with_its_sessions_in_memory_passes(home: Path) -> None:
         ("stdlib", set[str]()),
     ],
 )
-def test_the_clients_pass(client: str, beyond: set[str]) -> None:
-    code, said = with_daemon("--client", shlex.join([sys.executable, str(CLIENTS), client]))
+def test_the_clients_pass(client: str, beyond: set[str], sessiond_program: str) -> None:
+    command = shlex.join([sys.executable, str(CLIENTS), client])
+    code, said = with_daemon(sessiond_program, "--client", command)
     assert skipped(said) == BELOW_A_CLIENT | beyond
     assert (code, sorted(said)) == (0, CASES)
 

@@ -6,7 +6,9 @@ ends with `Bail out!` and exit status 2. In no test does the kit show a tracebac
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import textwrap
@@ -220,3 +222,14 @@ def test_a_daemon_that_does_not_end_is_killed_and_told(tmp_path: Path) -> None:
         "Bail out! the daemon ran on for 6 s after SIGTERM, and was killed: a daemon ends on SIGTERM",
     ]
     assert done.returncode == 2
+
+
+@pytest.mark.real_clock
+def test_a_daemon_that_outlives_its_command_is_told(tmp_path: Path) -> None:
+    left = tmp_path / "pid"
+    command = f"sh -c '{DAEMON} >/dev/null 2>&1 & echo $! >{left}; wait'"
+    done = run_kit("--daemon", command, "payload-after-restart", seconds=2)
+    os.kill(int(left.read_text()), signal.SIGKILL)
+    assert done.stdout.splitlines()[1] == (
+        "not ok 1 - payload-after-restart # step 4: the daemon listens 2 s after its command has ended"
+    )

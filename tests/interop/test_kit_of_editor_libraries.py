@@ -19,19 +19,20 @@ SPELLED_BY_PYTHON = {"context-views", "repair"}
 
 
 @pytest.mark.conformance
-@pytest.mark.commands
 def test_pygls_passes(sessiond_program: str) -> None:
     command = shlex.join([sys.executable, str(HERE / "conformance_pygls.py"), sessiond_program])
     asked = sorted(set(CASES) - SPELLED_BY_PYTHON)
-    code, said = with_daemon("--client", command, *asked)
+    code, said = with_daemon(sessiond_program, "--client", command, *asked)
     assert skipped(said) == BELOW_A_CLIENT | RESPELLED
     assert (code, sorted(said)) == (0, asked)
 
 
 @pytest.mark.conformance
-def test_vscode_languageserver_protocol_passes(node: Path, node_modules: Path) -> None:
+def test_vscode_languageserver_protocol_passes(
+    node: Path, node_modules: Path, sessiond_program: str
+) -> None:
     command = shlex.join([str(node), str(HERE / "node" / "conformance.mjs"), str(node_modules)])
     asked = sorted(set(CASES) - RESPELLED_IN_A_FILE)
-    code, said = with_daemon("--client", command, *asked)
+    code, said = with_daemon(sessiond_program, "--client", command, *asked)
     assert skipped(said) == BELOW_A_CLIENT | RESPELLED
     assert (code, sorted(said)) == (0, asked)

@@ -429,9 +429,11 @@ def test_words_that_are_no_command_get_the_usage(
 
 @pytest.mark.conformance
 @pytest.mark.timeout(400)
-def test_the_conformance_kit_runs_the_stubs(kind: str, interpreter: list[str]) -> None:
+def test_the_conformance_kit_runs_the_stubs(
+    kind: str, interpreter: list[str], sessiond_program: str
+) -> None:
     client = shlex.join([sys.executable, str(ADAPTER), kind, *interpreter])
-    code, outcomes = with_daemon("--client", client, *CONCERNED)
+    code, outcomes = with_daemon(sessiond_program, "--client", client, *CONCERNED)
     left_out = skipped(outcomes)
     assert code == 0
     # What a stub is for is never left out; the shell's stub passes numbers on as they are spelled.

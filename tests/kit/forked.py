@@ -11,6 +11,7 @@ import array
 import atexit
 import gc
 import importlib
+import inspect
 import io
 import marshal
 import os
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,12 +33,19 @@ from typing import Any, Final, NoReturn
 import sessiond.cli
 import sessiond.cli.commands
 
-__all__ = ["commands_of_forks", "serve"]
+__all__ = ["Fork", "commands_of_forks", "serve"]
 
 _STREAMS: Final = (0, 1, 2)
+_LATER: Final = (
+    *("sessiond.daemon.daemon", "sessiond.daemon.process", "sessiond.daemon.process_log"),
+    *("anyio._backends._asyncio", "anyio.streams.tls"),
+)
+"""Modules that commands load where they need them."""
 _LAUNCHER: Final = """\
 #!{python} -ISs
+from __future__ import annotations
 import array, marshal, os, signal, socket, sys
+{ask}
 streams = []
 for number in (0, 1, 2):
     try:
@@ -45,15 +53,8 @@ for number in (0, 1, 2):
         streams.append(number)
     except OSError:
         os.open(os.devnull, os.O_RDWR)  # the number is taken: the door must not get it
-door = socket.socket(socket.AF_UNIX)
-door.connect({socket!r})
 os.umask(mask := os.umask(0))
-asked = marshal.dumps((sys.argv, dict(os.environb), mask, streams))
-given = array.array("i", [os.open(".", os.O_RDONLY), *streams])
-descriptors = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)]
-door.sendmsg([len(asked).to_bytes(4, "big")], descriptors)
-door.sendall(asked)
-command = int.from_bytes(door.recv(4, socket.MSG_WAITALL), "big")
+door, command = ask({door!r}, (sys.argv, dict(os.environb), mask, streams), streams)
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, lambda number, _: os.kill(command, number))
@@ -65,12 +66,84 @@ os._exit(status)
 """
 
 
+def ask(path: str, command: tuple[Any, ...], streams: list[int]) -> tuple[socket.socket, int]:
+    """Ask for a command in this folder; return where its end will be told, and its pid.
+
+    A command is its arguments, its environment in bytes, its umask, and the numbers of its standard streams, which
+    are these descriptors; it has no others.
+    """
+    door = socket.socket(socket.AF_UNIX)
+    door.connect(path)
+    asked = marshal.dumps(command)
+    folder = os.open(".", os.O_RDONLY)
+    given = array.array("i", [folder, *streams])
+    door.sendmsg([len(asked).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)])
+    os.close(folder)
+    door.sendall(asked)
+    return door, int.from_bytes(door.recv(4, socket.MSG_WAITALL), "big")
+
+
+class Fork:
+    """A command that this process has asked for, with the surface of a `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        output: int,
+        *,
+        umask: int,
+    ) -> None:
+        """Start a command of `commands_of_forks`: its standard output and standard error are `output`."""
+        self._returncode: int | None = None
+        encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a device
+            streams = [nothing.fileno(), output, output]
+            command = ([program, *arguments], encoded, umask, [*_STREAMS])
+            self._told, self.pid = ask(str(_door(program)), command, streams)
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the command runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self._returncode
+
+    def wait(self, seconds: float | None = None) -> int:
+        """Return the exit code; negative, it is the number of a signal. Raises TimeoutExpired."""
+        if self._returncode is None:
+            self._told.settimeout(seconds)
+            try:
+                status = self._told.recv(4, socket.MSG_WAITALL)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("sessiond", seconds or 0) from None
+            self._told.close()
+            self._returncode = int.from_bytes(status, "big", signed=True)
+        return self._returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if the command runs."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the command."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _door(program: str | Path) -> Path:
+    """Return the socket at which the server of a program listens."""
+    return Path(program).with_name("door")
+
+
 @contextmanager
 def commands_of_forks(folder: Path) -> Iterator[str]:
     """Serve commands; yield the path of a program that stands for `sessiond`."""
-    door = folder / "door"
     program = folder / "sessiond"
-    program.write_text(_LAUNCHER.format(python=sys.executable, socket=str(door)))
+    door = _door(program)
+    launcher = _LAUNCHER.format(python=sys.executable, ask=inspect.getsource(ask), door=str(door))
+    program.write_text(launcher)
     program.chmod(0o700)
     server = subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import serve; serve({str(door)!r})"],
@@ -90,6 +163,8 @@ def serve(path: str) -> None:
     """Fork a command for each caller, and tell the caller its end, until standard input ends."""
     for module in pkgutil.walk_packages(sessiond.cli.__path__, "sessiond.cli."):
         importlib.import_module(module.name)
+    for name in _LATER:
+        importlib.import_module(name)
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)
@@ -121,7 +196,10 @@ class _Forks:
 
     def run(self) -> None:
         while not self._is_over:
-            for key, _ in self._watched.select():
+            # What was abandoned has ended before a command begins that may need its socket or its lock.
+            for key, _ in sorted(
+                self._watched.select(), key=lambda one: one[0].data == self._accept
+            ):
                 key.data()
 
     def _end(self) -> None:
@@ -140,8 +218,11 @@ class _Forks:
         """Kill a command whose caller was killed: a caller sends nothing behind its question."""
         # The command may have ended at the same moment, and been reaped just before.
         if pid in self._callers:
-            self._watched.unregister(self._callers[pid])
+            caller = self._callers.pop(pid)
+            self._watched.unregister(caller)
+            caller.close()
             os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     def _reap(self) -> None:
         """Tell the callers of commands that have ended."""

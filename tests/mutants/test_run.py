@@ -41,6 +41,7 @@ def mutants(*arguments: str) -> tuple[int, list[Tried], str]:
     return done.returncode, tried, done.stderr
 
 
+@pytest.mark.search
 def test_two_that_are_quick_to_find_are_found() -> None:
     names = ("a-sync-per-append", "agent-log-not-kept")
     code, tried, _ = mutants(*names)

@@ -16,6 +16,7 @@ from tests.interop.test_conformance import (
     with_daemon,
 )
 from tests.postgresql.cluster import Cluster
+from tests.processes.harness.daemon import SESSIOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.search]
 
@@ -33,7 +34,7 @@ def stored(cluster: Cluster, schema: str, monkeypatch: pytest.MonkeyPatch) -> No
     ("framing", "other"), [("ndjson", "frames-"), ("content-length", "lines-")]
 )
 def test_the_daemon_passes_in_both_framings(framing: str, other: str) -> None:
-    code, said = with_daemon("--store", "database", "--framing", framing)
+    code, said = with_daemon(SESSIOND, "--store", "database", "--framing", framing)
     assert skipped(said) == ABOUT_FILES | {name for name in CASES if name.startswith(other)}
     assert (code, sorted(said)) == (0, CASES)
 
@@ -41,6 +42,6 @@ def test_the_daemon_passes_in_both_framings(framing: str, other: str) -> None:
 @pytest.mark.usefixtures("stored")
 def test_a_client_passes() -> None:
     client = shlex.join([sys.executable, str(CLIENTS), "anyio"])
-    code, said = with_daemon("--store", "database", "--client", client)
+    code, said = with_daemon(SESSIOND, "--store", "database", "--client", client)
     assert skipped(said) == ABOUT_FILES | BELOW_A_CLIENT
     assert (code, sorted(said)) == (0, CASES)

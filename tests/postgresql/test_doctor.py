@@ -14,7 +14,7 @@ from tests.postgresql.conftest import Findings
 from tests.postgresql.sharing_daemon import SharingDaemon
 from tests.processes.harness.daemon import SESSIOND, running
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 
 def advice(found: dict[str, str | None], word: str) -> str | None:

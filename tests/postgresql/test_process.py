@@ -113,7 +113,6 @@ def test_a_command_says_the_password(own_cluster: Cluster, tmp_path: Path) -> No
     assert PASSWORD not in daemon.said()
 
 
-@pytest.mark.commands
 def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path, sessiond_program: str) -> None:
     for profile, schema in (("default", "sessiond"), ("work", "sessiond_work")):
         daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)

@@ -48,14 +48,16 @@ def machine(socket_path: Path, home: Path, sessiond_program: str) -> Iterator[Ma
     assert made.served() == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def sessiond_program() -> Iterator[str]:
     """Yield the program that stands for `sessiond`: forks, or with SESSIOND_COMMANDS=whole the program itself."""
     if os.environ.get("SESSIOND_COMMANDS") == "whole":
         yield SESSIOND
         return
     with TemporaryDirectory(prefix="sd-") as folder, commands_of_forks(Path(folder)) as program:
+        Daemon.forks = program
         yield program
+        Daemon.forks = None
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.machine import LIST, Machine
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 AT_ONCE = 10
 

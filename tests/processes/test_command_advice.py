@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 ENTRY: Final = "019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b"
 

@@ -16,7 +16,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 # Required parameters by name, and what else a call needs to be one that can be done.
 REQUIRED: Final[dict[str, Any]] = {

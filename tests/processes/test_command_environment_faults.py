@@ -14,7 +14,7 @@ import pytest
 from tests.processes.conftest import Mount
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 MOMENT: Final = "2026-01-01T09:00:00.000Z"
 

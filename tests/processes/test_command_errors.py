@@ -11,7 +11,7 @@ import pytest
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(

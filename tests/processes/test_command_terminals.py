@@ -13,7 +13,7 @@ from tests.kit.sessions import entry
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 WIDTHS: Final = (40, 80, 120)
 

@@ -23,7 +23,7 @@ from sessiond.cli import CONTENTS
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 COMMANDS: Final = {

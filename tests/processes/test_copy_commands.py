@@ -16,7 +16,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 from tests.processes.harness.terminal import on_a_terminal
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 LONG_ID: Final = "019a1b2c-3d4e-7a10-8b6f-0c1d2e3f4a5b"
 

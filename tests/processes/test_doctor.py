@@ -14,7 +14,7 @@ from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow, pytest.mark.commands]
+pytestmark = pytest.mark.slow
 
 
 IN_THE_PROFILE: Final = """

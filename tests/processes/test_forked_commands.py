@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 
-pytestmark = [pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -28,6 +29,19 @@ def test_a_signal_ends_a_fork_as_it_ends_the_program(shell: Shell, number: signa
             process.stdout.read()
             statuses.add(process.wait(PATIENCE_SECONDS))
     assert len(statuses) == 1
+
+
+def test_what_its_caller_left_has_ended_before_the_next_command_begins(
+    sessiond_program: str, socket_path: Path, home: Path
+) -> None:
+    command = [sessiond_program, "serve", "--socket", str(socket_path), "--home", str(home)]
+    for _ in range(20):
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            process.kill()
+        # The one before has let go of its lock.
+        assert b'"event":"serving"' in said, said
 
 
 def test_a_fork_writes_and_refuses_as_the_program_does(shell: Shell) -> None:

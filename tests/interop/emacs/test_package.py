@@ -157,8 +157,8 @@ def test_the_example_for_other_packages_works_from_a_file(
 
 
 @pytest.mark.conformance
-def test_the_conformance_kit_runs_the_package(emacs: str) -> None:
+def test_the_conformance_kit_runs_the_package(emacs: str, sessiond_program: str) -> None:
     command = f"{emacs} -Q --batch -L {PACKAGE} -l {SCRIPTS / 'conformance.el'}"
-    code, outcomes = with_daemon("--client", command)
+    code, outcomes = with_daemon(sessiond_program, "--client", command)
     assert skipped(outcomes) == BELOW_A_CLIENT | OTHER_NUMBERS
     assert (code, sorted(outcomes)) == (0, CASES)

@@ -23,9 +23,9 @@ RESPELLED_IN_A_FILE = {"repair"}
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("kind", ["streams", pytest.param("follows", marks=pytest.mark.search)])
-def test_the_client_passes(kind: str, any_node: Path, library: Path) -> None:
+def test_the_client_passes(kind: str, any_node: Path, library: Path, sessiond_program: str) -> None:
     command = shlex.join([str(any_node), str(CLIENT), str(library), kind])
     asked = sorted(set(CASES) - RESPELLED_IN_A_FILE)
-    code, said = with_daemon("--client", command, *asked)
+    code, said = with_daemon(sessiond_program, "--client", command, *asked)
     assert skipped(said) == BELOW_A_CLIENT | RESPELLED
     assert (code, sorted(said)) == (0, asked)

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from tests.kit.forked import Fork
 from tests.kit.link import Link
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION
@@ -28,20 +29,24 @@ SESSIOND: Final = str(Path(sys.executable).with_name("sessiond"))
 class Daemon:
     """`sessiond serve` on one socket and one home."""
 
+    forks: ClassVar[str | None] = None
+    """The program of `commands_of_forks` that starts those without a program of their own."""
+
     def __init__(
         self,
         socket_path: Path,
         home: Path,
         *,
-        program: Sequence[str] = (SESSIOND,),
+        program: Sequence[str] = (),
         options: Sequence[str] = (),
         log: Path | None = None,
     ) -> None:
         self.socket_path = socket_path
         self.home = home
         self.log = log or home.with_name(f"{home.name}.log")
-        self._command = [*program, "serve", "--socket", str(socket_path), *options]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program = program
+        self._words = ["serve", "--socket", str(socket_path), *options]
+        self._process: subprocess.Popen[bytes] | Fork | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -62,8 +67,13 @@ class Daemon:
     def start(self, *, umask: int = 0o022) -> None:
         """Start it; returns before it listens."""
         with self.log.open("ab") as log:
+            if self.forks is not None and not self._program:
+                self._process = Fork(
+                    self.forks, self._words, self.environment, log.fileno(), umask=umask
+                )
+                return
             self._process = subprocess.Popen(
-                self._command,
+                [*(self._program or (SESSIOND,)), *self._words],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
