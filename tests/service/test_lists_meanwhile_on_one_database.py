@@ -60,7 +60,7 @@ class Gate:
 
 
 class Slow(Wrapped):
-    """A connection of which one call of a kind waits behind its work, or fails."""
+    """A connection of which one call of a kind waits behind its work, or fails; of `heads` a session's own look."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site.connect())
@@ -76,7 +76,9 @@ class Slow(Wrapped):
         yield from self._behind("pieces", [*self.inner.pieces(*args, **options)])
 
     def heads(self, *args: Any) -> Any:
-        return self._behind("heads", self.inner.heads(*args))
+        found = self.inner.heads(*args)
+        # The watch of all sessions asks in a thread of its own, and tells the session to look.
+        return self._behind("heads", found) if threading.current_thread().name == "disk" else found
 
     def find(self, *args: Any) -> Any:
         if self.is_away:
