@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,7 +236,9 @@ class Siege:
 
         def follow(link: _Keeping) -> bool:
             after = {"seq": seen[-1][0], "entry_id": seen[-1][1]} if seen else {"seq": 0}
-            link.ask_kept("subscribe", session_id=SHARED, after=after, signals=False)
+            answer = link.ask_kept("subscribe", session_id=SHARED, after=after, signals=False)
+            if "replaced" in answer:
+                self.fault(f"{name} at {after} was told {answer['replaced']} at {answer['seq']}")
             for _ in range(chance.randint(1, 400)):
                 if self._quiet.is_set() and not link.has_more():
                     last = link.ask_kept("session/get", session_id=SHARED)["session"]["seq"]
@@ -444,7 +447,7 @@ class Verdict:
     def _of_watchers(self) -> list[str]:
         stored = [(at, name) for at, name in enumerate(self._ids(SHARED))][1:]
         return [
-            f"{watcher} saw {len(seen)} of {len(stored)} events, or others"
+            f"{watcher} saw {len(seen)} of {len(stored)} events, or others: {_first_other(seen, stored)}"
             for watcher, seen in self._siege.seen.items()
             if seen != stored
         ]
@@ -465,6 +468,14 @@ class Verdict:
                 faults.append(f"an entry landed between those of the lease {lease}")
             held = lease
         return faults
+
+
+def _first_other(seen: list[tuple[int, str]], stored: list[tuple[int, str]]) -> str:
+    """Return the first place at which what was seen is not what is stored."""
+    for at, (one, other) in enumerate(zip_longest(seen, stored)):
+        if one != other:
+            return f"number {at} is {one} in place of {other}, behind {seen[max(0, at - 2) : at]}"
+    return "none"
 
 
 def main(words: list[str] | None = None) -> int:
