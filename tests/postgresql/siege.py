@@ -241,9 +241,10 @@ class Siege:
                 self.fault(f"{name} at {after} was told {answer['replaced']} at {answer['seq']}")
             for _ in range(chance.randint(1, 400)):
                 if self._quiet.is_set() and not link.has_more():
-                    last = link.ask_kept("session/get", session_id=SHARED)["session"]["seq"]
+                    answer = link.ask_kept("session/get", session_id=SHARED)
                     self._take(name, seen, link.kept)
-                    if seen and seen[-1][0] >= last:
+                    is_old = "stale_since" in answer.get("_meta", {})
+                    if seen and seen[-1][0] >= answer["session"]["seq"] and not is_old:
                         return True
                     continue
                 if not link.has_more(_LOOK_SECONDS):

@@ -54,6 +54,8 @@ class InTurn(Wrapped):
         self.failure: Exception | None = None
         self.has_room = True
         """False if no more rows may be held at once."""
+        self.is_cut = False
+        """True if the next append out of turn fails before its work."""
 
     def hold(self, at: Head) -> Any:
         """Wait for the turn."""
@@ -68,6 +70,9 @@ class InTurn(Wrapped):
     def append(self, at: Head, lines: Sequence[bytes], digest: bytes, *, sync: bool) -> Any:
         """Note an append out of turn."""
         self.steps.append("stores at once")
+        if self.is_cut:
+            self.is_cut = False
+            raise OUT_OF_REACH
         return self.inner.append(at, lines, digest, sync=sync)
 
 
@@ -199,6 +204,31 @@ async def test_an_append_whose_turn_fails_tells_of_its_own_outcome(in_turn: Rig)
     await append(in_turn.one, "e-1")
     assert in_turn.connection.steps == ["waits", "stores at once"]
     assert await in_turn.ids() == ["e-1"]
+
+
+@pytest.mark.parametrize("ending", ["a cut connection", "a cancelled append", "a refused append"])
+async def test_a_question_behind_a_turn_that_did_not_come_is_answered_behind_a_look(
+    in_turn: Rig, ending: str
+) -> None:
+    async with in_turn.daemon.connect() as asker:
+        if ending == "a refused append":
+            in_turn.connection.may_go.clear()
+            number = await in_turn.one.request("append", session_id=SESSION, **BEHIND)
+            await happened(in_turn.connection.has_begun)
+        else:
+            number = await waiting(in_turn, "e-1")
+        after = {"seq": (await append(in_turn.three, "other"))["seq"], "entry_id": "other"}
+        read = await asker.request("session/get", session_id=SESSION)
+        subscribed = await asker.request("subscribe", session_id=SESSION, after=after)
+        await asker.call("server/ping")
+        if ending == "a cancelled append":
+            await cancel(in_turn.one, number)
+            assert await refused_answer(in_turn.one, number) == "cancelled"
+        in_turn.connection.is_cut = ending == "a cut connection"
+        in_turn.connection.failure = OUT_OF_REACH
+        in_turn.connection.may_go.set()
+        assert (await asker.answer(read))["session"]["seq"] == after["seq"]
+        assert "replaced" not in await asker.answer(subscribed)
 
 
 async def test_a_bug_in_a_turn_closes_the_session_alone(in_turn: Rig) -> None:

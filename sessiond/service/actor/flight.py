@@ -5,7 +5,7 @@ a thread, and committed, published and answered where the thread's wake-up arriv
 durable append costs no switch of tasks.
 
 Where daemons append to the session in turn, the flight waits for its turn first, in a thread, and takes
-what waits in the inbox once the turn has come.
+the changes that wait in the inbox once the turn has come.
 
 Law: a flight begins only while the task of the session rests, and the task does nothing before the
 flight has landed; a turn has ended by then. What needs more steps (many foreign lines, stored entries to
@@ -80,7 +80,11 @@ class Flights:
             if line[0].act is not None:
                 self._wake()
                 return
-            self.taken = self._inbox.take()
+            # A question that came during the wait needs a look: the turn may have failed, or have ended since.
+            self.taken = self._inbox.take(changes_only=in_turn)
+            if not self.taken:
+                self._wake()
+                return
             try:
                 batch = writer.staged(self.taken)
                 if batch is None:

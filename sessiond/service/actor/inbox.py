@@ -191,11 +191,12 @@ class Inbox:
         ticket.defer(command.give_up)
         return len(line) == 1
 
-    def take(self) -> list[Command]:
+    def take(self, *, changes_only: bool = False) -> list[Command]:
         """Take the next batch: as much of the line as one write may carry.
 
         A question is answered once its batch is stored, so what the same client sent
         behind it waits for the next one: it is not for that answer to show.
+        With `changes_only` the batch ends before the first question.
         """
         batch: list[Command] = []
         asked: set[Any] = set()
@@ -211,6 +212,8 @@ class Inbox:
                 break
             # `asks`, word by word: this runs for every command.
             if command.stage is None and not command.is_plain:
+                if changes_only:
+                    break
                 asked.add(command.ticket.client)
             elif asked and command.ticket.client in asked:
                 break
