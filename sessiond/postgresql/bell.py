@@ -5,7 +5,8 @@ daemon that rings, then those of sessions. Law 2: the own rings of a daemon come
 passes them over. A ring that does not come back tells that other daemons' rings do not come, either.
 Law 3: any role may also ring. A ring that cannot be read is a ring for all sessions.
 Law 4: a daemon that no other one hears rings now and then, for law 2: each ring takes time from its appends.
-A daemon that begins to listen rings for nothing, and with that tells the lone one that there are two.
+A daemon that begins to listen rings for nothing, and with that tells the lone one that there are two. The
+lone one then makes up for the rings that it has spared: one may be for what the other one has just read.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Bell:
         self._connection: PatientConnection | None = None
         self._is_alone = False
         """True if no other daemon heard rings when this one looked, and none has rung since."""
+        self._has_spared = False
+        """True if a ring was not made since the last time at which another daemon may have heard one."""
         self._alone_until = self._quiet_until = 0.0
         """Times of the next look at that, and of the next ring of a lone daemon, on the monotonic clock."""
         self._rung_at: float | None = None
@@ -72,8 +75,10 @@ class Bell:
     def ring(self, numbers: Iterable[int]) -> None:
         """Ring for sessions; for all of them without a number. Raises what the ringing raises."""
         now = monotonic()
-        if self._is_alone and now < self._quiet_until:
-            return
+        with self._guard:
+            if self._is_alone and now < self._quiet_until:
+                self._has_spared = True
+                return
         self._quiet_until = now + DATABASE_LONE_RING_SECONDS
         heard = self._heard
         self._ring_on(self.channel, " ".join([self._own, *map(str, numbers)]))
@@ -105,7 +110,7 @@ class Bell:
                     if ringer == self._own:
                         self._hear()
                     else:
-                        self._is_alone = False
+                        self._meet()
                         named = _sessions(numbers)
                         rung.update(named)
                         is_all = is_all or not named
@@ -119,6 +124,14 @@ class Bell:
             self._give_up()
         return None if is_all else frozenset(rung) or None
 
+    def _meet(self) -> None:
+        """Take note of another daemon, and ring for all sessions if it may lack a ring."""
+        with self._guard:
+            self._is_alone = False
+        if self._has_spared:
+            self.ring(())
+            self._has_spared = False
+
     def _hear(self) -> None:
         """Take note of an own ring that came back."""
         with self._guard:
@@ -128,11 +141,14 @@ class Bell:
     def _look_for_others(self, connection: PatientConnection) -> None:
         """Find out now and then whether other daemons hear rings. Raises psycopg.Error."""
         if (now := monotonic()) >= self._alone_until:
-            self._is_alone = is_alone_on(connection, self.channel)
             self._alone_until = now + DATABASE_ALONE_SECONDS
+            if is_alone_on(connection, self.channel):
+                self._is_alone = True
+            else:
+                self._meet()
 
     def _begin(self) -> None:
-        """Listen, and ring for nothing, to hear whether rings come."""
+        """Listen, and ring for nothing, to hear whether rings come; for all sessions if rings were spared."""
         try:
             connection = self._listening()
         except (psycopg.OperationalError, StorageError):
@@ -150,10 +166,11 @@ class Bell:
             self._connection = connection
         self._rung_at = self._refused_at = None
         try:
-            self.ring([_NOTHING])
+            self.ring(() if self._has_spared else [_NOTHING])
         except BaseException:
             self._drop()
             raise
+        self._has_spared = False
 
     def _listening(self) -> PatientConnection:
         """Return a connection that listens. Raises psycopg.Error, StorageError."""

@@ -127,6 +127,7 @@ def test_a_daemon_that_no_other_one_hears_rings_now_and_then(
         assert two.wait(0.0) is None
         # The other daemon says that it listens.
         soon(lambda: one.wait(0.05) is None and not one._bell._is_alone)
+        assert two.wait(PATIENCE_SECONDS) is None, "the ring for 5 and 6 is one for all sessions"
         assert rings(7, 8) == [7, 8]
         assert two.wait(PATIENCE_SECONDS) is not None
         two.stop_listening()
@@ -137,6 +138,54 @@ def test_a_daemon_that_no_other_one_hears_rings_now_and_then(
         for _ in range(2):
             assert one.wait(0.0) is None
         assert rings(10, 11) == [10, 11], "its own rings tell whether rings come"
+
+
+@pytest.mark.parametrize("how", ["by a ring", "by a look", "on a new connection"])
+def test_a_lone_daemon_makes_up_for_the_rings_that_it_has_spared(
+    cluster: Cluster,
+    schema: str,
+    connect: Callable[[], PostgresqlDatabase],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    import psycopg
+
+    import sessiond.postgresql.bell  # noqa: F401
+
+    set_limits(monkeypatch, DATABASE_LONE_RING_SECONDS=60.0, DATABASE_ALONE_SECONDS=60.0)
+    one = connect()
+    for _ in range(2):
+        assert one.wait(0.0) is None
+    assert one._bell._is_alone
+    with psycopg.connect(cluster.dsn(), autocommit=True) as listener:
+        end = f"{schema}_end"
+        listener.execute(f"LISTEN {schema}")
+        listener.execute(f"LISTEN {end}")
+
+        def rung() -> list[list[str]]:
+            """Return the sessions of each ring since the last call; none where a ring is for all."""
+            cluster.sql(f"NOTIFY {end}")
+            found: list[list[str]] = []
+            for ring in listener.notifies(timeout=PATIENCE_SECONDS):
+                if ring.channel == end:
+                    return found
+                found.append(ring.payload.split()[1:])
+            raise AssertionError("no ring has come")
+
+        two = connect()
+        assert two.wait(0.0) is None
+        one.ring([6])
+        assert rung() == [["-1"]], "the lone daemon has not heard of the other one"
+        if how == "by a look":
+            # The ring of the other daemon was lost with a connection.
+            monkeypatch.setattr(one._bell._connection, "notifications", lambda _seconds: [])
+            one._bell._alone_until = 0.0
+        elif how == "on a new connection":
+            one.stop_listening()
+        assert one.wait(0.05) is None
+        assert rung() == [[]]
+        one.ring([7])
+        assert rung() == [["7"]]
 
 
 @pytest.mark.usefixtures("soon_deaf")
