@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,35 +89,46 @@ async def test_no_ring_of_another_role_ends_a_daemon(
         assert await told(three, 1) == [(3, "e-3")]
 
 
+@contextmanager
+def heard_on(cluster: Cluster, schema: str) -> Generator[Callable[[], list[list[str]]]]:
+    """Yield what returns the sessions of each ring since its last call; none where a ring is for all."""
+    import psycopg
+
+    with psycopg.connect(cluster.dsn(), autocommit=True) as listener:
+        end = f"{schema}_end"
+        listener.execute(f"LISTEN {schema}")
+        listener.execute(f"LISTEN {end}")
+
+        def rung() -> list[list[str]]:
+            # Notifications come in the order of their commits.
+            cluster.sql(f"NOTIFY {end}")
+            found: list[list[str]] = []
+            for ring in listener.notifies(timeout=PATIENCE_SECONDS):
+                if ring.channel == end:
+                    return found
+                found.append(ring.payload.split()[1:])
+            raise AssertionError("no ring has come")
+
+        yield rung
+
+
 def test_a_daemon_that_no_other_one_hears_rings_now_and_then(
     cluster: Cluster,
     schema: str,
     connect: Callable[[], PostgresqlDatabase],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import psycopg
-
     import sessiond.postgresql.bell  # noqa: F401
 
     set_limits(monkeypatch, DATABASE_LONE_RING_SECONDS=60.0, DATABASE_ALONE_SECONDS=60.0)
     one, two = connect(), connect()
-    with psycopg.connect(cluster.dsn(), autocommit=True) as listener:
-        end = f"{schema}_end"
-        listener.execute(f"LISTEN {schema}")
-        listener.execute(f"LISTEN {end}")
+    with heard_on(cluster, schema) as rung:
 
         def rings(*numbers: int) -> list[int]:
             """Ring at the first daemon for each of these sessions; return those that were rung for."""
             for number in numbers:
                 one.ring([number])
-            # Notifications come in the order of their commits.
-            cluster.sql(f"NOTIFY {end}")
-            rung: list[int] = []
-            for ring in listener.notifies(timeout=PATIENCE_SECONDS):
-                if ring.channel == end:
-                    return rung
-                rung += [int(number) for number in ring.payload.split()[1:] if number != "-1"]
-            raise AssertionError("no ring has come")
+            return [int(number) for ring in rung() for number in ring if number != "-1"]
 
         assert rings(1, 2) == [1, 2], "the daemon does not know yet"
         assert one.wait(0.0) is None
@@ -148,8 +159,6 @@ def test_a_lone_daemon_makes_up_for_the_rings_that_it_has_spared(
     monkeypatch: pytest.MonkeyPatch,
     how: str,
 ) -> None:
-    import psycopg
-
     import sessiond.postgresql.bell  # noqa: F401
 
     set_limits(monkeypatch, DATABASE_LONE_RING_SECONDS=60.0, DATABASE_ALONE_SECONDS=60.0)
@@ -157,21 +166,7 @@ def test_a_lone_daemon_makes_up_for_the_rings_that_it_has_spared(
     for _ in range(2):
         assert one.wait(0.0) is None
     assert one._bell._is_alone
-    with psycopg.connect(cluster.dsn(), autocommit=True) as listener:
-        end = f"{schema}_end"
-        listener.execute(f"LISTEN {schema}")
-        listener.execute(f"LISTEN {end}")
-
-        def rung() -> list[list[str]]:
-            """Return the sessions of each ring since the last call; none where a ring is for all."""
-            cluster.sql(f"NOTIFY {end}")
-            found: list[list[str]] = []
-            for ring in listener.notifies(timeout=PATIENCE_SECONDS):
-                if ring.channel == end:
-                    return found
-                found.append(ring.payload.split()[1:])
-            raise AssertionError("no ring has come")
-
+    with heard_on(cluster, schema) as rung:
         two = connect()
         assert two.wait(0.0) is None
         one.ring([6])
