@@ -14,7 +14,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.journal.splitter import whole_lines
-from sessiond.service.database.database import SessionDatabase
+from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, create_with
@@ -59,19 +59,32 @@ def lost_behind(_database: SessionDatabase, _session_id: str, call: Callable[[],
 
 def repaired(database: SessionDatabase, session_id: str, call: Callable[[], Any]) -> Any:
     """Let another daemon put a session in the place of this one before a call, as a repair does."""
-    head = database.find(session_id)
-    if head is not None:
+
+    def replace(head: Head) -> Head | None:
         lines = whole_lines(b"".join(database.pieces(head.number, 0, head.seq)))
-        assert database.replace(head, f"repaired-{session_id}", [lines])
+        return database.replace(head, f"repaired-{session_id}", [lines])
+
+    change(database, session_id, replace)
     return call()
 
 
 def renewed(database: SessionDatabase, session_id: str, call: Callable[[], Any]) -> Any:
     """Let another daemon give the session another epoch before a call."""
-    head = database.find(session_id)
-    if head is not None:
-        assert database.renew(head, f"renewed-{session_id}", head.digest)
+    change(
+        database,
+        session_id,
+        lambda head: database.renew(head, f"renewed-{session_id}", head.digest),
+    )
     return call()
+
+
+def change(database: SessionDatabase, session_id: str, make: Callable[[Head], Head | None]) -> None:
+    """Change a session if it is there: at its next position where its daemon was first, as daemons do."""
+    for _ in range(CALLS_MAX):
+        head = database.find(session_id)
+        if head is None or make(head) is not None:
+            return
+    raise AssertionError("the daemon is always first")
 
 
 LOST: Final = {lost_before, lost_behind}
