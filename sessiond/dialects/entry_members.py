@@ -1,18 +1,50 @@
-"""The type and the own members of an entry that is about to be written."""
+"""The type and the members of an entry, and the entry that members make."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from msgspec import UnsetType
+import msgspec
+from msgspec import Raw, UnsetType
 
+from sessiond.dialects.lenient_json import items, join
 from sessiond.model.entries import Entry, Opaque
+from sessiond.model.escapes import whole_characters
 
-__all__ = ["ENTRY_PREFIX", "own_members", "type_of_entry"]
+__all__ = ["ENTRY_PREFIX", "entry_of", "own_members", "type_of_entry"]
 
 ENTRY_PREFIX: Final = "sessiond.entry."
 """The beginning of the custom type under which a file keeps an entry that its program lacks."""
+
+# Members that travel as bytes; the last one is a list of such values.
+_PAYLOADS: Final = frozenset(
+    {"message", "blocks", "content", "data", "details", "compaction", "metadata", "messages"}
+)
+_LIST: Final = "messages"
+
+
+def entry_of(members: Mapping[str, Raw], kind: type[Entry]) -> Entry:
+    """Return the entry of this type that a line's members make. Raises ValidationError.
+
+    A payload keeps its bytes, half a character included; elsewhere half a character becomes U+FFFD.
+    """
+    try:
+        return msgspec.json.decode(join(members), type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # msgspec refuses half of a surrogate pair, also in bytes that it only passes on.
+        payloads = {name: raw for name, raw in members.items() if name in _PAYLOADS}
+    plain = {name: Raw(whole_characters(bytes(raw))) for name, raw in members.items()}
+    stand_in = {name: Raw(b"[]" if name == _LIST else b"null") for name in payloads}
+    made = msgspec.json.decode(join(plain | stand_in), type=kind)
+    for name, raw in payloads.items():
+        value = items(raw) if name == _LIST else raw
+        if value is None:
+            raise msgspec.ValidationError(f"Expected `array` - at `$.{name}`")
+        setattr(made, name, value)
+    return made
 
 
 def type_of_entry(entry: Entry | Opaque) -> str:

@@ -16,7 +16,8 @@ from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from sessiond.dialects.base import Dialect
-from sessiond.dialects.lenient_json import fields, join, text
+from sessiond.dialects.entry_members import entry_of
+from sessiond.dialects.lenient_json import fields, text
 from sessiond.model.entries import (
     ENTRY_TYPES,
     Compaction,
@@ -288,6 +289,6 @@ def _entry_of(wire: dict[str, Raw], *, is_opaque: bool) -> Staged | str:
         return Opaque(type=word, fields={name: raw for name, raw in own.items() if name != "type"})
     known = {name: raw for name, raw in own.items() if name in {"type", *kind.__struct_fields__}}
     try:
-        return msgspec.json.decode(join(known), type=kind)
+        return entry_of(known, kind)
     except msgspec.ValidationError:
         return f"entries without the form of {word} were left out"
