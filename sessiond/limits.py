@@ -378,6 +378,9 @@ LIST_TAGS_MAX: Final = 100
 PATH_BYTES_MAX: Final = 4095
 # service: bytes of an imported file, which is read as a whole; more is too_large.
 IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
+# dialects: bytes of the records of another agent's file that wait for a parent that stands behind them;
+# beyond that the records are taken without the parent.
+AGENT_HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 # dialects: bytes of the prompts that a reading of a rollout of Codex keeps, for a compaction of the old
 # form; the oldest ones fall out, and the compaction says how many.
 CODEX_PROMPTS_BYTES_MAX: Final = 256 * 1024

@@ -1594,7 +1594,7 @@ export interface Present {
 /** A part of the file that was kept but does not mean what its writer meant. */
 export interface Problem {
   line: number;
-  kind: "bad_header" | "bad_line" | "bad_state" | "bad_time" | "broken_atom" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "not_copied" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
+  kind: "bad_header" | "bad_line" | "bad_state" | "bad_time" | "broken_atom" | "damaged_line" | "duplicate_id" | "first_kept_off_path" | "incomplete_atom" | "long_line" | "not_copied" | "orphan" | "other_id" | "other_spelling" | "torn_tail" | "unknown_target";
   detail: string;
 }
 
@@ -1727,8 +1727,10 @@ export interface RenewParams {
 
 /**
  * A repair, done or planned: the lines kept and left out, and the backup of the old file.
- * `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `reason` tells why
- * there is nothing to do.
+ * `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `recovered` is the
+ * number of whole entries that stand on such lines and take their places, `reparented` that of
+ * entries whose parent the file lacks and that go on at the entry before, `moved` that of entries
+ * that go behind their parent. `reason` tells why there is nothing to do.
  */
 export interface Repair {
   dry_run: boolean;
@@ -1742,6 +1744,12 @@ export interface Repair {
   backup: string | null;
   /** Default: null. */
   reason: string | null;
+  /** Default: 0. */
+  recovered: number;
+  /** Default: 0. */
+  reparented: number;
+  /** Default: 0. */
+  moved: number;
 }
 
 /** Choice between a dry run, the default, and the repair. */

@@ -5,8 +5,7 @@ the profile without a name, which the system removes with the last descriptor. S
 bytes that its readers got, also after the program has written its file anew. The log then says so
 (Replaced), and the next opening reads the new file.
 
-Law: `translate` makes one line of each line of the source, in their order, and the equal lines of
-equal sources in every run.
+Law: `translate` makes the equal lines of equal sources in every run, however the source's lines come.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from sessiond.journal.undisturbed import Alone, WholeLines
 
 __all__ = ["Mirror", "Translate"]
 
-Translate = Callable[[bytes], bytes]
-"""Makes the next line of the log from the next line of the source."""
+Translate = Callable[[Sequence[bytes], bool], list[bytes]]
+"""Makes the next lines of the log from the next lines of the source; the flag tells the source's end."""
 
 
 class Mirror(Alone, WholeLines):
@@ -140,8 +139,12 @@ class Mirror(Alone, WholeLines):
     def _more(self) -> list[bytes]:
         """Return the next lines, which the spool has then; none at the end of the source."""
         with telling("read", self.path):
-            lines = self._source.more()
-        self._waiting += map(self._translate, lines)
+            while True:
+                lines = self._source.more()
+                is_end = not (lines and self._source.behind_bytes)
+                self._waiting += self._translate(lines, is_end)
+                if self._waiting or is_end:
+                    break
         with telling("keep the lines of", self.path):
             return self._spool_waiting()
 

@@ -7,6 +7,7 @@ line at the end stays with its writer: it is a line once its newline is there.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -61,6 +62,10 @@ class LineSource(Protocol):
 
         Raises OSError, and Replaced if the known bytes are not there any more.
         """
+        ...
+
+    def behind(self) -> Iterable[bytes]:
+        """Yield the lines that the next calls of `more` return, without an effect. Raises OSError."""
         ...
 
     def is_rewritten(self) -> bool:
@@ -135,6 +140,14 @@ class FileSource:
         if not self.behind_bytes:
             self._known = _state(found)
         return [without_end(line) for line in lines]
+
+    def behind(self) -> Iterator[bytes]:
+        """Yield the lines behind those that were read. Raises OSError."""
+        splitter, at = Splitter(array("q", [0])), self._at
+        splitter.feed(self._splitter.rest())
+        while chunk := self._files.pread(self._fd, _CHUNK_BYTES, at):
+            at += len(chunk)
+            yield from map(without_end, splitter.feed(chunk))
 
     def _require_known(self, found: FileStat) -> None:
         """Raise Replaced unless the path has this file, with the known bytes at their end."""

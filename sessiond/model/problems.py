@@ -21,6 +21,7 @@ ProblemKind = Literal[
     # Problems that are only reported: every line can be read.
     "broken_atom",
     "orphan",
+    "damaged_line",
     "duplicate_id",
     "unknown_target",
     "first_kept_off_path",

@@ -162,6 +162,10 @@ class Row(Struct):
     """The session in which the entry's append was made, as the entry says; only with `atom`."""
     usage: Usage | None = None
     """The usage that the message of an assistant reports."""
+    bridge: str | None = None
+    """The entry at which the path goes on, where the file of another agent lacks the parent."""
+    damage: str | None = None
+    """Damage of the line of another agent's file; only with the first record of the line."""
 
 
 class MessageRun(Struct, frozen=True):

@@ -92,6 +92,7 @@ class Session:
         "facts",
         "first_message",
         "has_assistant",
+        "header_lines",
         "heads",
         "ids",
         "kept_from",
@@ -166,6 +167,8 @@ class Session:
         self.state = WorkingState()
         # Time of the first message of a user; "" while there is none, or the message has no time.
         self.started_at = ""
+        # Lines of the file before the line of the first entry.
+        self.header_lines = 1
         self.problems: list[Problem] = []
         self.problem_count = 0
         self.read_only_line: int | None = None
@@ -203,7 +206,7 @@ class Session:
         if parent_id is not None:
             parent = ids.get(parent_id, 0)
             if parent == 0 or self._record[kinds[parent]]:
-                parent = self._reroute(seq, parent)
+                parent = self._reroute(seq, parent, row.bridge)
         if entry_id in ids:
             self._share_id(entry_id, seq)
         ids[entry_id] = seq
@@ -310,11 +313,16 @@ class Session:
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage.plus(usage)
 
-    def _reroute(self, seq: int, named: int) -> int:
-        """Return the resolved parent of a line that names a record, or no earlier entry (0)."""
+    def _reroute(self, seq: int, named: int, bridge: str | None) -> int:
+        """Return the resolved parent of a line that names a record, or no earlier entry (0).
+
+        `bridge` is the entry at which the path goes on in the second case, if the line says one.
+        """
         self.rerouted.add(seq)
         if not named:
-            self.report(seq + 1, "orphan", "its parent is no earlier entry; shown as a root")
+            named = self.ids.get(bridge, 0) if bridge is not None else 0
+            shown = f"the path goes on at {bridge}" if named else "shown as a root"
+            self.report(seq, "orphan", f"its parent is no earlier entry; {shown}")
         return self._through(named)
 
     def _through(self, seq: int) -> int:
@@ -323,7 +331,7 @@ class Session:
         return self.parents[seq] if self._record[self.kinds[seq]] else seq
 
     def _share_id(self, entry_id: str, seq: int) -> None:
-        self.report(seq + 1, "duplicate_id", "an earlier entry has the same id")
+        self.report(seq, "duplicate_id", "an earlier entry has the same id")
         earlier = self.same_ids.setdefault(entry_id, [])
         if len(earlier) < SAME_ID_MAX:
             earlier.append(self.ids[entry_id])
@@ -349,7 +357,7 @@ class Session:
             case LabelEffect(target_id, label):
                 target = self.ids.get(target_id, 0)
                 if target == 0:
-                    self.report(seq + 1, "unknown_target", "labels an entry that is not there")
+                    self.report(seq, "unknown_target", "labels an entry that is not there")
                 else:
                     self._label(target, LabelState(label or "", seq))
             case LeafEffect() as effect:
@@ -361,7 +369,7 @@ class Session:
             case effect:
                 ignored = self.state.take(effect, seq, row.timestamp)
                 if ignored is not None:
-                    self.report(seq + 1, "bad_state", ignored)
+                    self.report(seq, "bad_state", ignored)
 
     def _annotate(self, entry_id: str, seq: int) -> None:
         """Note an annotation at its entry; a copy may lack the entry."""
@@ -387,43 +395,44 @@ class Session:
             # For a record, the first kept entry is the next one down the path.
             return at if at == first else below
         if not self.rules.strict_kept:
-            self.report(seq + 1, "first_kept_off_path", "keeps nothing of what precedes it")
+            self.report(seq, "first_kept_off_path", "keeps nothing of what precedes it")
         return 0
 
     def _require_kept(self, effect: CompactionEffect, kept: int, seq: int) -> None:
         """Ignore a compaction whose first kept entry is no message on its path."""
         if effect.first_kept_entry_id is None:
-            self.report(seq + 1, "first_kept_off_path", "the model sees nothing but its summary")
+            self.report(seq, "first_kept_off_path", "the model sees nothing but its summary")
         elif not _IS_MESSAGE[self.kinds[kept]]:
-            self.report(seq + 1, "first_kept_off_path", "it counts for nothing: no message is kept")
+            self.report(seq, "first_kept_off_path", "it counts for nothing: no message is kept")
             self.kept_from[seq] = self.compaction_refs[seq] = 0
 
     def _move(self, head: str, effect: LeafEffect, seq: int) -> None:
         if effect.drop:
             if head == MAIN or self.heads.pop(head, None) is None:
-                self.report(seq + 1, "unknown_target", "drops a head that is not there")
+                self.report(seq, "unknown_target", "drops a head that is not there")
             return
         target = 0
         if effect.target_id is not None:
             target = self.ids.get(effect.target_id, 0)
             if target == 0:
-                self.report(seq + 1, "unknown_target", "moves a head to an entry that is not there")
+                self.report(seq, "unknown_target", "moves a head to an entry that is not there")
                 return
             target = self._through(target)
         self.heads[head] = Head(target, seq)
         self.parents[seq] = target
 
-    def withdraw(self, line: int, kind: ProblemKind) -> None:
+    def withdraw(self, seq: int, kind: ProblemKind) -> None:
         """Forget a problem of a line that was replaced since."""
+        line = seq + self.header_lines
         kept = [one for one in self.problems if (one.line, one.kind) != (line, kind)]
         self.problem_count -= len(self.problems) - len(kept)
         self.problems = kept
 
-    def report(self, line: int, kind: ProblemKind, detail: str) -> None:
-        """Remember a problem; beyond PROBLEMS_MAX only the count grows."""
+    def report(self, seq: int, kind: ProblemKind, detail: str) -> None:
+        """Remember a problem of a line; beyond PROBLEMS_MAX only the count grows."""
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_MAX:
-            self.problems.append(Problem(line, kind, detail))
+            self.problems.append(Problem(seq + self.header_lines, kind, detail))
 
     @property
     def entry_count(self) -> int:

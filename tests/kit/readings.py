@@ -8,9 +8,12 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from sessiond.dialects.agents.own_entries import native_line
 from sessiond.dialects.agents.reading import Origin, Reading
+from sessiond.dialects.agents.source_line import source_line
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.dialects.agents.view import AgentDialect
-from sessiond.dialects.base import BadLine, ContextLine
+from sessiond.dialects.base import ContextLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.formats import AgentFormatName
@@ -36,6 +39,7 @@ class ReadSession:
 
     def __init__(self, reading: Reading, *lines: Any) -> None:
         self.reading = reading
+        self._transcript = Transcript(reading)
         self.dialect = AgentDialect(reading.origin.agent)
         self.session = Session(self.dialect.rules)
         self.entries: list[Entry | Opaque | None] = []
@@ -45,19 +49,18 @@ class ReadSession:
 
     def take(self, line: bytes) -> ReadSession:
         """Read and index the next line of the agent's file."""
-        try:
-            entry: Entry | Opaque | None = self.reading.take(line)
-        except BadLine:
-            entry = None
-        self.entries.append(entry)
-        self.lines.append(line if entry is None else NATIVE.encode(entry))
-        self._indexer.take(len(self.lines) - 1 + HEADER_LINES, self.lines[-1])
-        return self
+        return self.take_all((line,))
 
     def take_all(self, lines: Iterable[Any]) -> ReadSession:
-        """Read and index lines; one that is no bytes is spelled as JSON."""
-        for line in lines:
-            self.take(line if isinstance(line, bytes) else json.dumps(line).encode())
+        """Read and index the next lines of a file; one that is no bytes is spelled as JSON."""
+        spelled = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines]
+        for taken in self._transcript.take(spelled, is_last=True):
+            entry = taken.entry
+            self.entries.append(entry)
+            self.lines.append(
+                taken.raw if entry is None else native_line(entry, taken.bridge, taken.damage)
+            )
+            self._indexer.take(len(self.lines) - 1 + HEADER_LINES, self.lines[-1])
         return self
 
     @property
@@ -199,8 +202,8 @@ def bytes_kept(reading: Reading, lines: Iterable[bytes]) -> int:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for line in lines:
-            reading.take(line)
+        for number, line in enumerate(lines, 1):
+            reading.take(source_line(number, line))
         return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
@@ -235,7 +238,8 @@ def _variant(lines: list[bytes], chance: random.Random) -> list[bytes]:
 def check_reading(make: Callable[[], Reading], lines: Sequence[bytes]) -> ReadSession:
     """Return the session of these lines; fail if the reading breaks a law of its port.
 
-    Each line is one entry or bad, ids are unique, and each prefix is read as if nothing followed.
+    Each line is one entry or bad, a damaged line one or more, ids are unique, and each prefix is read as
+    if nothing followed.
     """
     whole = ReadSession(make())
     seen: list[tuple[Any, ...]] = []
@@ -245,15 +249,17 @@ def check_reading(make: Callable[[], Reading], lines: Sequence[bytes]) -> ReadSe
     names = [name for name in whole.session.names if name]
     assert len(set(names)) == len(names)
     for problem in whole.session.problems:
-        assert problem.kind == "bad_line", problem
-    assert len(whole.lines) == len(lines)
+        assert problem.kind in {"bad_line", "damaged_line"}, problem
+    is_damaged = any(problem.kind == "damaged_line" for problem in whole.session.problems)
+    assert len(whole.lines) == len(lines) or (is_damaged and len(whole.lines) > len(lines))
     for native in whole.native_lines():
         assert b"\n" not in native
         assert whole.dialect.row(native).id
     whole.messages()
     for end in range(0, len(lines), max(1, len(lines) // 4)):
         part = ReadSession(make()).take_all(lines[:end])
-        assert part.lines == whole.lines[:end]
+        assert part.lines == whole.lines[: len(part.lines)]
+        assert is_damaged or len(part.lines) == end
         if end:
             facts = (part.leaf_id, part.session.facts, _facts(part.origin))
             assert facts == seen[end - 1]

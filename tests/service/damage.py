@@ -106,6 +106,8 @@ def nested(levels: int) -> bytes:
 ONE = line(b"n1", b"null")
 TWO = line(b"n2", b'"n1"')
 GOOD = HEADER + ONE + TWO
+# What a repair makes of a third entry whose parent is missing.
+THREE_BELOW = GOOD + line(b"n3", b'"n2"')
 PI_ONE = pi_line(b"00000001", b"null")
 PI_GOOD = PI_HEADER + PI_ONE
 
@@ -121,16 +123,26 @@ class Damage(Struct, frozen=True):
     problems: list[tuple[int, ProblemKind]] = []
     dropped: list[int] = []
     opens: Literal["whole", "cut", "read_only", "older", "refused"] = "whole"
+    repaired: bytes | None = None
+    """The file that a repair makes, if that is another one than the file without the lines left out."""
+
+    @property
+    def is_repairable(self) -> bool:
+        """Return whether a repair changes the file."""
+        return bool(self.dropped) or self.repaired is not None
 
 
-def bad(content: bytes, *lines: int) -> Damage:
+def bad(content: bytes, *lines: int, repaired: bytes | None = None) -> Damage:
     """Return a file with lines that do not parse."""
-    return Damage(content, [(one, "bad_line") for one in lines], list(lines), "read_only")
+    problems: list[tuple[int, ProblemKind]] = [(one, "bad_line") for one in lines]
+    return Damage(content, problems, list(lines), "read_only", repaired)
 
 
-def told(content: bytes, kind: ProblemKind, at: int = 4) -> Damage:
-    """Return a file with a problem that is only reported."""
-    return Damage(content, [(at, kind)])
+def told(
+    content: bytes, kind: ProblemKind, at: int = 4, *, repaired: bytes | None = None
+) -> Damage:
+    """Return a file with a problem that is only reported, and what a repair makes of the file."""
+    return Damage(content, [(at, kind)], repaired=repaired)
 
 
 def refused(content: bytes) -> Damage:
@@ -156,14 +168,15 @@ NATIVE: dict[str, Damage] = {
         [(4, "bad_line"), (5, "orphan")],
         [4],
         "read_only",
+        GOOD + line(b"n4", b'"n2"'),
     ),
     "an id that is no text": bad(
         GOOD + b'{"type":"message","id":7,"message":{"role":"user"}}\n', 4
     ),
     "half a line in the middle": bad(HEADER + b'{"type":"mess\n' + ONE, 2),
-    "two lines in one": bad(HEADER + ONE[:-1] + TWO, 2),
+    "two lines in one": bad(HEADER + ONE[:-1] + TWO, 2, repaired=GOOD),
     "zero bytes in a line": bad(GOOD + b"\0" * 512 + b"\n", 4),
-    "zero bytes before a line": bad(HEADER + b"\0" * 64 + ONE, 2),
+    "zero bytes before a line": bad(HEADER + b"\0" * 64 + ONE, 2, repaired=HEADER + ONE),
     "no UTF-8": bad(HEADER + ONE.replace(b"1.50", b"\xff\xfe"), 2),
     "half a character": bad(HEADER + ONE.replace(b"1.50", b"\xc3"), 2),
     "a second header": bad(GOOD + HEADER, 4),
@@ -224,11 +237,11 @@ NATIVE: dict[str, Damage] = {
     ),
     "numbers of an append that mean nothing": Damage(GOOD + part(7, 3) + part(0, 3)),
     # What refers to something that is not there.
-    "an orphan": told(GOOD + line(b"n3", b'"nowhere"'), "orphan"),
-    "a parent that comes later": told(HEADER + TWO + ONE, "orphan", 2),
+    "an orphan": told(GOOD + line(b"n3", b'"nowhere"'), "orphan", repaired=THREE_BELOW),
+    "a parent that comes later": told(HEADER + TWO + ONE, "orphan", 2, repaired=GOOD),
     "a circle": told(HEADER + line(b"n1", b'"n2"') + TWO, "orphan", 2),
-    "its own parent": told(GOOD + line(b"n3", b'"n3"'), "orphan"),
-    "a parent that is no text": told(GOOD + line(b"n3", b"7"), "orphan"),
+    "its own parent": told(GOOD + line(b"n3", b'"n3"'), "orphan", repaired=THREE_BELOW),
+    "a parent that is no text": told(GOOD + line(b"n3", b"7"), "orphan", repaired=THREE_BELOW),
     # Other programs do that, and it is resolved.
     "a record as parent": Damage(
         GOOD + record(b"label", b'"target_id":"n1","label":"y"') + line(b"n3", b'"r1"')

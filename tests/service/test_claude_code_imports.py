@@ -172,7 +172,7 @@ async def test_an_old_summary_is_a_title_and_newer_titles_win(
         assert session["tags"] == ["work"]
 
 
-async def test_a_line_below_a_missing_line_is_a_root_and_reported(
+async def test_the_path_goes_on_before_a_missing_line_which_is_reported(
     real_house: House, path: Path
 ) -> None:
     lines = [
@@ -185,7 +185,11 @@ async def test_a_line_below_a_missing_line_is_a_root_and_reported(
         (problem,) = answer["report"]["problems"]
         assert (problem["line"], problem["kind"]) == (3, "orphan")
         assert answer["report"]["dropped"] == 0
-        assert await context_of(wire, answer["session"]["id"]) == ["user: on"]
+        assert await context_of(wire, answer["session"]["id"]) == [
+            "user: hi",
+            "assistant: hello",
+            "user: on",
+        ]
 
 
 async def test_a_circle_of_parents_ends(real_house: House, path: Path) -> None:

@@ -46,7 +46,7 @@ async def look(wire: Wire, damage: Damage, dialect: str) -> None:
     assert (found["ok"], found["problem_count"]) == (not damage.problems, len(damage.problems))
     assert found["dialect"] == (None if damage.opens == "refused" else dialect)
     assert found["bytes"] == len(damage.content)
-    assert found["repairable"] is bool(damage.dropped)
+    assert found["repairable"] is damage.is_repairable
 
 
 def check_opening(damage: Damage, problems: int) -> None:
@@ -76,7 +76,7 @@ async def test_in_a_native_file(house: House, case: str) -> None:
         assert plan["dropped"] == len(damage.dropped)
         assert plan["kept"] == found["lines"] - len(damage.dropped)
         assert plan["problems"] == found["problems"]
-        assert (plan["reason"] is None) is bool(damage.dropped)
+        assert (plan["reason"] is None) is damage.is_repairable
         assert house.disk.content(path) == damage.content
         assert [one for one in house.disk.paths if one.parent != house.layout.locks] == [path]
         info = await call(wire, "session/open", "session", session_id=SESSION)
@@ -264,8 +264,9 @@ async def test_beside_a_session_the_draft_of_its_id_is_not_it(house: House) -> N
 
 def test_every_kind_happens_here_and_has_its_row() -> None:
     happened = {kind for damage in (*NATIVE.values(), *PI.values()) for _, kind in damage.problems}
-    # Imports of other agents' sessions alone leave lines out (test_codex_imports).
-    assert happened | {"long_line", "not_copied"} == set(PROBLEM_KINDS)
+    # Imports of other agents' sessions alone leave lines out (test_codex_imports), and in such sessions
+    # alone the whole records of a damaged line are entries (test_damaged_agent_files).
+    assert happened | {"long_line", "not_copied", "damaged_line"} == set(PROBLEM_KINDS)
     text = PAGE.read_text("utf-8")
     section = text[text.index("The kinds, all there are.") : text.index("## session/repair")]
     rows = re.findall(r"^\| (\w+) \| (?!what it is)", section, re.MULTILINE)

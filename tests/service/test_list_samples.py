@@ -52,8 +52,7 @@ def lines_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         taken.append(number)
         return read_line(number, line)
 
-    for agent in ("claude_code", "codex"):
-        monkeypatch.setattr(f"sessiond.dialects.agents.{agent}.source_line", counted)
+    monkeypatch.setattr("sessiond.dialects.agents.transcript.source_line", counted)
     return taken
 
 

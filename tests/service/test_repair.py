@@ -17,7 +17,7 @@ from sessiond.testing.daemon import Refusal
 from tests.kit.calls import call, create, refused
 from tests.kit.house import House, arrived
 from tests.kit.sessions import HI, SESSION
-from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, line
+from tests.service.damage import GOOD, HEADER, NATIVE, ONE, PI_HEADER, Damage, line
 
 LATE = (
     b'{"type":"message","id":"late","parent_id":null,"timestamp":"2026-01-15T11:00:00.000Z",'
@@ -29,9 +29,12 @@ LATE = (
 DAMAGE = {case: damage for case, damage in NATIVE.items() if damage.opens != "refused"}
 
 
-def without(content: bytes, dropped: list[int]) -> bytes:
-    lines = [text + b"\n" for text in content.removesuffix(b"\n").split(b"\n")]
-    kept = b"".join(text for number, text in enumerate(lines, 1) if number not in dropped)
+def repaired(damage: Damage) -> bytes:
+    """Return the file that a repair makes."""
+    if damage.repaired is not None:
+        return damage.repaired
+    lines = [text + b"\n" for text in damage.content.removesuffix(b"\n").split(b"\n")]
+    kept = b"".join(text for number, text in enumerate(lines, 1) if number not in damage.dropped)
     return kept if kept.endswith(b"\n") else kept + b"\n"
 
 
@@ -45,14 +48,14 @@ async def test_a_repair_keeps_every_good_line_byte_for_byte_and_the_old_file_in_
         done = await call(wire, "session/repair", dry_run=False)
         assert (done["dry_run"], done["repaired"], done["dropped_lines"]) == (
             False,
-            bool(dropped),
+            DAMAGE[case].is_repairable,
             dropped,
         )
-        if not dropped:
+        if not DAMAGE[case].is_repairable:
             assert house.disk.content(path) == content
             assert done["backup"] is None
             return
-        assert house.disk.content(path) == without(content, dropped)
+        assert house.disk.content(path) == repaired(DAMAGE[case])
         backup = Path(done["backup"])
         assert house.disk.content(backup) == content
         assert backup.parent == house.layout.trash
@@ -320,7 +323,7 @@ async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_th
     house: House, *, links: bool
 ) -> None:
     content = GOOD + b"garbage\n" + line(b"n4", b'"n2"')
-    repaired = without(content, [4])
+    new = repaired(Damage(content, dropped=[4]))
     nth, failed = 0, True
     while failed:
         nth += 1
@@ -336,15 +339,15 @@ async def test_whatever_call_of_a_repair_fails_the_old_file_or_the_new_one_is_th
             house.disk.heal()
             for names in range(8):
                 left = house.disk.crash(names=names)
-                assert left.content(path) in {content, repaired}, (nth, names)
-                if left.content(path) == repaired:
+                assert left.content(path) in {content, new}, (nth, names)
+                if left.content(path) == new:
                     backups = [p for p in left.paths if ".before-repair-" in p.name]
                     assert content in [left.content(p) for p in backups]
             # Repeated, it is done; and what is stored then outlives any crash.
             await call(wire, "session/repair", dry_run=False)
-            assert house.disk.content(path) == repaired
+            assert house.disk.content(path) == new
             await call(wire, "append", message=HI)
-            assert house.disk.crash().content(path).startswith(repaired)
+            assert house.disk.crash().content(path).startswith(new)
             assert house.disk.crash().content(path).count(b"\n") == 5
         assert house.disk.open_descriptors == 0
     assert nth > 15

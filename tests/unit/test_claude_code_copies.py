@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.journal.splitter import long_line
 from sessiond.service.sources.agents.source import AgentLog, Report
 from tests.kit.agents import SAMPLES, claude_line
@@ -115,13 +116,15 @@ def test_lines_without_an_entry_are_in_the_report_by_their_numbers() -> None:
     report = Report()
     line = json.dumps(claude_line(1, None, "hi")).encode()
     lines = [b"", long_line(b'{"type"', b"x", 99), b"{", line]
-    found = list(report.entries(AgentLog("a.jsonl", lines, b"{half"), ClaudeCodeReading()))
-    assert [(number, entry.id) for number, entry in found] == [(4, "u-1")]
+    found = list(
+        report.entries(AgentLog("a.jsonl", lines, b"{half"), Transcript(ClaudeCodeReading()))
+    )
+    assert [(one.line, one.entry and one.entry.id) for one in found] == [(4, "u-1")]
     kinds = [(one.line, one.kind) for one in report.problems]
     assert kinds == [(2, "bad_line"), (3, "bad_line"), (5, "torn_tail")]
     assert "99 bytes long" in report.problems[0].detail
-    whole = list(report.entries(AgentLog("a.jsonl", [], line), ClaudeCodeReading()))
-    assert [number for number, _ in whole] == [1]
+    whole = list(report.entries(AgentLog("a.jsonl", [], line), Transcript(ClaudeCodeReading())))
+    assert [one.line for one in whole] == [1]
 
 
 def tree(chance: random.Random) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ SPOOLS = Path("/pending")
 FOLDERS = (FOLDER, SPOOLS)
 
 
+def translate(lines: Sequence[bytes], is_end: bool) -> list[bytes]:
+    del is_end
+    return [translated(line) for line in lines]
+
+
 def translated(line: bytes) -> bytes:
     """Return a line as a log has it here; a line that is too long stays as it is."""
     return line if isinstance(line, LongLine) else b"<" + line + b">"
@@ -33,7 +39,7 @@ def translated(line: bytes) -> bytes:
 def mirror(disk: FaultDisk, *, folder: Path | None = SPOOLS) -> Mirror:
     """Return the log of the file, which was read to its end."""
     source = FileSource(disk, FILE)
-    log = Mirror(disk, source, header=HEADER, translate=translated, folder=folder)
+    log = Mirror(disk, source, header=HEADER, translate=translate, folder=folder)
     log.index(lambda _seq, _lines: None)
     return log
 
@@ -61,7 +67,7 @@ def test_a_visit_gets_the_lines_of_the_log_in_order(disk: FaultDisk) -> None:
     disk.put(FILE, text([*LINES]))
     visited: list[tuple[int, bytes]] = []
     source = FileSource(disk, FILE)
-    log = Mirror(disk, source, header=HEADER, translate=translated, folder=SPOOLS)
+    log = Mirror(disk, source, header=HEADER, translate=translate, folder=SPOOLS)
     log.index(lambda first, lines: visited.extend(enumerate(lines, first)))
     assert visited == [(at, translated(line)) for at, line in enumerate(LINES, 1)]
 
@@ -133,7 +139,7 @@ def test_an_opening_that_fails_leaves_nothing(disk: FaultDisk, op: str) -> None:
     disk.fail(op, errno=errno.ENOSPC)
     source = FileSource(disk, FILE)
     with pytest.raises(OSError, match=r".") as caught:
-        Mirror(disk, source, header=HEADER, translate=translated, folder=SPOOLS)
+        Mirror(disk, source, header=HEADER, translate=translate, folder=SPOOLS)
     assert caught.value.errno == errno.ENOSPC
     source.close()
     assert disk.open_descriptors == 0
@@ -223,7 +229,7 @@ def test_a_line_that_is_too_long_has_a_stand_in(tmp_path: Path) -> None:
         file.write(b"\nb\n")
     found: list[bytes] = []
     source = FileSource(Files(), path)
-    log = Mirror(Files(), source, header=HEADER, translate=translated, folder=tmp_path)
+    log = Mirror(Files(), source, header=HEADER, translate=translate, folder=tmp_path)
     log.index(lambda _seq, lines: found.extend(lines))
     assert (found[0], found[2]) == (b"<a>", b"<b>")
     assert isinstance(found[1], LongLine)

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
+from sessiond.dialects.agents.source_line import source_line
 
 pytestmark = [pytest.mark.slow, pytest.mark.search]
 
@@ -45,13 +46,13 @@ def lines(start: int) -> Iterator[bytes]:
 
 def test_a_reading_of_claude_code_keeps_less_than_220_bytes_a_line() -> None:
     reading = ClaudeCodeReading()
-    for line in lines(4):
-        reading.take(line)
+    for number, line in enumerate(lines(4), 1):
+        reading.take(source_line(number, line))
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        for line in lines(4 + LINES):
-            reading.take(line)
+        for number, line in enumerate(lines(4 + LINES), LINES + 1):
+            reading.take(source_line(number, line))
         used = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()

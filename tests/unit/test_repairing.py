@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +14,10 @@ from sessiond.service.files.checking.repairing import plan_repair, write_repaire
 from sessiond.service.files.checking.verifying import verify_file
 from sessiond.service.files.crash_recovery import open_unchanged
 from sessiond.service.log.indexer import Indexer
+from sessiond.service.store.checks import Repair
 from sessiond.testing.disk import FaultDisk
 from tests.kit.lines import atom_line
+from tests.kit.wounds import WOUNDS, Wound
 
 HEADER = b'{"type":"session_header","version":1,"id":"session-a","timestamp":"2026-01-15T10:30:00Z","cwd":"/p"}\n'
 PATH = Path("/sessions/s.jsonl")
@@ -65,3 +70,94 @@ def test_one_repair_is_enough(lines: list[bytes], tail: bytes) -> None:
         line = whole[at - 1]
         parses = line.startswith(b'{"type":"message"') and line.endswith(b"}")
         assert line not in lines or b'"atom"' in line or not parses
+
+
+# Wounds that leave no whole entry on a damaged line.
+ASIDE = {"dropped", "swapped", "cut", "headless", "hole"}
+
+
+def told(number: int, **more: object) -> bytes:
+    """Return a line of a native file, a second later than the one before."""
+    message = {"role": "user", "content": f'said {number} {{"a": [1, 2.5]}} é'}
+    entry = {
+        "type": "message",
+        "id": f"n{number}",
+        "parent_id": f"n{number - 1}" if number else None,
+        "timestamp": f"2026-01-15T10:30:{number:02}.000Z",
+        "message": message,
+        "blocks": [{"n": None}, []],
+        **more,
+    }
+    return json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def repaired(disk: FaultDisk, lines: list[bytes]) -> tuple[Repair, list[bytes]]:
+    """Return what a repair of a file does, and the lines of the new file."""
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in lines))
+    plan = plan_repair(disk, PATH)
+    fd = disk.open_update(PATH)
+    written = write_repaired(disk, PATH, fd)
+    disk.close(fd)
+    assert (written.plan.recovered, written.plan.kept) == (plan.recovered, plan.kept)
+    made = (
+        lines if written.unfinished is None else disk.content(written.unfinished).splitlines()[1:]
+    )
+    return plan, made
+
+
+def chained(whole: list[bytes]) -> list[bytes]:
+    """Return the entries that are left of a chain, each below the one before."""
+    found: list[bytes] = []
+    for line in whole:
+        entry = json.loads(line)
+        if found:
+            entry["parent_id"] = json.loads(found[-1])["id"]
+        found.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode())
+    return found
+
+
+@pytest.mark.parametrize("wound", WOUNDS.values(), ids=WOUNDS)
+def test_a_repair_loses_no_whole_entry_and_makes_the_chain_whole(wound: Wound) -> None:
+    chance = random.Random(wound.__name__)
+    lines = [told(number) for number in range(9)]
+    for _ in range(60):
+        damaged, whole = wound(lines, chance.randrange(1, len(lines) - 1), chance)
+        disk = FaultDisk(PATH.parent, LOCKS)
+        plan, made = repaired(disk, damaged)
+        assert made == chained(whole)
+        assert (plan.recovered > 0) is (wound.__name__ not in ASIDE)
+        disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+        assert verify_file(disk, PATH).ok
+
+
+def test_entries_below_one_that_goes_behind_its_parent_go_with_it() -> None:
+    first, second, third, fourth, fifth = (told(number) for number in range(5))
+    plan, made = repaired(FaultDisk(PATH.parent, LOCKS), [first, third, fourth, second, fifth])
+    assert (plan.moved, made) == (2, [first, second, third, fourth, fifth])
+
+
+def test_entries_that_are_parents_of_each_other_stay_in_their_order() -> None:
+    one, other = told(1, parent_id="n2"), told(2)
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, [told(0), one, other])
+    assert (plan.moved, made) == (0, [told(0), told(1), other])
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert verify_file(disk, PATH).ok
+
+
+def test_a_head_goes_on_at_its_own_entry() -> None:
+    aside = told(5, parent_id="n0", head="aside")
+    below = told(7, parent_id="lost", head="aside")
+    _, made = repaired(FaultDisk(PATH.parent, LOCKS), [told(0), told(1), aside, told(2), below])
+    assert json.loads(made[-1])["parent_id"] == "n5"
+
+
+def test_what_an_entry_quotes_is_not_taken_by_a_repair() -> None:
+    first, last = told(0), told(2)
+    old = json.loads(told(1)) | {"timestamp": "2026-01-15T10:29:00.000Z", "id": "quoted"}
+    for quoted in (json.loads(first), old):
+        line = told(1, found=[quoted], more=quoted)
+        for end in range(1, len(line)):
+            for wounded in ([line[:end]], [line[end:]], [line[:end] + last], [line[end:] + last]):
+                _, made = repaired(FaultDisk(PATH.parent, LOCKS), [first, *wounded])
+                assert made in ([first], chained([first, last]), [first, *wounded])

@@ -26,9 +26,6 @@ TABLES = {
         for name in ("catalog", "retention", "rpc", "scope", "secret", "server", "session", "state")
     ),
 }
-# Lists, whose number of files says nothing about their number of subjects.
-LISTS = TABLES | {"dialects"}
-FILES_MAX = 20
 
 LISTED = re.compile(r"^ *([a-z_]+(?:\.py|/)) +\S", re.MULTILINE)
 
@@ -59,11 +56,6 @@ def test_a_methods_path_is_its_name() -> None:
     expected = {f"{method.name.replace('.', '/')}.py" for method in METHODS}
     # `import` is a keyword.
     assert files == {name.replace("import.py", "import_.py") for name in expected}
-
-
-@pytest.mark.parametrize("package", [one for one in PACKAGES if room(one) not in LISTS], ids=room)
-def test_a_room_has_a_number_of_files_that_a_reader_can_take_in(package: Path) -> None:
-    assert len(list(package.glob("*.py"))) <= FILES_MAX
 
 
 def test_a_public_class_name_stands_once_in_a_layer() -> None:

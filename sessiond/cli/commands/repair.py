@@ -28,7 +28,8 @@ __all__ = ["COMMAND"]
 def repair(shared: Shared, session: str, *, apply: bool) -> None:
     """Write a session's file anew without the lines that do not parse.
 
-    All other lines keep their bytes, and the original file goes to the trash. Only files of
+    All other lines keep their bytes, and the original file goes to the trash. Whole entries on a line
+    that does not parse take the place of the line. Only files of
     sessiond's own dialect are repaired: another program may read lines that do not parse here. A
     part of a title names no session here.
     """
@@ -46,6 +47,11 @@ def _show(done: dict[str, Any]) -> None:
         return
     lines = ", ".join(map(str, done["dropped_lines"]))
     kept, dropped = counted(done["kept"], "line"), counted(done["dropped"], "line")
+    if done["recovered"]:
+        dropped += f" but for {counted(done['recovered'], 'whole entry')} on them"
+    if done["reparented"] or done["moved"]:
+        said = f"{counted(done['reparented'], 'entry')} without a parent, {done['moved']} before the parent"
+        say(f"entries that get another place: {said}")
     if done["dry_run"]:
         say(f"{kept} would be kept, {dropped} left out ({lines}): do it with --apply")
     else:

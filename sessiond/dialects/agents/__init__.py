@@ -7,6 +7,7 @@ claude_code.py  the reading of a session of Claude Code
 claude_tree.py  the places of its lines
 claude_messages.py  what one of its lines says
 source_line.py  one line of a file as an object
+transcript.py   the records of a file's lines, in the order of its tree
 tables/         ids and answers of all lines, as numbers
 own_entries.py  ids, times and records of a reading's entries
 replies.py      answers in parts: one message for each line, and usage that counts once
@@ -40,6 +41,7 @@ from sessiond.dialects.agents.opencode import OpencodeReading
 from sessiond.dialects.agents.reading import Reading
 from sessiond.dialects.agents.source_line import SourceLine, source_line
 from sessiond.dialects.base import BadLine
+from sessiond.dialects.recovery import pieces
 from sessiond.model.formats import AgentFormatName
 
 __all__ = ["AGENTS", "LINES_TRIED", "Agent", "agent_of_lines"]
@@ -70,6 +72,17 @@ AGENTS: Final[Mapping[AgentFormatName, Agent]] = {
 }
 
 
+def _objects(number: int, line: bytes) -> list[SourceLine]:
+    """Return the object that a line is, or the whole objects on a damaged line."""
+    with suppress(BadLine):
+        return [source_line(number, line)]
+    found: list[SourceLine] = []
+    for piece in pieces(line):
+        with suppress(BadLine):
+            found.append(source_line(number, piece.data))
+    return found
+
+
 def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     """Return the agent whose file begins with these lines; None for any other file."""
     first: list[SourceLine] = []
@@ -77,8 +90,7 @@ def agent_of_lines(lines: Iterable[bytes]) -> Agent | None:
     # The first lines of most files tell, and a list asks for every file.
     for count in (_FEW_LINES, LINES_TRIED):
         for number, line in islice(numbered, count):
-            with suppress(BadLine):
-                first.append(source_line(number, line))
+            first += _objects(number, line)
         found = next((agent for agent in AGENTS.values() if agent.is_mine(first)), None)
         if found is not None:
             return found

@@ -26,9 +26,9 @@ from sessiond.dialects.agents.claude_messages import (
 )
 from sessiond.dialects.agents.claude_tree import ClaudeTree, Kept, Place, TreeLine
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of
-from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.reading import Links, Origin, Reading
 from sessiond.dialects.agents.replies import OpenCalls, one_message
-from sessiond.dialects.agents.source_line import SourceLine, member, source_line, truth
+from sessiond.dialects.agents.source_line import SourceLine, member, truth
 from sessiond.dialects.agents.tables.answers import Answers
 from sessiond.dialects.lenient_json import is_null, lenient, text
 from sessiond.model.entries import (
@@ -63,12 +63,12 @@ def is_claude_code(first: Sequence[SourceLine]) -> bool:
     return False
 
 
-class ClaudeCodeReading:
+class ClaudeCodeReading(Reading):
     """The reading of one session of Claude Code; `Reading` describes the methods."""
 
     def __init__(self) -> None:
         self._origin = Origin(_AGENT)
-        self._number = 0
+        self._sessions: set[str] = set()
         self._times = Times()
         self._tree = ClaudeTree()
         self._ids = EntryIds(self._tree)
@@ -76,35 +76,58 @@ class ClaudeCodeReading:
         self._calls = OpenCalls()
         self._is_subagent: bool | None = None
         self._has_made_title = False
+        self._bridge: str | None = None
 
     @property
     def origin(self) -> Origin:
         """Facts that the lines so far state."""
         return self._origin
 
-    def take(self, line: bytes) -> Entry | Opaque:
-        """Return the entry of the next line. Raises BadLine for a line that is no object."""
-        self._number += 1
-        source = source_line(self._number, line)
-        self._note_origin(source)
-        uuid, time = source.word("uuid") or None, source.time()
-        entry_id = self._ids.free(uuid, self._number)
+    def take(self, line: SourceLine) -> Entry | Opaque:
+        """Return the entry of the next record."""
+        self._note_origin(line)
+        self._bridge = None
+        uuid, time = line.word("uuid") or None, line.time()
+        entry_id = self._ids.free(uuid, line.number)
         above = self._tree.id_of(self._tree.head) or None
         if uuid is None:
-            found = self._fact(source)
+            found = self._fact(line)
         else:
-            parent = source.word("parentUuid") or None
-            mark = _mark(source.word("type") or "", time)
-            found = self._in_tree(source, TreeLine(uuid, parent, mark, entry_id))
-        entry = record_of(_AGENT, found, line) if isinstance(found, str) else found
+            parent = line.word("parentUuid") or None
+            mark = _mark(line.word("type") or "", time)
+            found = self._in_tree(line, TreeLine(uuid, parent, mark, entry_id))
+        entry = record_of(_AGENT, found, line.raw) if isinstance(found, str) else found
         entry.id, entry.timestamp = entry_id, self._times.take(time)
         if entry.parent_id is UNSET:
             entry.parent_id = above
         return entry
 
+    def is_own(self, line: SourceLine) -> bool:
+        """Return whether an object is a record of this session, or states a title of a leaf."""
+        said = line.word("sessionId")
+        if said is None:
+            return line.word("type") == "summary" and line.word("leafUuid") is not None
+        return line.word("type") is not None and (said in self._sessions or not self._sessions)
+
+    @property
+    def bridge(self) -> str | None:
+        """Entry at which the path of the last entry goes on, where the entry's parent is missing."""
+        return self._bridge
+
+    def links(self, line: SourceLine) -> Links:
+        """Return the uuid of a line and that of the line above; a boundary follows a line, too."""
+        above = line.word("parentUuid") or line.word("logicalParentUuid") or None
+        return Links(line.word("uuid") or None, above)
+
+    def knows(self, name: str) -> bool:
+        """Return whether a line with this uuid came already."""
+        return name in self._tree
+
     def _note_origin(self, line: SourceLine) -> None:
-        origin = self._origin
-        origin.session_id = origin.session_id or line.word("sessionId")
+        origin, session_id = self._origin, line.word("sessionId")
+        origin.session_id = origin.session_id or session_id
+        if session_id is not None:
+            self._sessions.add(session_id)
         origin.cwd = origin.cwd or line.word("cwd") or ""
         origin.created_at = origin.created_at or line.time()
         for name in _FACTS:
@@ -157,11 +180,21 @@ class ClaudeCodeReading:
             if word == BOUNDARY and not stranger:
                 self._tree.add_boundary(line, boundary_in(source))
             else:
-                self._tree.add_link(line)
+                self._tree.add_link(line, is_stranger=bool(stranger))
             return stranger + word
-        if truth(source.members, "isCompactSummary"):
-            return self._compact(line, message)
-        return self._say(source, line, message)
+        if not truth(source.members, "isCompactSummary"):
+            return self._say(source, line, message)
+        place, boundary = self._tree.below(line.parent), self._tree.boundary_of(line.parent)
+        if place.missing is None or boundary:
+            return self._compact(line, message, place, boundary)
+        # Nobody knows what was kept, so nothing is left out.
+        self._tree.add_node(line, place)
+        return CustomMessage(
+            parent_id=self._parent_id(place),
+            custom_type="claude-code.summary",
+            content=Raw(msgspec.json.encode(message.text)),
+            display=True,
+        )
 
     def _stranger(self, line: SourceLine) -> str:
         """Return the kind of a line that is no part of this file's conversation; "" for any other."""
@@ -199,8 +232,10 @@ class ClaudeCodeReading:
 
     def _parent_id(self, place: Place) -> str | None:
         """Return the id of the entry above a place, or the uuid of the line that is missing there."""
+        above = self._tree.id_of(place.above) or None
         if place.missing is None or self._ids.is_ours(place.missing):
-            return self._tree.id_of(place.above) or None
+            return above
+        self._bridge = above
         return place.missing
 
     def _answer(
@@ -210,7 +245,9 @@ class ClaudeCodeReading:
         tree, place, answers = self._tree, self._tree.below(line.parent), self._answers
         answer = answers.find(response_id or "")
         group = answers.group(answer)
-        if answer and tree.goes_on(group, place):
+        if answer and place.missing is not None:
+            place = tree.in_group(group)
+        elif answer and tree.goes_on(group, place):
             place = Place(place.above or tree.in_group(group).above, None, group)
         else:
             place = structs.replace(place, group=tree.new_group())
@@ -239,13 +276,14 @@ class ClaudeCodeReading:
             place = structs.replace(place, group=0)
         return place, message
 
-    def _compact(self, line: TreeLine, message: ParsedMessage) -> Compaction:
+    def _compact(
+        self, line: TreeLine, message: ParsedMessage, otherwise: Place, begun: int
+    ) -> Compaction:
         tree = self._tree
-        otherwise = tree.below(line.parent)
-        kept, boundary = tree.add_summary(line, tree.boundary_of(line.parent), otherwise)
+        kept, boundary = tree.add_summary(line, begun, otherwise)
         above = tree.id_of(tree.above(tree.head)) or None
         entry = Compaction(
-            parent_id=above if above or boundary else self._parent_id(otherwise),
+            parent_id=above,
             summary=message.text,
             first_kept_entry_id=tree.id_of(kept.first) or None,
         )

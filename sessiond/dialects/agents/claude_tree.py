@@ -7,6 +7,9 @@ in the file, and below the group's last node here. A compaction is a boundary, a
 boundary, and a list of kept lines before the boundary: here the summary stands below the last kept
 node, and what the file has below a kept node stands below the summary.
 
+Where a line names one above it that the file lacks, the path goes on at the node that was the last one
+when a line named that uuid first: the lines that name one missing uuid are a fork there.
+
 Law: a place is decided when its line comes, from the lines before; it never changes.
 """
 
@@ -38,7 +41,10 @@ class TreeLine(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """The place of a node: the node above it (0 for none), or the uuid of a line that is missing."""
+    """The place of a node: the node above it, 0 for none.
+
+    Where the file lacks the line above, `missing` is that line's uuid, and `above` the node before the gap.
+    """
 
     above: int = 0
     missing: str | None = None
@@ -83,12 +89,16 @@ class ClaudeTree:
         # The last node of each group.
         self._ends = array("i", (0,))
         self._gaps: dict[int, str] = {}
+        # The last node before the first line below each uuid that the file lacks.
+        self._before: dict[str, int] = {}
         self._boundaries: set[int] = set()
         # Boundaries whose summary has not come yet.
         self._pending: dict[int, Boundary] = {}
         # The compaction below which that stands which the file has below a node or a boundary.
         self._moved: dict[int, int] = {}
         self._summaries: set[int] = set()
+        # The summary of the compaction that keeps a line which has not come yet.
+        self._kept_later: dict[str, int] = {}
 
     def __contains__(self, uuid: object) -> bool:
         """Return whether a line has this uuid."""
@@ -112,14 +122,16 @@ class ClaudeTree:
         if self._named[known] in {named, _MISSING}:
             return True
         node = max(0, self._stands[known])
-        return named in self._summaries and self._go_on(self._end_of(node)) == named
+        return named in self._summaries and self._go_on(self._end_of(node)) == self._go_on(named)
 
-    def add_link(self, line: TreeLine) -> None:
-        """Take a line that says nothing."""
+    def add_link(self, line: TreeLine, *, is_stranger: bool = False) -> None:
+        """Take a line that says nothing; a stranger is no part of this file's conversation."""
         named = self._position(line.parent)
         at = self._add(line)
         if line.parent is not None and named == _MISSING:
             self._gaps[at] = line.parent
+            if not is_stranger:
+                self._before.setdefault(line.parent, self.head)
             self._stands[at] = -at
         else:
             self._stands[at] = self._stands[named]
@@ -139,6 +151,10 @@ class ClaudeTree:
         self._groups[at] = place.group
         if place.group:
             self._ends[place.group] = at
+        summary = self._kept_later.pop(line.uuid, 0)
+        if summary and self._go_on(summary) == place.above:
+            # What follows the kept lines follows this one, too.
+            self._moved[place.above] = at
         return at
 
     def new_group(self) -> int:
@@ -161,23 +177,27 @@ class ClaudeTree:
 
     def below(self, parent: str | None) -> Place:
         """Return the place of a line below the line `parent`, with the group of that line's node."""
-        met: set[int] = set()
-        while True:
-            named = self._position(parent)
-            if named == _MISSING:
-                return Place(missing=parent)
-            stands = self._stands[named]
-            if stands >= 0:
-                break
-            if stands in met:
-                # Links that name each other in a circle have nothing above them.
-                return Place()
-            met.add(stands)
-            # The line that was missing when the link came may be there now.
-            parent = self._gaps[-stands]
+        stands, missing = self._found(parent)
+        if missing is not None:
+            stands = self._before.setdefault(missing, self.head)
         above = self._go_on(self._end_of(stands))
         # Below a boundary without a summary begins a new conversation.
-        return Place(0 if above in self._boundaries else above, None, self._groups[stands])
+        return Place(0 if above in self._boundaries else above, missing, self._groups[stands])
+
+    def _found(self, name: str | None) -> tuple[int, str | None]:
+        """Return the node or boundary that a line stands for, and the uuid of the line that is missing there."""
+        met: set[int] = set()
+        while (named := self._position(name)) != _MISSING:
+            stands = self._stands[named]
+            if stands >= 0:
+                return stands, None
+            if stands in met:
+                # Links that name each other in a circle have nothing above them.
+                break
+            met.add(stands)
+            # The line that was missing when the link came may be there now.
+            name = self._gaps[-stands]
+        return 0, name if named == _MISSING else None
 
     def in_group(self, group: int) -> Place:
         """Return the place behind the last node of a group."""
@@ -194,7 +214,7 @@ class ClaudeTree:
 
     def node(self, uuid: str | None) -> int:
         """Return the node that a line stands for, with its results; 0 if there is none."""
-        return 0 if uuid is None else self.below(uuid).above
+        return 0 if uuid is None or self._found(uuid)[1] is not None else self.below(uuid).above
 
     def _end_of(self, node: int) -> int:
         """Return the last node of the group of a node; the node itself if it has no group."""
@@ -239,6 +259,7 @@ class ClaudeTree:
             self._moved.update(dict.fromkeys(path, at))
         if boundary:
             self._moved[boundary] = at
+        self._kept_later.update(dict.fromkeys(kept.missing, at))
         return kept, found
 
     def above(self, at: int) -> int:

@@ -26,9 +26,9 @@ from sessiond.dialects.agents.codex_items import (
 )
 from sessiond.dialects.agents.codex_turns import Turn, Turns, is_older
 from sessiond.dialects.agents.own_entries import Times, record_of, usage_record
-from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.replies import named, one_message
-from sessiond.dialects.agents.source_line import SourceLine, decoded, member, source_line
+from sessiond.dialects.agents.source_line import SourceLine, decoded, member
 from sessiond.dialects.lenient_json import fields, text
 from sessiond.model.entries import (
     CustomMessage,
@@ -47,7 +47,9 @@ AGENT: Final[AgentFormatName] = "codex"
 INJECTED: Final = "codex.injected"
 """Type of a `custom_message` that Codex itself put in front of the user's words."""
 
-_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
+_TYPES: Final = frozenset(
+    {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
+)
 _FACTS: Final = ("cli_version", "git", "originator", "forked_from_id", "history_base")
 
 
@@ -61,7 +63,7 @@ def is_codex(first: list[SourceLine]) -> bool:
     )
 
 
-class CodexReading:
+class CodexReading(Reading):
     """The reading of one rollout; `Reading` describes the methods.
 
     An entry's id is `line-` and the number of its line, so an entry is a number here; 0 is none.
@@ -81,34 +83,40 @@ class CodexReading:
         self._provider: str | None = None
         self._total: int | None = None
         self._prompts = Prompts()
+        self._has_bare_items = False
 
     @property
     def origin(self) -> Origin:
         """Facts that the lines so far state."""
         return self._origin
 
-    def take(self, line: bytes) -> Entry | Opaque:
-        """Return the entry of the next line. Raises BadLine."""
-        self._number += 1
-        found = source_line(self._number, line)
-        self._times.take(found.time())
-        kind, payload = found.word("type") or "", member(found.members, "payload")
+    def take(self, line: SourceLine) -> Entry | Opaque:
+        """Return the entry of the next record."""
+        self._number = line.number
+        self._times.take(line.time())
+        kind, payload = line.word("type") or "", member(line.members, "payload")
         if kind in ITEMS and not payload:
             # The oldest rollouts have the items themselves as lines.
-            kind, payload = "response_item", found.members
+            self._has_bare_items = True
+            kind, payload = "response_item", line.members
         above = self._leaf
-        entry = self._entry(kind, payload, found, line)
+        entry = self._entry(kind, payload, line)
         if entry is None:
-            entry = record_of(AGENT, _word(kind, payload), line)
+            entry = record_of(AGENT, _word(kind, payload), line.raw)
         elif not isinstance(entry, Leaf | Opaque):
             self._leaf = self._number
         entry.id, entry.parent_id = _id(self._number), _id(above) if above else None
         entry.timestamp = self._times.take("")
         return entry
 
-    def _entry(
-        self, kind: str, payload: dict[str, Raw], line: SourceLine, whole: bytes
-    ) -> Entry | Opaque | None:
+    def is_own(self, line: SourceLine) -> bool:
+        """Return whether an object is an item of a rollout; no item names its session."""
+        kind = line.word("type")
+        if kind in ITEMS:
+            return self._has_bare_items
+        return kind in _TYPES and bool(member(line.members, "payload"))
+
+    def _entry(self, kind: str, payload: dict[str, Raw], line: SourceLine) -> Entry | Opaque | None:
         """Return the entry of a line; None for a line that only is a record."""
         match kind:
             case "session_meta":
@@ -120,7 +128,7 @@ class CodexReading:
             case "response_item":
                 return self._item(payload)
             case "event_msg":
-                return self._event(payload, whole)
+                return self._event(payload, line.raw)
             case "compacted":
                 self._answer = 0
                 return compaction_of(self._number, payload, self._prompts)

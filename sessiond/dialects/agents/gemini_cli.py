@@ -30,9 +30,9 @@ from sessiond.dialects.agents.gemini_list import (
     native,
 )
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of, usage_record
-from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.replies import StatedUsage, as_all, one_message
-from sessiond.dialects.agents.source_line import SourceLine, member, source_line
+from sessiond.dialects.agents.source_line import SourceLine, member
 from sessiond.dialects.lenient_json import items, join, lenient, one_line, text
 from sessiond.limits import GEMINI_LIST_BYTES_MAX
 from sessiond.model.entries import Compaction, Entry, Leaf, Message, Opaque, SessionInfoEntry
@@ -63,7 +63,7 @@ def document_lines(content: bytes) -> list[bytes] | None:
     return [join(head), *map(one_line, map(bytes, messages_in))]
 
 
-class GeminiCliReading:
+class GeminiCliReading(Reading):
     """The reading of one chat; `Reading` describes the methods."""
 
     def __init__(self) -> None:
@@ -86,34 +86,41 @@ class GeminiCliReading:
         """Facts that the lines so far state."""
         return self._origin
 
-    def take(self, line: bytes) -> Entry | Opaque:
-        """Return the entry of the next line. Raises BadLine."""
-        self._number += 1
-        found = source_line(self._number, line)
-        patch = member(found.members, "$set")
-        time = found.time() or found.time("startTime") or SourceLine(0, patch).time("lastUpdated")
+    def take(self, line: SourceLine) -> Entry | Opaque:
+        """Return the entry of the next record."""
+        self._number = line.number
+        patch = member(line.members, "$set")
+        time = line.time() or line.time("startTime") or SourceLine(0, patch).time("lastUpdated")
         above = self._leaf
-        message_id = found.word("id")
+        message_id = line.word("id")
         entry_id = self._ids.free(message_id, self._number)
         if entry_id == message_id:
             self._used.add(entry_id)
         entry: Entry | Opaque | None = None
-        if "$rewindTo" in found.members:
-            entry, word = self._rewind(found.word("$rewindTo") or "", entry_id), "$rewindTo"
-        elif "$set" in found.members:
+        if "$rewindTo" in line.members:
+            entry, word = self._rewind(line.word("$rewindTo") or "", entry_id), "$rewindTo"
+        elif "$set" in line.members:
             entry, word = self._set(patch, entry_id), "$set"
-        elif found.word("sessionId") is not None:
-            self._begin(found)
-            entry, word = self._set(found.members, entry_id), "metadata"
+        elif line.word("sessionId") is not None:
+            self._begin(line)
+            entry, word = self._set(line.members, entry_id), "metadata"
         else:
-            word = found.word("type") or ""
-            entry = self._say(message_id or entry_id, entry_id, found, line) if word else None
+            word = line.word("type") or ""
+            entry = self._say(message_id or entry_id, entry_id, line) if word else None
         if entry is None:
-            entry = record_of(AGENT, word, line)
+            entry = record_of(AGENT, word, line.raw)
         entry.id, entry.timestamp = entry_id, self._times.take(time)
         if isinstance(entry.parent_id, UnsetType):
             entry.parent_id = above
         return entry
+
+    def is_own(self, line: SourceLine) -> bool:
+        """Return whether an object is a message or an operation; the first record alone names its session."""
+        said = line.word("sessionId")
+        if said is not None:
+            return "projectHash" in line.members and self._origin.session_id in {None, said}
+        is_operation = "$set" in line.members or line.word("$rewindTo") is not None
+        return is_operation or bool(line.word("id") and line.word("type") and line.time())
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -139,9 +146,7 @@ class GeminiCliReading:
 
     # -- messages ----------------------------------------------------------------------------
 
-    def _say(
-        self, message_id: str, entry_id: str, line: SourceLine, whole: bytes
-    ) -> Entry | Opaque | None:
+    def _say(self, message_id: str, entry_id: str, line: SourceLine) -> Entry | Opaque | None:
         """Return the entry of a message or of its later version; None if the model does not see it."""
         message, kind = message_of(line), line.word("type") or ""
         known = self._list.known(message_id, kind) or self._list.add(message_id, kind, self._leaf)
@@ -151,10 +156,10 @@ class GeminiCliReading:
         usage = self._usage_beyond(message_id, message)
         message = structs.replace(message, usage=usage)
         if known.leaf is not None and blocks == known.blocks and usage is None:
-            return record_of(AGENT, f"{COPY}{kind}", whole)
+            return record_of(AGENT, f"{COPY}{kind}", line.raw)
         if known.is_replaced:
             if blocks == known.blocks:
-                return usage_record(usage or Usage(), whole)
+                return usage_record(usage or Usage(), line.raw)
             return self._say_in_list(known, message, blocks, entry_id)
         lacking = Counter(blocks)
         lacking.subtract(known.blocks)

@@ -25,9 +25,9 @@ from sessiond.dialects.agents.opencode_items import (
     usage_of,
 )
 from sessiond.dialects.agents.own_entries import EntryIds, Times, record_of, usage_record
-from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.replies import StatedUsage, one_message
-from sessiond.dialects.agents.source_line import SourceLine, decoded, member, source_line
+from sessiond.dialects.agents.source_line import SourceLine, decoded, member
 from sessiond.dialects.lenient_json import fields, is_null, items, lenient, text
 from sessiond.model.entries import (
     Compaction,
@@ -69,12 +69,11 @@ def is_made_title(title: str) -> bool:
     return title != "" and not title.startswith(_NO_TITLES)
 
 
-class OpencodeReading:
+class OpencodeReading(Reading):
     """The reading of one session; `Reading` describes the methods."""
 
     def __init__(self) -> None:
         self._origin = Origin(AGENT)
-        self._number = 0
         self._times = Times()
         self._used: set[str] = set()
         self._ids = EntryIds(self._used)
@@ -92,20 +91,18 @@ class OpencodeReading:
         """Facts that the lines so far state."""
         return self._origin
 
-    def take(self, line: bytes) -> Entry | Opaque:
-        """Return the entry of the next line. Raises BadLine."""
-        self._number += 1
-        found = source_line(self._number, line)
-        kind, message_id = found.word("type") or "", found.word("id") or ""
+    def take(self, line: SourceLine) -> Entry | Opaque:
+        """Return the entry of the next record."""
+        kind, message_id = line.word("type") or "", line.word("id") or ""
         wanted = None if kind in _NO_IDS else message_id
-        entry_id, above = self._ids.free(wanted, self._number), self._leaf
+        entry_id, above = self._ids.free(wanted, line.number), self._leaf
         if entry_id == wanted:
             self._used.add(entry_id)
-        entry = self._entry(kind, (message_id, entry_id), found, line)
+        entry = self._entry(kind, (message_id, entry_id), line)
         if isinstance(entry, str):
-            entry = record_of(AGENT, entry, line)
+            entry = record_of(AGENT, entry, line.raw)
         entry.id = entry_id
-        entry.timestamp = self._times.take(_time(found.members))
+        entry.timestamp = self._times.take(_time(line.members))
         if isinstance(entry.parent_id, UnsetType):
             entry.parent_id = above
         if not isinstance(entry, Leaf | Opaque | SessionInfoEntry):
@@ -116,9 +113,11 @@ class OpencodeReading:
             self._note(kind, message_id, _Said(entry.parent_id, entry_id, last))
         return entry
 
-    def _entry(
-        self, kind: str, ids: tuple[str, str], line: SourceLine, whole: bytes
-    ) -> Entry | Opaque | str:
+    def is_own(self, line: SourceLine) -> bool:  # noqa: ARG002
+        """Return False: the rows of a store are whole."""
+        return False
+
+    def _entry(self, kind: str, ids: tuple[str, str], line: SourceLine) -> Entry | Opaque | str:
         """Return the entry of a line, or the word for a line that only is a record.
 
         `ids` are those of the message and of the entry.
@@ -129,13 +128,13 @@ class OpencodeReading:
             case "session":
                 return self._begin(line)
             case "message" | "step":
-                return self._say(kind, ids, (data, parts), whole)
+                return self._say(kind, ids, (data, parts), line.raw)
             case "compaction":
                 return self._compact(ids[0], data, parts)
             case "row":
-                return self._row(line.word("kind") or "", ids, data, whole)
+                return self._row(line.word("kind") or "", ids, data, line.raw)
             case "usage":
-                return usage_record(usage_of(data) or Usage(), whole)
+                return usage_record(usage_of(data) or Usage(), line.raw)
             case "revert":
                 return self._revert(line.word("message_id") or "")
             case _:

@@ -12,15 +12,31 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from sessiond.dialects.compose import tagged_usage
-from sessiond.model.entries import ENTRY_TYPES, Opaque
+from sessiond.dialects.lenient_json import with_field
+from sessiond.dialects.native.dialect import NATIVE
+from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.ids import is_new_entry_id
 from sessiond.model.usage import Usage
 
-__all__ = ["USAGE_RECORD", "EntryIds", "Times", "record_of", "usage_record"]
+__all__ = [
+    "BRIDGE",
+    "DAMAGE",
+    "USAGE_RECORD",
+    "EntryIds",
+    "Times",
+    "native_line",
+    "record_of",
+    "usage_record",
+]
 
 USAGE_RECORD: Final = "usage"
 """Type of a record that states tokens: its field `usage` counts for the session."""
+
+BRIDGE: Final = "resolved_parent_id"
+"""Member of an entry whose parent is missing: the entry at which the path goes on."""
+DAMAGE: Final = "damaged_line"
+"""Member of the first entry of a damaged line, which says what is wrong with the line."""
 
 _OWN: Final = "line-"
 _TAKEN: Final = frozenset({*ENTRY_TYPES, "session_header", "session", USAGE_RECORD})
@@ -85,3 +101,12 @@ def usage_record(usage: Usage, line: bytes) -> Opaque:
     """Return the record of a line that states tokens beside the messages, without its envelope."""
     stated = Raw(msgspec.json.encode(tagged_usage(usage)))
     return Opaque(type=USAGE_RECORD, fields={"usage": stated, "data": Raw(bytes(line).strip())})
+
+
+def native_line(entry: Entry | Opaque, bridge: str | None, damage: str | None) -> bytes:
+    """Return the native line of an entry that a reading made, with what its file lacks there."""
+    line = NATIVE.encode(entry)
+    for name, said in ((BRIDGE, bridge), (DAMAGE, damage)):
+        if said is not None:
+            line = with_field(line, name, msgspec.json.encode(said))
+    return line

@@ -1,21 +1,22 @@
 """The port of a reading, which turns the lines of another agent's session into native entries.
 
-Law: one line becomes one entry, in the order of the file, and an entry never changes: what comes later
-(a rewind, a rollback, a line that is written again) is an entry of its own. Equal lines become equal
-entries in every run, so that a session keeps its epoch over restarts.
+Law: one record becomes one entry, and an entry never changes: what comes later (a rewind, a rollback, a
+record that is written again) is an entry of its own. Equal records become equal entries in every run, so
+that a session keeps its epoch over restarts. `Transcript` finds the records of a file's lines.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
 
 from msgspec import Raw, Struct
 
+from sessiond.dialects.agents.source_line import SourceLine
 from sessiond.model.entries import Entry, Opaque
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["Origin", "Reading"]
+__all__ = ["Links", "Origin", "Reading"]
 
 
 class Origin(Struct):
@@ -37,19 +38,43 @@ class Origin(Struct):
         return bool(self.session_id and self.cwd and self.created_at)
 
 
-class Reading(Protocol):
+class Links(Struct, frozen=True):
+    """The names in a file's tree: that of a record, and that of the record above; None for no name."""
+
+    name: str | None = None
+    parent: str | None = None
+
+
+class Reading(ABC):
     """The reading of one session; pure, without files."""
 
     @property
+    @abstractmethod
     def origin(self) -> Origin:
-        """Facts that the lines so far state."""
-        ...
+        """Facts that the records so far state."""
 
-    def take(self, line: bytes) -> Entry | Opaque:
-        """Return the entry of the next line, with its id, parent and time.
+    @abstractmethod
+    def take(self, line: SourceLine) -> Entry | Opaque:
+        """Return the entry of the next record, with its id, parent and time.
 
-        A line without a place in the tree (bookkeeping, a line of a subagent, a line written again) is
-        an `Opaque` entry, a record: its type is the agent's word for the line, `parent_id` the leaf.
-        Raises BadLine for a line that is no object; such a line keeps its number.
+        A record without a place in the tree (bookkeeping, a line of a subagent, a line written again) is
+        an `Opaque` entry: its type is the agent's word for the line, `parent_id` the leaf. Raises BadLine
+        for a record that no entry can say.
         """
-        ...
+
+    @abstractmethod
+    def is_own(self, line: SourceLine) -> bool:
+        """Return whether an object has the form of a record, and names no other session than this one."""
+
+    @property
+    def bridge(self) -> str | None:
+        """Entry at which the path of the last entry goes on, where the entry's parent is missing."""
+        return None
+
+    def links(self, line: SourceLine) -> Links:  # noqa: ARG002
+        """Return the names that a record has in the file's tree; none in a list."""
+        return Links()
+
+    def knows(self, name: str) -> bool:  # noqa: ARG002
+        """Return whether a record of this name came already."""
+        return False

@@ -25,10 +25,11 @@ _LEVELS: Final = 8
 
 
 class SourceLine(Struct, frozen=True):
-    """A line that is an object, and its number in the file, from 1."""
+    """A line that is an object: its number, from 1, its members, and its bytes."""
 
     number: int
     members: dict[str, Raw]
+    raw: bytes = b""
 
     def word(self, name: str) -> str | None:
         """Return a member that is a text; None for any other value."""
@@ -47,7 +48,7 @@ def source_line(number: int, line: bytes) -> SourceLine:
     if len(line) + 2 * _LEVELS > SHALLOW_BYTES and nests_too_deeply(line, _LEVELS):
         raise BadLine("is nested too deeply")
     require_text(line)
-    return SourceLine(number, fields(line))
+    return SourceLine(number, fields(line), line)
 
 
 def member(members: dict[str, Raw], *path: str) -> dict[str, Raw]:

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from sessiond.dialects.agents.own_entries import USAGE_RECORD
+from sessiond.dialects.agents.own_entries import BRIDGE, DAMAGE, USAGE_RECORD
 from sessiond.dialects.agents.replies import REQUEST_TOKENS
 from sessiond.dialects.agents.source_line import count_in, decoded, member
 from sessiond.dialects.base import ContextLine, ContextMessage
@@ -32,6 +32,7 @@ from sessiond.dialects.lenient_json import array, fields, items, join, lenient, 
 from sessiond.dialects.native.dialect import NATIVE, Native
 from sessiond.dialects.usage import usage_in
 from sessiond.model.formats import AgentFormatName
+from sessiond.model.message_lines import MessageLines
 from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.model.row import Kind, Row, Rules
 from sessiond.model.usage import Usage
@@ -46,6 +47,8 @@ _RULES: Final = structs.replace(
     joins=True,
 )
 _USAGE_LINE: Final = b'{"type":"%b"' % USAGE_RECORD.encode()
+# Members of lines that tell what the agent's file lacks.
+_TELLING: Final = (b'"%b":' % BRIDGE.encode(), b'"%b":' % DAMAGE.encode())
 _RESULT: Final = "tool_result"
 # Members that only such messages have which need a closer look.
 _MARKS: Final = (b'"responseId"', b'"%b"' % _RESULT.encode())
@@ -73,11 +76,21 @@ class AgentDialect(Native):
     def row(self, line: bytes) -> Row:
         """Return the row of a line; a record of tokens has their usage. Raises BadLine."""
         row = super().row(line)
+        if any(name in line for name in _TELLING):
+            found = lenient(line)
+            row.bridge, row.damage = text(found.get(BRIDGE)), text(found.get(DAMAGE))
         if row.kind == Kind.OPAQUE and line.startswith(_USAGE_LINE):
             found = lenient(line)
             if text(found.get("type")) == USAGE_RECORD:
                 row.usage = usage_in(found.get("usage", Raw(b"null")))
         return row
+
+    def message_lines(self, lines: Sequence[bytes]) -> MessageLines:
+        """Return the columns of the usual messages up to the first line that needs a closer look."""
+        for at, line in enumerate(lines):
+            if any(name in line for name in _TELLING):
+                return super().message_lines(lines[:at])
+        return super().message_lines(lines)
 
     def reading(self, line: bytes) -> ParsedMessage | None:
         """Return the decoded message of a line; a later part of an answer tells the whole request's tokens."""

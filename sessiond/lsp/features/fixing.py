@@ -29,6 +29,7 @@ _KEPT: Final = "nothing is taken out of the log: "
 # Problems that no call of the daemon takes away, and what sessiond makes of each.
 _NO_FIX: Final[Mapping[str, str]] = {
     "orphan": f"{_KEPT}the entry is shown as a root",
+    "damaged_line": f"{_KEPT}the whole records of the line are shown",
     "duplicate_id": f"{_KEPT}both entries stay, and the id means the later one",
     "unknown_target": f"{_KEPT}the line does nothing",
     "first_kept_off_path": f"{_KEPT}the compaction keeps nothing from before",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.dialects.base import ModelName
@@ -14,9 +15,12 @@ from sessiond.methods._shared.place import leaf_of
 from sessiond.model.entries import MessageBytes
 from sessiond.model.ids import EntryId, HeadName
 from sessiond.service.actor.actor import SessionActor
+from sessiond.session.index import Session
 from sessiond.session.providers.shapes import Shape, View
 
 __all__ = ["METHOD"]
+
+_TOLD: Final = frozenset({"orphan", "damaged_line"})
 
 
 class BuildContextParams(SessionParams):
@@ -67,6 +71,8 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
         system = _system(actor) if params.include else UNSET
         settings = actor.opened.stated.at(actor.opened.session, leaf)
         question = ContextQuestion(actor, leaf, actor.seq, params.known, view, system, settings)
+        if call.result_meta is None:
+            call.result_meta = _told(actor.opened.session, leaf)
         if params.if_none_match == question.etag:
             return NotModified(question.etag)
         answer = question.stored_now() if question.is_stored else question.viewed_now()
@@ -75,6 +81,18 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
         return actor.later(call, question.stored if question.is_stored else question.viewed)
 
     return ask(client, call, params.session_id, look)
+
+
+def _told(session: Session, leaf: int) -> bytes | None:
+    """Return `_meta` with the problems of entries above a leaf; None where there are none.
+
+    These problems are missing parents and damaged lines: what such a line lacked is not in the context.
+    """
+    seqs = {one.line - session.header_lines: one for one in session.problems if one.kind in _TOLD}
+    if not seqs:
+        return None
+    found = [seqs[seq] for seq in session.up(leaf) if seq in seqs]
+    return msgspec.json.encode({"problems": found[::-1]}) if found else None
 
 
 def _system(actor: SessionActor) -> str | None:

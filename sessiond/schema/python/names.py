@@ -208,7 +208,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     (
         "Repaired",
         "Repair",
-        "dry_run repaired= problems= problem_count? kept? dropped? dropped_lines= backup? reason?",
+        "dry_run repaired= problems= problem_count? kept? dropped? dropped_lines= backup? reason? recovered? reparented? moved?",
     ),
     ("Failed", "Failed", "session_id kind message="),
     ("Unloadable", "Unloadable", "session_id kind message="),

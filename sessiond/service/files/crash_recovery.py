@@ -92,7 +92,7 @@ def judge_tail(
     elif tail:
         journal.leave_torn(stamp, lines, indexer.visit_lines)
     if tail:
-        indexer.session.report(lines + 1, "torn_tail", torn_detail(tail))
+        indexer.session.report(lines, "torn_tail", torn_detail(tail))
     if first is not None:
         report_incomplete(indexer, first, lines)
 
@@ -117,7 +117,7 @@ def _is_ours(files: Files, journal: Journal, indexer: Indexer) -> bool:
 def report_incomplete(indexer: Indexer, first: int, lines: int) -> None:
     """Report that an append whose lines begin at `first` lacks its last lines, at the end of so many lines."""
     detail = f"{counted(lines - first, 'line')} of an append whose last lines are missing"
-    indexer.session.report(first + 1, "incomplete_atom", detail)
+    indexer.session.report(first, "incomplete_atom", detail)
 
 
 def torn_detail(tail: bytes) -> str:

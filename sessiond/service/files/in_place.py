@@ -7,8 +7,8 @@ session is made of its first lines and of the file's name, and stays as it is wh
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sessiond.dialects import sniff
 from sessiond.dialects.agents import AGENTS, LINES_TRIED, Agent, agent_of_lines
 from sessiond.dialects.agents.opencode import AGENT as OPENCODE
-from sessiond.dialects.agents.reading import Origin, Reading
+from sessiond.dialects.agents.own_entries import native_line
+from sessiond.dialects.agents.reading import Origin
+from sessiond.dialects.agents.transcript import Taken, Transcript
 from sessiond.dialects.agents.view import AgentDialect
-from sessiond.dialects.base import BadLine
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
@@ -57,7 +58,8 @@ __all__ = ["AgentFile", "AgentFiles"]
 class AgentFile(Struct, frozen=True):
     """A file of another agent: the agent's name, the first line, and the header of its session.
 
-    `stored` is the session where it lies in a store of several.
+    `stored` is the session where it lies in a store of several. `is_part` tells that only a part of a
+    large file is read.
     """
 
     path: Path
@@ -65,6 +67,7 @@ class AgentFile(Struct, frozen=True):
     first: bytes
     header: Header
     stored: Chosen | None = None
+    is_part: bool = False
 
     @property
     def dialect(self) -> AgentDialect:
@@ -146,9 +149,7 @@ class AgentFiles:
 
     def _header(self, path: Path, agent: Agent, lines: list[bytes]) -> Header:
         reading = agent.reading()
-        for line in lines:
-            with suppress(BadLine):
-                reading.take(line)
+        for _ in Transcript(reading).take(lines, is_last=True):
             if reading.origin.is_told:
                 # Later lines may state another folder, and the header stays as it is.
                 break
@@ -202,7 +203,7 @@ class AgentFiles:
             (before or ())[:1] if is_part else before or (),
             has_enough if is_part else None,
         )
-        log = self._index(found, source, None, indexer)
+        log = self._index(structs.replace(found, is_part=is_part), source, None, indexer)
         _report_gaps(indexer, log.held_bytes, is_whole=before is not None)
         return log, indexer, is_part
 
@@ -252,7 +253,7 @@ class AgentFiles:
 
         # A title beside the file may change, and the first line of a log never does.
         header = NATIVE.encode_header(structs.replace(found.header, title=None))
-        translate = _Translation(AGENTS[found.name].reading())
+        translate = _Translation(found, source)
         try:
             with telling("open", found.path):
                 log = Mirror(self._files, source, header=header, translate=translate, folder=folder)
@@ -271,10 +272,12 @@ class AgentFiles:
 
 def _entries(source: LineSource, found: AgentFile) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of a source as native lines. Raises OSError, Replaced."""
-    translate, seqs = _Translation(AGENTS[found.name].reading()), count(1)
-    while lines := source.more():
+    translate, seqs, is_end = _Translation(found, source), count(1), False
+    while not is_end:
+        lines = source.more()
+        is_end = not lines
         # The lines come first: at their end, a number that was taken would be lost.
-        for line, seq in zip(map(translate, lines), seqs, strict=False):
+        for line, seq in zip(translate(lines, is_end), seqs, strict=False):
             yield seq, line
 
 
@@ -295,22 +298,28 @@ def _report_gaps(indexer: Indexer, held_bytes: int, *, is_whole: bool) -> None:
         indexer.session.report(1, "orphan", BASE_IS_MISSING)
     if held_bytes:
         detail = f"{counted(held_bytes, 'byte')} of half a line at the end"
-        indexer.session.report(indexer.session.seq + 2, "torn_tail", detail)
+        indexer.session.report(indexer.session.seq + 1, "torn_tail", detail)
 
 
 class _Translation:
-    """The lines of a file as native lines."""
+    """The lines of a file as native lines; a parent that only a part of the file lacks is no gap."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._take = reading.take
+    def __init__(self, found: AgentFile, source: LineSource) -> None:
+        self._is_part = found.is_part
+        self._transcript = Transcript(AGENTS[found.name].reading(), source.behind)
 
-    def __call__(self, line: bytes) -> bytes:
-        """Return the native line of the next line; a line that is no object stays as it is."""
-        try:
-            made = NATIVE.encode(self._take(line))
-        except BadLine:
-            return line
-        return made if len(made) <= LINE_BYTES_MAX else long_line(line, b"", len(line))
+    def __call__(self, lines: Sequence[bytes], is_end: bool) -> list[bytes]:  # noqa: FBT001
+        """Return the native lines of the next lines; a line without a record stays as it is."""
+        return [self._native(taken) for taken in self._transcript.take(lines, is_last=is_end)]
+
+    def _native(self, taken: Taken) -> bytes:
+        raw, bridge = taken.raw, taken.bridge
+        if taken.entry is None:
+            return raw
+        if bridge is not None and self._is_part:
+            taken.entry.parent_id, bridge = bridge, None
+        made = native_line(taken.entry, bridge, taken.damage)
+        return made if len(made) <= LINE_BYTES_MAX else long_line(raw, b"", len(raw))
 
 
 def _session_id(path: Path, agent: Agent, origin: Origin) -> str:

@@ -136,6 +136,7 @@ class Indexer:
     def begin_as(self, dialect: Dialect, header: Header) -> None:
         """Begin a file without a header line of its own: the lines come next, from seq 1 on."""
         self._start(dialect, header, None)
+        self.session.header_lines = 0
 
     def parses(self, line: bytes) -> bool:
         """Return whether a last line without a newline is a whole entry."""

@@ -71,6 +71,8 @@ class LineIndexer:
                 raise BadLine(_reason(line, bad)) from None
             self._skip(seq, line, bad)
             return
+        if row.damage is not None:
+            self.session.report(seq, "damaged_line", row.damage)
         is_ours = row.atom_of is not None and self._is_ours(row)
         self._fold(row)
         if row.kind == _USER and self.session.first_message is None:
@@ -110,7 +112,7 @@ class LineIndexer:
         """Index lines that were found behind the last one; return the seq of the first."""
         first = self.session.seq + 1
         # The half line of the opening is a whole line now, good or bad.
-        self.session.withdraw(first + 1, "torn_tail")
+        self.session.withdraw(first, "torn_tail")
         for seq, line in enumerate(lines, first):
             self.take(seq, line)
         return first
@@ -139,7 +141,7 @@ class LineIndexer:
         if not line.strip():
             self._follow_atom(seq, None)
             return
-        session.report(seq + 1, "bad_line", _reason(line, bad))
+        session.report(seq, "bad_line", _reason(line, bad))
         if is_closed_half(line):
             self._follow_atom(seq, None)
             self._closed_halves += 1
@@ -154,7 +156,7 @@ class LineIndexer:
         self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False
     ) -> None:
         for first in self.atoms.take(seq, atom, is_ours=is_ours):
-            self.session.report(first + 1, "broken_atom", _LINES_ARE_MISSING)
+            self.session.report(first, "broken_atom", _LINES_ARE_MISSING)
 
 
 def _reason(line: bytes, bad: BadLine) -> str:

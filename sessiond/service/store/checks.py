@@ -33,8 +33,10 @@ class Verification(Struct, frozen=True):
 class Repair(Struct, frozen=True):
     """A repair, done or planned: the lines kept and left out, and the backup of the old file.
 
-    `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `reason` tells why
-    there is nothing to do.
+    `dropped_lines` are the first PROBLEMS_MAX lines left out, counted from 1. `recovered` is the number
+    of whole entries that stand on such lines and take their places, `reparented` that of entries whose
+    parent the file lacks and that go on at the entry before, `moved` that of entries that go behind their
+    parent. `reason` tells why there is nothing to do.
     """
 
     dry_run: bool
@@ -46,6 +48,9 @@ class Repair(Struct, frozen=True):
     dropped_lines: list[int]
     backup: str | None = None
     reason: str | None = None
+    recovered: int = 0
+    reparented: int = 0
+    moved: int = 0
 
 
 class Checks(Protocol):

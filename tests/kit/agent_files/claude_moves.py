@@ -190,7 +190,7 @@ def _error(script: ClaudeScript) -> None:
 
 def _gap(script: ClaudeScript) -> None:
     """Go on below a line that is not there."""
-    script.talk, script.hang = None, script.dice.uuid()
+    script.hang = script.dice.uuid()
     script.count("missing_parent")
     script.turn()
 

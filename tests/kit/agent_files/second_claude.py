@@ -108,6 +108,9 @@ class Talk:
     notes: dict[str, str] = field(default_factory=dict[str, str])
     """Last value of each title and of the tag."""
     bad: int = 0
+    lines: Sequence[bytes] = ()
+    before: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """Leaf before the first line that names a missing line as its parent, by the missing uuid."""
 
     def main_nodes(self) -> list[Node]:
         """Return the user and assistant lines of the main chain, in the order of the file."""
@@ -149,7 +152,7 @@ def read_claude(lines: Sequence[bytes], meta: Json | None = None) -> Reading:
 
 def _sorted(lines: Sequence[bytes]) -> Talk:
     """Return the lines of a session by their use; of two lines with one uuid the later wins."""
-    talk = Talk()
+    talk = Talk(lines=lines)
     own_file: bool | None = None
     for place, line in enumerate(parsed(lines)):
         if line is None:
@@ -200,12 +203,38 @@ def _message_above(talk: Talk, uuid: str | None) -> str | None:
 
 
 def _walk(talk: Talk, uuid: str | None) -> list[Node]:
-    """Return the line and all lines above, up to a root, a missing line or the start of a cycle."""
+    """Return the line and all lines above, up to a root or the start of a cycle.
+
+    Above a gap come the leaf before the gap and the lines above the leaf.
+    """
     found: dict[str, Node] = {}
-    while uuid in talk.nodes and uuid not in found:
+    while uuid is not None and uuid not in found:
+        if uuid not in talk.nodes:
+            uuid = _before_gap(talk, uuid)
+            if uuid is None or uuid in found:
+                break
         found[uuid] = talk.nodes[uuid]
         uuid = found[uuid].parent
     return list(found.values())
+
+
+def _before_gap(talk: Talk, missing: str) -> str | None:
+    """Return the leaf of the lines before the first line of the talk that names a missing one."""
+    if missing not in talk.before:
+        naming = (one.place for one in talk.nodes.values() if one.parent == missing and one.main)
+        earlier = _sorted(talk.lines[: min(naming, default=0)])
+        queued = [one for one in earlier.nodes.values() if one.queued is not None and one.main]
+        leaf = _leaf(earlier)
+        last = max(
+            (place for place, _ in earlier.last_prompts),
+            default=-1 if leaf is None else earlier.nodes[leaf].place,
+        )
+        if queued and queued[-1].place > max(
+            last, -1 if leaf is None else earlier.nodes[leaf].place
+        ):
+            leaf = queued[-1].uuid
+        talk.before[missing] = leaf
+    return talk.before[missing]
 
 
 # The chain of lines that the model sees.
@@ -275,20 +304,26 @@ def _crossed(
             continue
         if below is not None and below.uuid in kept:
             continue
+        if not _summaries(talk, boundary):
+            # Nothing takes the place of what a boundary cuts off.
+            continue
         if found is None or boundary.place > found.place:
             found = boundary
     return found
 
 
-def _after_boundary(talk: Talk, boundary: Node, kept: list[str], path: list[Node]) -> Chain:
-    """Return boundary, summary, the kept lines in their order, and the lines of the path that are neither."""
-    summaries = [
+def _summaries(talk: Talk, boundary: Node) -> list[Node]:
+    """Return the summaries below a boundary."""
+    return [
         one
         for one in talk.main_nodes()
-        if one.line.get("isCompactSummary") is True
-        and next((up for up in _walk(talk, one.uuid) if up.is_boundary), None) == boundary
+        if one.line.get("isCompactSummary") is True and one.parent == boundary.uuid
     ]
-    head = [boundary, *summaries[-1:]]
+
+
+def _after_boundary(talk: Talk, boundary: Node, kept: list[str], path: list[Node]) -> Chain:
+    """Return boundary, summary, the kept lines in their order, and the lines of the path that are neither."""
+    head = [boundary, *_summaries(talk, boundary)[-1:]]
     there = [talk.nodes[uuid] for uuid in kept if uuid in talk.nodes]
     first = {one.uuid for one in head + there}
     later = [one for one in path if one.uuid not in first]

@@ -2,5 +2,6 @@
 
 verifying.py  what is wrong with a file
 lint.py       what is odd about lines that parse
+mending.py    what a repair does for entries on bad lines and without a parent
 repairing.py  a file without its bad lines
 """

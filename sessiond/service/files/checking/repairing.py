@@ -1,6 +1,7 @@
 """Repair of a session file: a new file without the bad lines, and the old file in the trash.
 
-Law: the new file has every line that parses, byte for byte, in order. At each moment, and after a
+Law: the new file has every line that parses, byte for byte and in order, but for what `mending` says of
+missing parents and of damaged lines. At each moment, and after a
 crash at any moment, the session's name has the old file or the new one, whole. Only files that no
 other program writes are made anew.
 """
@@ -20,7 +21,9 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.profile.making import write_unfinished
 from sessiond.journal.scanning import chunks_of
+from sessiond.journal.splitter import without_end
 from sessiond.limits import LATE_LINE_SECONDS, LATE_LINES_WAIT_SECONDS, PROBLEMS_MAX
+from sessiond.service.files.checking.mending import below
 from sessiond.service.files.checking.verifying import WHOLE, FileSurvey, VerifyScope, survey
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
@@ -153,7 +156,7 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
     session = found.indexer.session
     reason = None
     if not found.damaged:
-        reason = "every line is whole: there is nothing to leave out"
+        reason = "every line is whole, and no parent is missing: there is nothing to do"
     elif not found.is_native:
         reason = (
             f"a file of {found.indexer.dialect.name} is that program's too, so it is never made"
@@ -172,6 +175,9 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
         kept=found.lines - len(dropped),
         dropped=len(dropped),
         dropped_lines=[seq + 1 for seq in dropped[:PROBLEMS_MAX]],
+        recovered=sum(len(found.mended.recovered.get(seq, ())) for seq in dropped),
+        reparented=0 if reason is not None else len(found.mended.parents),
+        moved=0 if reason is not None else len(found.mended.gone),
         reason=reason,
     )
 
@@ -186,11 +192,28 @@ def _dropped(found: FileSurvey) -> list[int]:
 
 
 def kept_lines(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
-    """Yield the bytes of the lines that stay."""
+    """Yield the bytes of the new file."""
+    mended, gone = found.mended, found.mended.gone
+    dropped = set(_dropped(found))
+
+    def bounds(seq: int) -> tuple[int, int]:
+        return found.ends[seq], found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
+
+    def line_at(seq: int) -> bytes:
+        start, end = bounds(seq)
+        line = without_end(b"".join(chunks_of(files, fd, start, end)))
+        parent_id = mended.parents.get(seq)
+        return (line if parent_id is None else below(line, parent_id)) + b"\n"
+
     at = 0
-    for seq in _dropped(found):
-        yield from chunks_of(files, fd, at, found.ends[seq])
-        at = found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
+    for seq in sorted(dropped | gone | mended.parents.keys() | mended.moved.keys()):
+        start, end = bounds(seq)
+        yield from chunks_of(files, fd, at, start)
+        at = end
+        yield from (entry + b"\n" for entry in mended.recovered.get(seq, ()))
+        if seq not in dropped | gone:
+            yield line_at(seq)
+        yield from map(line_at, mended.moved.get(seq, ()))
     yield from chunks_of(files, fd, at, found.size)
     if found.tail and found.tail_is_whole and at < found.size:
         yield b"\n"

@@ -23,6 +23,7 @@ from sessiond.journal.splitter import Splitter, Visit, stored_size, without_end
 from sessiond.model.problems import Problem
 from sessiond.model.row import Kind
 from sessiond.service.files.checking.lint import oddities
+from sessiond.service.files.checking.mending import Gaps, Mended
 from sessiond.service.files.crash_recovery import report_incomplete, torn_detail
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
@@ -66,6 +67,7 @@ class FileSurvey(Struct, frozen=True):
 
     `ends[n]` is where line n begins. `tail` holds the bytes behind the last newline, `bad` the
     lines before it that do not parse, `half` the first line of an append whose end is missing.
+    `mended` is what a repair can do for the entries of a file that only sessiond writes.
     """
 
     indexer: Indexer
@@ -74,6 +76,7 @@ class FileSurvey(Struct, frozen=True):
     tail_is_whole: bool
     bad: list[int]
     half: int | None
+    mended: Mended
 
     @property
     def lines(self) -> int:
@@ -92,14 +95,16 @@ class FileSurvey(Struct, frozen=True):
 
     @property
     def damaged(self) -> bool:
-        """Return whether a repair would leave out any line."""
+        """Return whether a repair would leave out any line, or give an entry another place."""
         torn = bool(self.tail) and not self.tail_is_whole
-        return bool(self.bad) or torn or self.half is not None
+        is_misplaced = bool(self.mended.parents or self.mended.moved)
+        return bool(self.bad) or torn or self.half is not None or is_misplaced
 
     @property
     def first_damage(self) -> int:
-        """First line that a repair would leave out, counted from 1."""
+        """First line that a repair would change, counted from 1."""
         found = [*self.bad[:1], *([] if self.half is None else [self.half])]
+        found += [*self.mended.parents, *self.mended.gone]
         return min([*found, self.lines - 1]) + 1
 
 
@@ -122,18 +127,20 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
     indexer = Indexer(path, in_place=True, session_id=look.named)
     ends = array("q", [0])
     bad: list[int] = []
+    gaps = Gaps(indexer)
 
     def visit(seq: int, line: bytes) -> None:
-        indexer.visit(seq, line)
+        gaps.visit(seq, line)
         if seq == 0:
             _compare_ids(indexer, look.named)
         elif indexer.session.is_entry(seq):
             if indexer.upgrade is not None:
                 line = indexer.upgrade.again(seq, line)
             for kind, detail in oddities(indexer.dialect, line):
-                indexer.session.report(seq + 1, kind, detail)
+                indexer.session.report(seq, kind, detail)
         elif line.strip():
             bad.append(seq)
+            gaps.damaged(seq, line)
 
     splitter = Splitter(ends)
     done = 0
@@ -149,13 +156,14 @@ def survey(files: Files, path: Path, fd: int, look: VerifyScope = WHOLE) -> File
     tail = splitter.rest()
     tail_is_whole = _take_tail(indexer, len(ends) - 1, tail, visit)
     half = _take_half(indexer, len(ends) - 1 + (tail_is_whole and bool(tail)))
-    return FileSurvey(indexer, ends, tail, tail_is_whole, bad, half)
+    mended = gaps.mended() if indexer.dialect.rules.truncates else Mended()
+    return FileSurvey(indexer, ends, tail, tail_is_whole, bad, half, mended)
 
 
 def _compare_ids(indexer: Indexer, named: str | None) -> None:
     if named is not None and indexer.header.id != named:
         detail = f"the header names another session than the file, which is {named}: that counts"
-        indexer.session.report(1, "other_id", detail)
+        indexer.session.report(0, "other_id", detail)
 
 
 def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
@@ -166,7 +174,7 @@ def _take_tail(indexer: Indexer, seq: int, tail: bytes, visit: Visit) -> bool:
         return True
     if not tail:
         return True
-    indexer.session.report(seq + 1, "torn_tail", torn_detail(tail))
+    indexer.session.report(seq, "torn_tail", torn_detail(tail))
     return False
 
 

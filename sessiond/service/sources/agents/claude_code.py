@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import UNSET
 
 from sessiond.dialects.agents.claude_code import ClaudeCodeReading
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.model.entries import Opaque, SessionInfoEntry
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
@@ -21,7 +22,7 @@ _USED: Final = frozenset({"system.compact_boundary", "last-prompt", "summary"})
 def claude_code(log: AgentLog, report: Report) -> Conversation:
     """Return the conversation of a file; `report` gets what has no place in it."""
     reading = ClaudeCodeReading()
-    talk = copied(report.entries(log, reading), reading, report, claude_code_left_out)
+    talk = copied(report.entries(log, Transcript(reading)), reading, report, claude_code_left_out)
     if log.beside.title and (talk.info is None or talk.info.auto_title is UNSET):
         talk.info = talk.info or SessionInfoEntry()
         talk.info.auto_title = log.beside.title

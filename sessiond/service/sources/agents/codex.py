@@ -8,8 +8,9 @@ from typing import Final
 from sessiond.dialects.agents.codex import AGENT, CodexReading
 from sessiond.dialects.agents.own_entries import USAGE_RECORD
 from sessiond.dialects.agents.source_line import member
+from sessiond.dialects.agents.transcript import Taken, Transcript
 from sessiond.dialects.lenient_json import lenient, text
-from sessiond.model.entries import Entry, Opaque, SessionInfoEntry
+from sessiond.model.entries import Opaque, SessionInfoEntry
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import BASE_IS_MISSING, AgentLog, Report
 from sessiond.service.sources.agents.writing import Conversation
@@ -32,26 +33,25 @@ def codex(log: AgentLog, report: Report) -> Conversation:
     if log.beside.before is None:
         report.add(1, "orphan", BASE_IS_MISSING)
     reading = CodexReading()
-    talk = copied(_entries(log, reading, report), reading, report, codex_left_out)
+    talk = copied(_records(log, reading, report), reading, report, codex_left_out)
     if log.beside.title:
         talk.info = SessionInfoEntry(name=log.beside.title)
     return talk
 
 
-def _entries(
-    log: AgentLog, reading: CodexReading, report: Report
-) -> Iterator[tuple[int, Entry | Opaque]]:
-    """Yield the entries of a rollout and of the rollouts before it.
+def _records(log: AgentLog, reading: CodexReading, report: Report) -> Iterator[Taken]:
+    """Yield the records of a rollout and of the rollouts before it.
 
     The first line says whose session this is, so the lines of other rollouts come behind that line.
     """
-    own = report.entries(log, reading)
+    transcript = Transcript(reading)
+    own = report.entries(log, transcript)
     yield from (first for first in [next(own, None)] if first is not None)
     before = AgentLog(log.name, log.beside.before or (), b"")
-    for number, entry in Report().entries(before, reading):
+    for taken in Report().entries(before, transcript):
         # What another file has beside the conversation is not missing in this copy.
-        if not isinstance(entry, Opaque) or entry.type == USAGE_RECORD:
-            yield number, entry
+        if not isinstance(taken.entry, Opaque) or taken.entry.type == USAGE_RECORD:
+            yield taken
     yield from own
 
 

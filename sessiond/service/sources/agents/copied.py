@@ -16,6 +16,7 @@ from sessiond.dialects.agents.own_entries import USAGE_RECORD
 from sessiond.dialects.agents.reading import Origin, Reading
 from sessiond.dialects.agents.replies import REQUEST_TOKENS
 from sessiond.dialects.agents.source_line import decoded
+from sessiond.dialects.agents.transcript import Taken
 from sessiond.dialects.agents.view import arranged, exchange
 from sessiond.dialects.base import ContextMessage
 from sessiond.dialects.lenient_json import join, lenient, text
@@ -33,10 +34,8 @@ from sessiond.model.parsed_message import Block, ParsedMessage
 from sessiond.service.sources.agents.source import Report
 from sessiond.service.sources.agents.writing import Conversation, Step
 
-__all__ = ["Joined", "LeftOut", "copied"]
+__all__ = ["Joined", "LeftOut", "copied", "gap"]
 
-Entries = Iterable[tuple[int, Entry | Opaque]]
-"""Entries, each with the number of its line."""
 LeftOut = Callable[[Opaque], str | None]
 """Names the lines that became a record; None if the record's facts are in other entries."""
 
@@ -52,14 +51,17 @@ class _Node(Struct):
     other: Entry | None
 
 
-def copied(entries: Entries, reading: Reading, report: Report, left_out: LeftOut) -> Conversation:
+def copied(
+    records: Iterable[Taken], reading: Reading, report: Report, left_out: LeftOut
+) -> Conversation:
     """Return the conversation that the entries of a reading make.
 
     `report` gets the lines that have no place in the conversation.
     """
     made = Joined(report, left_out)
-    for number, entry in entries:
-        made.take(number, entry)
+    for taken in records:
+        if taken.entry is not None:
+            made.take(taken.line, taken.entry, taken.bridge)
     return made.conversation(reading.origin)
 
 
@@ -80,8 +82,8 @@ class Joined:
         self._info = SessionInfoEntry()
         self._leaf: str | None = None
 
-    def take(self, line: int, entry: Entry | Opaque) -> None:
-        """Take the entry of the next line."""
+    def take(self, line: int, entry: Entry | Opaque, bridge: str | None = None) -> None:
+        """Take the entry of the next record; its path goes on at `bridge` where its parent is missing."""
         match entry:
             case Opaque(type=word):
                 if word == USAGE_RECORD:
@@ -93,7 +95,7 @@ class Joined:
             case Leaf(target_id=target):
                 self._leaf = target
             case _:
-                self._add(line, entry)
+                self._add(line, entry, bridge)
 
     def _take_facts(self, entry: SessionInfoEntry) -> None:
         info = self._info
@@ -115,9 +117,9 @@ class Joined:
         answer = self._nodes[self._answers[self._last_answer]]
         answer.messages.append(ContextMessage("", msgspec.json.encode(part)))
 
-    def _add(self, line: int, entry: Entry) -> None:
+    def _add(self, line: int, entry: Entry, bridge: str | None) -> None:
         assert isinstance(entry.id, str), "a reading gives every entry an id"
-        entry_id, above = entry.id, self._above(line, entry)
+        entry_id, above = entry.id, self._above(line, entry, bridge)
         self._leaf = entry_id
         said = None if not isinstance(entry, Message) else ContextMessage("", bytes(entry.message))
         response_id = None if said is None else text(lenient(said.body).get(_RESPONSE))
@@ -139,15 +141,15 @@ class Joined:
             for record in early:
                 self._add_usage(record)
 
-    def _above(self, line: int, entry: Entry) -> str | None:
+    def _above(self, line: int, entry: Entry, bridge: str | None) -> str | None:
         """Return the step above an entry; report a line that is missing."""
         named = entry.parent_id
         if isinstance(named, UnsetType) or named is None:
             return None
         if named not in self._place_of:
-            what = "a line above it is not in the file; shown as a root"
-            self._report.add(line, "orphan", what)
-            return None
+            above = None if bridge is None else self._place_of.get(bridge)
+            self._report.add(line, "orphan", gap(above))
+            return above
         return self._place_of[named]
 
     def _is_below(self, key: str | None, answer: str) -> bool:
@@ -210,6 +212,12 @@ class Joined:
         for key in dict.fromkeys(steps):
             said += [_said(one) for one in self._nodes[key].step.entries if _is_said(one)]
         entry.messages, entry.summary, entry.first_kept_entry_id = said, UNSET, UNSET
+
+
+def gap(bridge: str | None) -> str:
+    """Return what is said of an entry whose parent is missing; `bridge` is where its path goes on."""
+    shown = "shown as a root" if bridge is None else f"the path goes on at {bridge}"
+    return f"its parent is missing in the file; {shown}"
 
 
 def _message(said: bytes) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sessiond.dialects.agents.gemini_cli import COPY, GeminiCliReading
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.model.entries import Opaque
 from sessiond.service.sources.agents.copied import copied
 from sessiond.service.sources.agents.source import AgentLog, Report
@@ -19,7 +20,7 @@ _USED: Final = frozenset({"$set", "$rewindTo", "metadata"})
 def gemini_cli(log: AgentLog, report: Report) -> Conversation:
     """Return the conversation of a file; `report` gets what has no place in it."""
     reading = GeminiCliReading()
-    talk = copied(report.entries(log, reading), reading, report, gemini_cli_left_out)
+    talk = copied(report.entries(log, Transcript(reading)), reading, report, gemini_cli_left_out)
     talk.origin.cwd = log.beside.cwd or ""
     return talk
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
 from msgspec import Struct, structs
 
+from sessiond.dialects.agents.own_entries import BRIDGE, DAMAGE
 from sessiond.dialects.agents.reading import Origin
 from sessiond.dialects.agents.view import AgentDialect
+from sessiond.dialects.entry_members import entry_of
 from sessiond.dialects.lenient_json import fields, text
 from sessiond.errors import TooLarge
 from sessiond.journal.mirror import Mirror
@@ -25,7 +26,7 @@ from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import as_stored
 from sessiond.service.ports import Progress
-from sessiond.service.sources.agents.copied import Joined
+from sessiond.service.sources.agents.copied import Joined, gap
 from sessiond.service.sources.agents.found import left_out
 from sessiond.service.sources.agents.inlining import inline, outputs_beside
 from sessiond.service.sources.agents.source import Report
@@ -70,11 +71,15 @@ def joined_lines(
     joined = Joined(report, left_out(agent))
     above: str | None = None
     for done, (seq, line) in enumerate(as_stored(opened, _read(opened, seqs)), 1):
-        entry = _entry_in(line)
+        entry, bridge, damage = _entry_in(line)
+        if damage is not None:
+            report.add(seq, "damaged_line", damage)
         if chain is not None:
+            if isinstance(entry.parent_id, str) and entry.parent_id not in session.ids:
+                report.add(seq, "orphan", gap(bridge))
             entry.parent_id = above
             above = above if isinstance(entry, Opaque) else session.names[seq]
-        joined.take(seq, entry)
+        joined.take(seq, entry, bridge)
         progress.report(done, len(seqs), "lines")
     origin = Origin(agent, opened.session_id, opened.header.cwd, opened.created_at)
     talk = joined.conversation(origin)
@@ -105,10 +110,11 @@ def _read(opened: OpenSession, seqs: Sequence[int]) -> Iterator[tuple[int, bytes
         yield from zip(some, opened.journal.read_many(some), strict=True)
 
 
-def _entry_in(line: bytes) -> Entry | Opaque:
-    """Return the entry of a line that a reading made."""
+def _entry_in(line: bytes) -> tuple[Entry | Opaque, str | None, str | None]:
+    """Return the entry of a line that a reading made, and what the line tells of a gap and of damage."""
     members = fields(line)
+    bridge, damage = text(members.pop(BRIDGE, None)), text(members.pop(DAMAGE, None))
     kind = text(members.get("type")) or ""
     if kind in ENTRY_TYPES:
-        return msgspec.json.decode(line, type=ENTRY_TYPES[kind])
-    return Opaque(type=kind, fields=members)
+        return entry_of(members, ENTRY_TYPES[kind]), bridge, damage
+    return Opaque(type=kind, fields=members), bridge, damage

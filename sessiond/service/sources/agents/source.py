@@ -11,11 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.dialects.agents.reading import Reading
-from sessiond.dialects.base import BadLine
+from sessiond.dialects.agents.transcript import Taken, Transcript
 from sessiond.journal.splitter import LongLine
 from sessiond.limits import PROBLEMS_MAX
-from sessiond.model.entries import Entry, Opaque
 from sessiond.model.problems import Problem, ProblemKind
 from sessiond.service.log.line_indexer import too_long
 
@@ -95,19 +93,16 @@ class Report:
         """Number of problems, those beyond PROBLEMS_MAX included."""
         return self.count + len(self._left_out)
 
-    def entries(self, log: AgentLog, reading: Reading) -> Iterator[tuple[int, Entry | Opaque]]:
-        """Yield the entries of the lines, with the lines' numbers; report the lines without one."""
-        for number, line in enumerate(log.lines, 1):
-            try:
-                # Each line counts, so that the reading knows its number.
-                yield number, reading.take(line)
-            except BadLine as bad:
-                if line.strip():
-                    why = too_long(line) if isinstance(line, LongLine) else str(bad)
-                    self.drop(number, "bad_line", f"{why}; the line was left out")
-        if log.tail.strip():
-            number = len(log.lines) + 1
-            try:
-                yield number, reading.take(log.tail)
-            except BadLine:
-                self.drop(number, "torn_tail", "half a line was left out")
+    def entries(self, log: AgentLog, transcript: Transcript) -> Iterator[Taken]:
+        """Yield the records of the lines that have an entry; report all other lines, and damaged ones."""
+        lines = [*log.lines, log.tail] if log.tail.strip() else log.lines
+        for taken in transcript.take(lines, is_last=True, first=1):
+            if taken.damage is not None:
+                self.add(taken.line, "damaged_line", taken.damage)
+            if taken.entry is not None:
+                yield taken
+            elif taken.line > len(log.lines):
+                self.drop(taken.line, "torn_tail", "half a line was left out")
+            elif taken.raw.strip():
+                why = too_long(taken.raw) if isinstance(taken.raw, LongLine) else taken.why
+                self.drop(taken.line, "bad_line", f"{why}; the line was left out")

@@ -7,7 +7,7 @@ are read once. A fork of Codex begins in other rollouts, up to an offset in each
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -169,6 +169,10 @@ class _ReadOnce:
         """Return whether the file has changed."""
         return self.has_changed()
 
+    def behind(self) -> Iterable[bytes]:
+        """Return no lines: what is read once is short, or a sample."""
+        return ()
+
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end. Raises OSError, Replaced."""
         if not self._may_grow and _state(self._files.stat(self.path)) != _state(self._found):
@@ -230,6 +234,10 @@ class _Fork:
     def behind_bytes(self) -> int:
         """Number of bytes of the own file that the last read left to the next one."""
         return self._own.behind_bytes
+
+    def behind(self) -> Iterable[bytes]:
+        """Return no lines: a rollout is a list."""
+        return ()
 
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end. Raises OSError, Replaced."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sessiond.dialects.agents.opencode import AGENT, OpencodeReading
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.model.entries import Opaque
 from sessiond.service.log.session_info import Lineage
 from sessiond.service.sources.agents.copied import copied
@@ -20,7 +21,7 @@ _USED: Final = frozenset({"session", "compaction"})
 def opencode(log: AgentLog, report: Report) -> Conversation:
     """Return the conversation of a session; `report` gets what has no place in it."""
     reading = OpencodeReading()
-    talk = copied(report.entries(log, reading), reading, report, opencode_left_out)
+    talk = copied(report.entries(log, Transcript(reading)), reading, report, opencode_left_out)
     origin = talk.origin
     parent_id = log.beside.parent_id or origin.parent_id
     talk.lineage = Lineage(parent_id=parent_id, subagent=origin.is_subagent)

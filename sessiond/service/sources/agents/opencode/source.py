@@ -193,6 +193,10 @@ class StoreSource:
 
     # -- lines -------------------------------------------------------------------------------
 
+    def behind(self) -> Sequence[bytes]:
+        """Return no lines: a parent in a store comes before its children."""
+        return ()
+
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end. Raises OSError, StorageError, Replaced."""
         if self._first is not None:

@@ -1,0 +1,210 @@
+"""The records of another agent's file, in the order in which a reading takes them.
+
+Most lines are one record each. A damaged line may hold whole records beside fragments of records: each whole
+one is a record of its own here. A record that stands before its parent in the file waits for the parent, so
+that a parent always comes first; where the file lacks the parent, nothing waits.
+
+Law: records are counted from 1, in the order in which they are taken. A line without a record counts as
+one, so a record of a file without damaged lines has the number of its line.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from sessiond.dialects.agents.reading import Links, Reading
+from sessiond.dialects.agents.source_line import SourceLine, source_line
+from sessiond.dialects.base import BadLine
+from sessiond.dialects.recovery import Piece, pieces
+from sessiond.limits import AGENT_HELD_BYTES_MAX
+from sessiond.model.entries import Entry, Opaque
+
+__all__ = ["Taken", "Transcript"]
+
+_NONE_BEHIND: Final[tuple[bytes, ...]] = ()
+
+
+class Taken(Struct, frozen=True):
+    """A record or a line without one: its bytes, the number of its line, and what the reading made.
+
+    `entry` is None for what is no record, and `why` says the reason. `bridge` is the entry at which the
+    path goes on where the parent is missing. `damage` says what is wrong with the line, on its first
+    record.
+    """
+
+    line: int
+    raw: bytes
+    entry: Entry | Opaque | None = None
+    why: str = ""
+    bridge: str | None = None
+    damage: str | None = None
+
+
+class _Record(Struct):
+    """A record that was found, or a line without one, before the reading takes it."""
+
+    line: int
+    source: SourceLine
+    links: Links = Links()
+    why: str = ""
+    damage: str | None = None
+
+
+class Transcript:
+    """The records so far of one file, for one reading."""
+
+    def __init__(
+        self, reading: Reading, behind: Callable[[], Iterable[bytes]] | None = None
+    ) -> None:
+        """Make the records of a file's lines; `behind` reads on, without effect, behind those lines."""
+        self.reading = reading
+        self._behind = behind
+        self._line = 0
+        self._number = 0
+        self._time = ""
+        # Names of records that stand behind; None until a record has a parent that did not come yet.
+        self._later: set[str] | None = None
+        # Records that wait, by the name of the record that they wait for.
+        self._waiting: dict[str, list[_Record]] = {}
+        self._held = 0
+
+    def take(
+        self, lines: Sequence[bytes], *, is_last: bool, first: int | None = None
+    ) -> Iterator[Taken]:
+        """Yield what the next lines hold. Behind the last line of a file nothing waits any longer.
+
+        `first` is the number of the first line in its file, if the lines do not follow those before.
+        """
+        ahead, number = deque(lines), self._line if first is None else first - 1
+        self._line = number + len(lines)
+        while ahead:
+            line = ahead.popleft()
+            number += 1
+            for record in self._records(line, number):
+                if self._later is None and self._is_ready(record.links):
+                    yield self._read(record)
+                else:
+                    yield from self._put(record, ahead)
+        if is_last:
+            yield from self._release()
+            self._later = None
+
+    # -- lines -------------------------------------------------------------------------------
+
+    def _records(self, line: bytes, number: int) -> list[_Record]:
+        """Return the records on a line; the line itself if there is none."""
+        try:
+            source = source_line(0, line)
+        except BadLine as bad:
+            # What stands for a line that is too long is none of its bytes.
+            found = self._recovered(line, number) if type(line) is bytes else []
+            return found or [_Record(number, SourceLine(0, {}, line), why=str(bad))]
+        return [_Record(number, source, self.reading.links(source))]
+
+    def _recovered(self, line: bytes, number: int) -> list[_Record]:
+        found: list[_Record] = []
+        for piece in pieces(line):
+            source = self._own(piece)
+            if source is not None:
+                found.append(_Record(number, source, self.reading.links(source)))
+        if found:
+            rest = len(line.strip()) - sum(len(one.source.raw) for one in found)
+            found[
+                0
+            ].damage = f"line {number} of the file is damaged: whole records {len(found)}, other bytes {rest}"
+        return found
+
+    def _own(self, piece: Piece) -> SourceLine | None:
+        """Return an object on a damaged line as a record; None if it is none.
+
+        An object that may be quoted in a record that was cut off is a record if it is a new one, and no
+        older than the records before.
+        """
+        try:
+            source = source_line(0, piece.data)
+        except BadLine:
+            return None
+        if not self.reading.is_own(source):
+            return None
+        name, time = self.reading.links(source).name, source.time()
+        is_old = time < self._time if time else False
+        if not piece.is_apart and (is_old or (name is not None and self.reading.knows(name))):
+            return None
+        return source
+
+    # -- order -------------------------------------------------------------------------------
+
+    def _put(self, record: _Record, ahead: Iterable[bytes]) -> Iterator[Taken]:
+        """Yield a record, and those that waited for the record; nothing if the record waits."""
+        name, parent = record.links.name, record.links.parent
+        if self._later is not None and name is not None:
+            self._later.discard(name)
+        if (
+            parent is not None
+            and not self._is_ready(record.links)
+            and self._is_later(parent, ahead)
+        ):
+            self._waiting.setdefault(parent, []).append(record)
+            self._held += len(record.source.raw)
+            if self._held > AGENT_HELD_BYTES_MAX:
+                yield from self._release()
+            return
+        yield from self._taken(record)
+
+    def _is_ready(self, links: Links) -> bool:
+        """Return whether a record has no parent, or a known one."""
+        parent = links.parent
+        return parent is None or parent == links.name or self.reading.knows(parent)
+
+    def _is_later(self, parent: str, ahead: Iterable[bytes]) -> bool:
+        """Return whether a record of the file that was not taken yet has this name."""
+        if self._later is None:
+            self._later = self._names(ahead)
+        return parent in self._later or self._is_held(parent)
+
+    def _is_held(self, name: str) -> bool:
+        return any(one.links.name == name for held in self._waiting.values() for one in held)
+
+    def _names(self, ahead: Iterable[bytes]) -> set[str]:
+        """Return the names of all records behind the last one. Reads the file to its end, once."""
+        found: set[str] = set()
+        for line in (*ahead, *(_NONE_BEHIND if self._behind is None else self._behind())):
+            for record in self._records(line, 0):
+                if record.links.name is not None:
+                    found.add(record.links.name)
+        return found
+
+    def _taken(self, first: _Record) -> Iterator[Taken]:
+        """Yield a record, and all records that waited for it or for one of those."""
+        ready = deque((first,))
+        while ready:
+            record = ready.popleft()
+            yield self._read(record)
+            held = self._waiting.pop(record.links.name or "", ())
+            self._held -= sum(len(one.source.raw) for one in held)
+            ready.extend(held)
+
+    def _release(self) -> Iterator[Taken]:
+        """Yield the records that wait for one that does not come, in the order of the file."""
+        held = [one for waiting in self._waiting.values() for one in waiting]
+        self._waiting, self._held = {}, 0
+        for record in sorted(held, key=lambda one: one.line):
+            yield self._read(record)
+
+    def _read(self, record: _Record) -> Taken:
+        """Return what the reading makes of a record."""
+        self._number += 1
+        raw = record.source.raw
+        if record.why:
+            return Taken(record.line, raw, None, record.why)
+        source = SourceLine(self._number, record.source.members, raw)
+        self._time = source.time() or self._time
+        try:
+            entry = self.reading.take(source)
+        except BadLine as bad:
+            return Taken(record.line, raw, None, str(bad), None, record.damage)
+        return Taken(record.line, raw, entry, "", self.reading.bridge, record.damage)
