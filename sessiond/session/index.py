@@ -8,7 +8,8 @@ them one by one.
 
 An entry is its `seq`, the ordinal of its line; 0, the header, also stands for "no parent" and
 "before the first entry". A parent is always an earlier line, so a chain ends after at most `seq`
-steps and no file can make a cycle. A line may name a record as its parent. The index then keeps the
+steps and no file can make a cycle. A head moves once every column has its leaf, so a thread that takes
+a leaf from `heads`, or from the loop, finds all of the leaf's path. A line may name a record as its parent. The index then keeps the
 resolved parent: the entry in the tree at which the record stands (for a `leaf` record, its target).
 Each entry also keeps the seq of its nearest ancestor with a compaction, a model or a thinking
 level, so no path walk has to search for one.
@@ -232,11 +233,11 @@ class Session:
             self.setting_refs.append(0)
             if row.setting is not None:
                 self._set(seq, row.setting)
-            self.heads[row.head] = Head(seq, seq)
             counts = self.message_counts
             counts.append(counts[parent] + _IS_MESSAGE[kind])
             turns = self.turn_counts[parent]
             self.turn_counts.append(turns + (_BEGINS if turns else _BEGINS_FIRST)[kind])
+            self.heads[row.head] = Head(seq, seq)
             if _IS_MESSAGE[kind]:
                 self.message_total += 1
                 if kind == _ASSISTANT:

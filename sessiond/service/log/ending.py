@@ -63,8 +63,9 @@ class EndingCache:
 
     def __init__(self) -> None:
         self._known: Ending | None = None
-        # The leaf that was asked for last, and the line of the last message above it.
-        self._leaf = self._said = 0
+        # The leaf that was asked for last, and the line of the last message above the leaf. The loop and
+        # a thread may ask at once, so both change in one step.
+        self._last = (0, 0)
 
     def near(self, session: Session, journal: SessionLog, dialect: Dialect) -> Ending | None:
         """Return the ending, which a long line decides by its kind; None without a turn."""
@@ -115,12 +116,13 @@ class EndingCache:
         if not session.turn_counts[leaf]:
             return 0
         kinds, parents, at = session.kinds, session.parents, leaf
+        known, said = self._last
         while kinds[at] not in CONVERSATION:
             at = parents[at]
-            if at == self._leaf and self._said:
+            if at == known and said:
                 # Entries that are no messages are walked once, however many there are.
-                at = self._said
-        self._leaf, self._said = leaf, at
+                at = said
+        self._last = (leaf, at)
         return at
 
 
