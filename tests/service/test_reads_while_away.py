@@ -16,7 +16,7 @@ from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, happened
 from tests.kit.sessions import SESSION
 from tests.service.one_database.connections import Severed
-from tests.service.one_database.site import Site, environment_of
+from tests.service.one_database.site import NEVER, Site, environment_of
 
 MESSAGE = {"role": "user", "content": "hi"}
 OF_THE_SESSION: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -90,6 +90,34 @@ async def test_each_read_says_that_it_may_be_old_while_the_database_is_away(
             connection.is_there = True
             assert set((await signs(wire)).values()) == {None}
             await append(wire, "e-3")
+
+
+async def test_an_answer_may_lack_what_was_stored_since_the_look_began(site: Site) -> None:
+    class Slow(Severed):
+        """A connection of which each call fails after a second, once it is away."""
+
+        seconds = 0
+
+        def __getattr__(self, name: str) -> Any:
+            self.seconds += not self.is_there
+            return super().__getattr__(name)
+
+    connection = Slow(site.connect())
+
+    def now() -> str:
+        return f"2026-01-15T10:30:{connection.seconds:02}.000Z"
+
+    async with site.daemon("one", connection, NEVER, now=now) as daemon, daemon.connect() as wire:
+        with fail_after(PATIENCE_SECONDS):
+            await create(wire, persist="immediate")
+            await append(wire, "e-1")
+            # Behind this look the daemon looks no more by itself.
+            await site.watches(one=wire)
+            connection.is_there = False
+            for _ in range(2):
+                away = await call(wire, "session/get")
+                assert away["_meta"]["stale_since"] == "2026-01-15T10:30:00.000Z"
+            assert connection.seconds
 
 
 async def test_a_session_in_a_file_beside_the_database_is_never_old(site: Site) -> None:

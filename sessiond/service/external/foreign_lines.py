@@ -58,7 +58,7 @@ class ForeignLines:
         self.lost = False
         """True if the file could not be looked at; it may not exist."""
         self.lost_since: str | None = None
-        """Time of the first look in a row that failed."""
+        """Time at which the first look in a row that failed began: what was stored before is known."""
         self._now = now
 
     @property
@@ -71,7 +71,7 @@ class ForeignLines:
 
         An error of the disk is not raised: the next write looks again and reports it.
         """
-        before = self._state
+        before, began = self._state, self._now()
         self.lost = True
         try:
             if self._opened.journal.is_shared:
@@ -80,7 +80,7 @@ class ForeignLines:
                 await self._look()
             self.lost, self.lost_since = False, None
         except SessiondError:
-            self.lost_since = self.lost_since or self._now()
+            self.lost_since = self.lost_since or began
             self.take_in()
         return self._state != before
 
