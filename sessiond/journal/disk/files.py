@@ -20,9 +20,20 @@ from typing import Final, Protocol
 
 from sessiond.system import SYSTEM
 
-__all__ = ["FileStat", "Files"]
+__all__ = ["FileStat", "Files", "storable"]
 
 _COMMON: Final = os.O_CLOEXEC | os.O_NOCTTY
+
+
+_HALF: Final = 2**63
+
+
+def storable(number: int) -> int:
+    """Return a number of a stat result as 64 bits with a sign, as a database stores it.
+
+    A backup may restore a time behind the year 2262, and a network file system may have larger inodes.
+    """
+    return (number + _HALF) % (2 * _HALF) - _HALF
 
 
 class FileStat(Protocol):

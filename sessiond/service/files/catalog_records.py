@@ -18,7 +18,7 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import without_slash
 from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
 from sessiond.errors import StorageError
-from sessiond.journal.disk.files import FileStat
+from sessiond.journal.disk.files import FileStat, storable
 from sessiond.journal.store import SessionLog
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import derive_session_id, is_session_id
@@ -268,7 +268,8 @@ def _seen(journal: SessionLog, seq: int) -> str:
 
 def fingerprint_of(found: FileStat) -> Fingerprint:
     """Return a fingerprint that differs after a change of the file."""
-    return Fingerprint(found.st_ino, found.st_size, found.st_mtime_ns)
+    numbers = (found.st_ino, found.st_size, found.st_mtime_ns)
+    return Fingerprint(*map(storable, numbers))
 
 
 def _digest(line: bytes) -> str:

@@ -27,7 +27,7 @@ from sessiond.dialects.base import BadLine
 from sessiond.errors import SessiondError, StorageError
 from sessiond.journal.checksums import Checksums, SavedSums
 from sessiond.journal.disk.descriptor import close_quietly
-from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.files import Files, FileStat, storable
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.disk.settled import is_settled
 from sessiond.journal.profile.making import remove_own, write_unfinished
@@ -206,9 +206,8 @@ class KeptIndexes:
 
 
 def _identity(found: FileStat) -> _Identity:
-    return _Identity(
-        found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-    )
+    times = (found.st_mtime_ns, found.st_ctime_ns)
+    return _Identity(*map(storable, (found.st_dev, found.st_ino, found.st_size, *times)))
 
 
 def _kept(identity: _Identity, opened: OpenSession, log: IndexedLog, position: bytes) -> _Kept:
