@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import fail_after
 
 from sessiond.testing.daemon import Refusal, Wire
 from tests.kit.calls import (
@@ -20,6 +21,7 @@ from tests.kit.calls import (
 )
 from tests.kit.house import House
 from tests.kit.limits import set_limits
+from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.sessions import SESSION, entry
 
 pytestmark = pytest.mark.both_loops
@@ -447,3 +449,23 @@ async def test_a_veto_keeps_the_project(house: House, tmp_path: Path) -> None:
         switched = await wire.answer(number)
         assert switched["released"] == [old]
         assert asked["params"]["to_session_id"] == switched["session"]["id"]
+
+
+async def test_one_veto_is_enough(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A client that never answers would hold the call up for as long as a test may take.
+    set_limits(monkeypatch, HOOK_SECONDS=10 * PATIENCE_SECONDS)
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as silent,
+        daemon.connect() as watcher,
+    ):
+        for client in (silent, watcher):
+            await client.call("initialize", capabilities={"hooks": ["before_fork"]})
+        await create_to_compact(wire, "u1", "u2", "u3")
+        number = await wire.request("session/fork", session_id=SESSION)
+        await silent.next_request()
+        with fail_after(PATIENCE_SECONDS):
+            await watcher.reply(await watcher.next_request(), {"veto": "Not now."})
+            with pytest.raises(Refusal):
+                await wire.answer(number)

@@ -244,3 +244,18 @@ async def test_a_file_elsewhere_with_the_id_of_a_deleted_session_is_that_session
         assert await refused(wire, "session/restore") == "session_exists"
         await call(wire, "session/forget")
         assert await call(wire, "session/restore", "session.path") != str(path)
+
+
+async def test_the_last_page_of_the_trash_has_no_cursor(house: House) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        for number in range(4):
+            await create(wire, f"session-{number}", persist="immediate")
+            await wire.call("session/delete", session_id=f"session-{number}")
+        seen: list[str] = []
+        cursor: str | None = None
+        for is_last in (False, True):
+            page = await wire.call("session/trash", limit=2, cursor=cursor)
+            seen += [one["session_id"] for one in page["sessions"]]
+            cursor = page["next_cursor"]
+            assert (cursor is None) is is_last
+        assert sorted(seen) == [f"session-{number}" for number in range(4)]

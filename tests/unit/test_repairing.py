@@ -161,3 +161,20 @@ def test_what_an_entry_quotes_is_not_taken_by_a_repair() -> None:
             for wounded in ([line[:end]], [line[end:]], [line[:end] + last], [line[end:] + last]):
                 _, made = repaired(FaultDisk(PATH.parent, LOCKS), [first, *wounded])
                 assert made in ([first], chained([first, last]), [first, *wounded])
+
+
+@pytest.mark.parametrize(("seconds", "is_ours"), [(0.5, False), (1.5, True)])
+def test_half_a_line_from_before_the_start_of_the_machine_is_sessionds_own(
+    seconds: float, is_ours: bool
+) -> None:
+    disk = FaultDisk(PATH.parent, LOCKS)
+    disk.seconds = 1000.0
+    disk.put(PATH, HEADER + told(0) + b"\n" + told(1)[:-30])
+    disk.set_time(PATH, disk.seconds)
+    # A machine sets its clock to whole seconds: what was written less than one before may be younger.
+    disk.booted = disk.seconds + seconds
+    indexer = Indexer(PATH, in_place=True)
+    journal = open_unchanged(disk, indexer, locks=LOCKS, stamp=lambda: "now")
+    # What is sessiond's own is cut before the next line; another program may go on with its half line.
+    assert (journal.torn_bytes > 0) is is_ours
+    journal.close()
