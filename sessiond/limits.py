@@ -446,6 +446,9 @@ KEPT_PAGE_BYTES_MAX: Final = 2 * 1024 * 1024
 # service/listing: time between two looks at every file for foreign changes; every list notices new
 # and vanished files.
 SCAN_SECONDS: Final = 1.0
+# service/listing: least time between two looks at the roots for a session that was not found; what is asked
+# for meanwhile waits for the next look.
+MISS_SECONDS: Final = 1.0
 # service/listing: time between two looks at every file of the folders whose changes the system tells.
 ROOT_SCAN_SECONDS: Final = 60.0
 # service/listing: time between two looks at the folders of roots whose changes no system tells, while

@@ -662,7 +662,7 @@ async def test_files_that_say_nothing_are_no_sessions_and_no_trouble(
         assert len(page["sessions"]) == 3
         assert page["unreadable"] == []
         refused = await wire.refusal("session/open", path=str(empty))
-        assert refused.data["kind"] == "session_corrupt"
+        assert (refused.data["kind"], refused.data["retryable"]) == ("session_not_found", True)
         empty.write_bytes(claude_line("c1a0de00-0000-4000-8000-00000000eeee", None, "begun"))
         real_house.seconds += SCAN_SECONDS
         assert CLAUDE.format(7) in await ids(wire)

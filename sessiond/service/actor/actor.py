@@ -64,11 +64,13 @@ class Chunk:
 class RegistryCallbacks(Struct, frozen=True):
     """The registry of open sessions, as an actor sees it.
 
-    `chunk` collects sessions with commands to serve. `on_change` is called with every change.
+    `chunk` collects sessions with commands to serve. `on_change` is called with every change, and
+    `look_around` before a session counts as missing.
     """
 
     chunk: Chunk
     on_change: Callable[[SessionActor], None]
+    look_around: Callable[[], Awaitable[bool]]
     deps: SessionDeps
 
 
@@ -113,7 +115,7 @@ class SessionActor:
         self.session_id = session_id
         self.environment = keeper.deps.environment
         self._keeper = keeper
-        self._opening = Opening(load, progress)
+        self._opening = Opening(load, progress, keeper.look_around)
         self._inbox = Inbox()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._loop = Loop(

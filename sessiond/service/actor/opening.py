@@ -2,12 +2,13 @@
 
 Law: order is kept. Requests for a missing session that came before the request to create it are
 refused. Requests that came afterwards use the created session. No request is answered from a reading
-that began before the request came and found no session: another daemon may have stored one since.
+that began before the request came and found no session: another daemon may have stored one since. A
+session that is not found is looked for once where programs put files, before it counts as missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
 from anyio import to_thread
@@ -24,10 +25,19 @@ __all__ = ["Opening"]
 class Opening:
     """The opening of one session, and its outcome."""
 
-    def __init__(self, load: Callable[[], OpenSession], progress: LatestProgress) -> None:
-        """Open by `load`, which reports to `progress` how far it is."""
+    def __init__(
+        self,
+        load: Callable[[], OpenSession],
+        progress: LatestProgress,
+        look_around: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """Open by `load`, which reports to `progress` how far it is.
+
+        `look_around` looks for files that came meanwhile, and returns whether any may have come.
+        """
         self.progress = progress
         self._load = load
+        self._look_around = look_around
         self._instead: Callable[[], OpenSession] | None = None
         self._too_early: tuple[Command, ...] = ()
         self._asked = 0
@@ -51,6 +61,7 @@ class Opening:
         self, refuse: Callable[[Iterable[Command], SessiondError], None], inbox: Inbox
     ) -> OpenSession:
         """Open the session in a worker thread. Raises the refusal of the file."""
+        has_looked = False
         while True:
             early, came = inbox.commands, inbox.count + self._asked
             try:
@@ -59,6 +70,10 @@ class Opening:
                 if self._instead is not None:
                     refuse(self._too_early, error)
                     return await to_thread.run_sync(self._instead)
+                if not has_looked:
+                    has_looked = True
+                    if await self._look_around():
+                        continue
                 if inbox.count + self._asked == came:
                     raise
                 refuse(early, error)

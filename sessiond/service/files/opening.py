@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from sessiond.catalog.rows import ListedFile
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessionCorrupt, SessiondError, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
@@ -56,7 +56,7 @@ class SessionOpener:
         return again
 
     def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
-        """Return the session id of a file anywhere. Raises SessionCorrupt, StorageError.
+        """Return the session id of a file anywhere. Raises SessionNotFound, SessionCorrupt, StorageError.
 
         `is_open` has the files outside the profile that are open, by session id.
         """
@@ -69,7 +69,11 @@ class SessionOpener:
         own = self._layout.id_of(path)
         if own is not None:
             return own
-        header_id = self._profile.rows.header_id(path)
+        try:
+            header_id = self._profile.rows.header_id(path)
+        except (SessionCorrupt, StorageError):
+            self._require_begun(path)
+            raise
         for session_id, held in is_open.items():
             # Another program may have put a file with another id in the place of an open one.
             if os.path.realpath(held) == str(path):
@@ -83,6 +87,29 @@ class SessionOpener:
         if known is None or os.path.realpath(known.path) != str(path):
             self._records.place(session_id, path)
         return session_id
+
+    def _require_begun(self, path: Path) -> None:
+        """Raise SessionNotFound for a file of a root that its program has not made yet, or not begun.
+
+        An agent tells its hooks the file before there is a message; nothing is damaged then.
+        """
+        if not self._profile.roots.holds(path):
+            return
+        try:
+            size = self._files.stat(path).st_size
+        except FileNotFoundError:
+            reason = "is not there yet"
+        except OSError:
+            return
+        else:
+            if size and not self._profile.roots.agent_at(path):
+                return
+            reason = "has no message yet"
+        raise SessionNotFound(
+            f"the file {reason}, so its program has not begun the session: ask again, or watch the catalog",
+            path=printable(path),
+            retryable=True,
+        )
 
     def open_file(
         self, path: Path, session_id: str, progress: Progress | None = None

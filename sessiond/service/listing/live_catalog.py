@@ -15,6 +15,7 @@ and every connection that watches the catalog is told.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from math import inf
 from typing import Final, TypeVar
 
 import anyio
@@ -27,6 +28,7 @@ from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
     FIRST_SCAN_SECONDS,
+    MISS_SECONDS,
     RETRY_AFTER_MS,
     ROOT_POLL_SECONDS,
 )
@@ -103,6 +105,10 @@ class LiveCatalog:
         self._first_is_due = anyio.Event()
         self.complete = anyio.Event()
         """Event of the first complete scan."""
+        self._missing = anyio.Lock()
+        self._miss_looks = 0
+        """Number of looks for sessions that were not found."""
+        self._missed_at = -inf
         questions = Questions(
             store,
             self._scanner,
@@ -301,6 +307,22 @@ class LiveCatalog:
             await self._look_around()
         finally:
             self._waiting.remove(progress)
+
+    async def look_for_files(self) -> bool:
+        """Look once for files that programs have put into roots since the call; return whether any may be there.
+
+        Calls that come meanwhile share the next look: there is one in MISS_SECONDS at most.
+        """
+        if not self._scanner.has_roots:
+            # A file of the profile is found by its name.
+            return False
+        before, now = self._miss_looks, self._environment.monotonic
+        async with self._missing:
+            if self._miss_looks == before:
+                await anyio.sleep(max(0.0, self._missed_at + MISS_SECONDS - now()))
+                self._miss_looks, self._missed_at = before + 1, now()
+                return await self._reporting_bugs(self._look_around)
+        return True
 
     async def _look_around(self) -> None:
         """Run one scan. At a start, and after rows were lost, its findings count as no change."""

@@ -113,6 +113,7 @@ class SessionRegistry:
         self._keeper = RegistryCallbacks(
             chunk=self.chunk,
             on_change=self._changed,
+            look_around=live_catalog.look_for_files,
             deps=SessionDeps(
                 environment=environment,
                 files=files,

@@ -79,6 +79,11 @@ class Scanner(Protocol):
         ...
 
     @property
+    def has_roots(self) -> bool:
+        """Return whether sessions may lie in folders of other programs."""
+        ...
+
+    @property
     def has_other_roots(self) -> bool:
         """True if roots were added or removed since the last scan."""
         ...

@@ -109,6 +109,11 @@ class DatabaseScanner:
         return self._census.shown_at
 
     @property
+    def has_roots(self) -> bool:
+        """Return whether sessions may lie in folders of other programs."""
+        return self._folders.has_roots
+
+    @property
     def has_other_roots(self) -> bool:
         """True if roots were added or removed since the last scan."""
         return self._folders.has_other_roots

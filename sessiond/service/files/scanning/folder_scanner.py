@@ -115,6 +115,11 @@ class FolderScanner:
         return self._catalog.file.generation != self._generation
 
     @property
+    def has_roots(self) -> bool:
+        """Return whether sessions may lie in folders of other programs."""
+        return bool(self._roots.current)
+
+    @property
     def has_other_roots(self) -> bool:
         """Return whether roots were added or removed since the last scan."""
         return self._listed_roots is not self._roots.current
