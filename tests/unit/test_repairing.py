@@ -136,6 +136,27 @@ def test_entries_below_one_that_goes_behind_its_parent_go_with_it() -> None:
     assert (plan.moved, made) == (2, [first, second, third, fourth, fifth])
 
 
+def test_an_entry_that_waits_for_one_that_waits_itself_goes_behind_it() -> None:
+    lines = [told(number) for number in range(7)]
+    other = told(9, parent_id="n4")
+    wounded = [lines[0], other, lines[2], lines[3], lines[4], lines[5], lines[1], lines[6]]
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, wounded)
+    assert made == [*lines[:5], other, lines[5], lines[6]]
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert verify_file(disk, PATH).ok
+    assert plan.moved == 5
+
+
+def test_a_circle_of_three_is_cut_once() -> None:
+    circle = [told(1, parent_id="n2"), told(2, parent_id="n3"), told(3, parent_id="n1")]
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, [told(0), *circle, told(4)])
+    assert (plan.moved, len(made)) == (0, 5)
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert verify_file(disk, PATH).ok
+
+
 def test_entries_that_are_parents_of_each_other_stay_in_their_order() -> None:
     one, other = told(1, parent_id="n2"), told(2)
     disk = FaultDisk(PATH.parent, LOCKS)

@@ -16,10 +16,10 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import with_field
 from sessiond.dialects.recovery import pieces
 from sessiond.journal.splitter import LongLine
-from sessiond.model.row import Kind, Row
+from sessiond.model.row import CompactionEffect, Kind, LabelEffect, LeafEffect, Row
 from sessiond.model.times import rfc3339
 from sessiond.service.log.indexer import Indexer
-from sessiond.session.index import Head, Session
+from sessiond.session.index import Head
 
 __all__ = ["Gaps", "Mended", "below"]
 
@@ -27,18 +27,15 @@ __all__ = ["Gaps", "Mended", "below"]
 class Mended(Struct, frozen=True):
     """The changes of a file, by its lines.
 
-    `recovered` has the whole entries on bad lines, `parents` the new parents of entries without one, and
-    `moved` the lines that go behind a line.
+    `recovered` has the whole entries on bad lines, and `parents` the new parents of entries without one.
+    `order` has the lines from the first one that gets another place, in their new order; `moved` is the
+    number of those that go behind another line.
     """
 
     recovered: Mapping[int, list[bytes]] = {}
     parents: Mapping[int, str] = {}
-    moved: Mapping[int, list[int]] = {}
-
-    @property
-    def gone(self) -> frozenset[int]:
-        """Lines that have another place in the new file."""
-        return frozenset(seq for moved in self.moved.values() for seq in moved)
+    order: Sequence[int] = ()
+    moved: int = 0
 
 
 class _Orphan(Struct, frozen=True):
@@ -73,6 +70,8 @@ class Gaps:
         self._indexer = indexer
         self._damaged: dict[int, _Damaged] = {}
         self._orphans: list[_Orphan] = []
+        # The earlier lines that a line refers to, from the first orphan on.
+        self._leans: dict[int, tuple[int, ...]] = {}
 
     def visit(self, seq: int, line: bytes) -> None:
         """Index the next line, and note the line if its parent is missing. Raises what the indexer raises."""
@@ -80,12 +79,17 @@ class Gaps:
         heads = indexer.session.heads.copy() if seq else {}
         indexer.visit(seq, line)
         session = indexer.session
-        if not session.rules.truncates or seq not in session.rerouted or session.parents[seq]:
+        if not session.rules.truncates or not session.is_entry(seq):
+            return
+        is_orphan = seq in session.rerouted and not session.parents[seq]
+        if not (is_orphan or self._orphans):
             return
         row = indexer.dialect.row(line)
-        if row.parent_id is not None and session.ids.get(row.parent_id, seq) >= seq:
+        if is_orphan and row.parent_id is not None and session.ids.get(row.parent_id, seq) >= seq:
             leaf = heads.get(row.head, Head()).leaf
             self._orphans.append(_Orphan(seq, row.parent_id, row.head, leaf))
+        names = filter(None, (row.parent_id, _referred(row)))
+        self._leans[seq] = tuple(at for name in names if 0 < (at := session.ids.get(name, 0)) < seq)
 
     def damaged(self, seq: int, line: bytes) -> None:
         """Note a line that is no entry."""
@@ -100,20 +104,23 @@ class Gaps:
         session = self._indexer.session
         found = self._recovered()
         places = session.ids | {one.row.id: one.seq for one in found}
+        later = {
+            orphan.seq: place
+            for orphan in self._orphans
+            if (place := places.get(orphan.parent_id, 0)) > orphan.seq
+        }
+        order, moved, in_circles = _ordered(session.seq, later, self._leans)
         parents: dict[int, str] = {}
-        moved: dict[int, list[int]] = {}
         for orphan in self._orphans:
-            place = places.get(orphan.parent_id, 0)
-            if place > orphan.seq and orphan.seq not in session.up(place):
-                moved.setdefault(place, []).append(orphan.seq)
-            elif not 0 < place < orphan.seq:
+            is_there = 0 < places.get(orphan.parent_id, 0) < orphan.seq
+            if orphan.seq in in_circles or not (is_there or orphan.seq in later):
                 above = self._before(found, orphan)
                 if above is not None:
                     parents[orphan.seq] = above
         recovered: dict[int, list[bytes]] = {}
         for one in found:
             recovered.setdefault(one.seq, []).append(self._placed(one, found, places))
-        return Mended(recovered, parents, _with_children(session, moved))
+        return Mended(recovered, parents, order, moved)
 
     def _recovered(self) -> list[_Found]:
         """Return the whole entries on damaged lines.
@@ -160,13 +167,55 @@ def below(line: bytes, parent_id: str) -> bytes:
     return with_field(line, "parent_id", msgspec.json.encode(parent_id))
 
 
-def _with_children(session: Session, moved: Mapping[int, list[int]]) -> dict[int, list[int]]:
-    """Return the moved lines with the lines below them that stand before their new place."""
-    found: dict[int, list[int]] = {}
-    for place, seqs in moved.items():
-        gone = set(seqs)
-        for seq in range(min(seqs) + 1, place):
-            if session.parents[seq] in gone:
-                gone.add(seq)
-        found[place] = sorted(gone)
-    return found
+def _referred(row: Row) -> str | None:
+    """Return the entry that an entry refers to, beside its parent."""
+    match row.effect:
+        case LabelEffect(target_id) | LeafEffect(target_id):
+            return target_id
+        case CompactionEffect(first_kept_entry_id):
+            return first_kept_entry_id
+        case _:
+            return None
+
+
+def _ordered(
+    last: int, later: Mapping[int, int], leans: Mapping[int, tuple[int, ...]]
+) -> tuple[list[int], int, frozenset[int]]:
+    """Return the lines from the first one that moves, in their order, the number of lines that move, and circles.
+
+    `later` has the lines of the entries whose parents stand behind them, with the lines of the parents. A
+    line that refers to one that waits waits for that one. A circle is an entry that waits for itself.
+    """
+    if not later:
+        return [], 0, frozenset()
+    order: list[int] = []
+    moved = 0
+    waiting: set[int] = set()
+    behind: dict[int, list[int]] = {}
+
+    def wanted(seq: int, upto: int) -> int:
+        """Return a line that has to come before a line, and that did not come yet; 0 for none."""
+        parent = later.get(seq, 0)
+        if parent > upto or parent in waiting:
+            return parent
+        return next((one for one in leans.get(seq, ()) if one in waiting), 0)
+
+    for seq in range(min(later), last + 1):
+        ready = [seq]
+        while ready:
+            at = ready.pop()
+            above = wanted(at, seq)
+            if above:
+                moved += at not in waiting
+                waiting.add(at)
+                behind.setdefault(above, []).append(at)
+                continue
+            waiting.discard(at)
+            order.append(at)
+            ready += reversed(behind.pop(at, []))
+    circles = frozenset(waiting & later.keys())
+    if not waiting:
+        return order, moved, circles
+    rest = {seq: above for seq, above in later.items() if seq not in circles}
+    again, moved, more = _ordered(last, rest, leans)
+    return again, moved, circles | more

@@ -177,7 +177,7 @@ def plan_of(found: FileSurvey, path: Path, *, dry_run: bool) -> Repair:
         dropped_lines=[seq + 1 for seq in dropped[:PROBLEMS_MAX]],
         recovered=sum(len(found.mended.recovered.get(seq, ())) for seq in dropped),
         reparented=0 if reason is not None else len(found.mended.parents),
-        moved=0 if reason is not None else len(found.mended.gone),
+        moved=0 if reason is not None else found.mended.moved,
         reason=reason,
     )
 
@@ -193,27 +193,30 @@ def _dropped(found: FileSurvey) -> list[int]:
 
 def kept_lines(files: Files, fd: int, found: FileSurvey) -> Iterator[bytes]:
     """Yield the bytes of the new file."""
-    mended, gone = found.mended, found.mended.gone
-    dropped = set(_dropped(found))
+    mended, dropped = found.mended, set(_dropped(found))
+    first = min(mended.order, default=found.lines)
 
     def bounds(seq: int) -> tuple[int, int]:
         return found.ends[seq], found.ends[seq + 1] if seq + 1 < len(found.ends) else found.size
 
-    def line_at(seq: int) -> bytes:
-        start, end = bounds(seq)
-        line = without_end(b"".join(chunks_of(files, fd, start, end)))
+    def line_at(seq: int) -> Iterator[bytes]:
+        if seq in dropped:
+            yield from (entry + b"\n" for entry in mended.recovered.get(seq, ()))
+            return
+        line = without_end(b"".join(chunks_of(files, fd, *bounds(seq))))
         parent_id = mended.parents.get(seq)
-        return (line if parent_id is None else below(line, parent_id)) + b"\n"
+        yield (line if parent_id is None else below(line, parent_id)) + b"\n"
 
     at = 0
-    for seq in sorted(dropped | gone | mended.parents.keys() | mended.moved.keys()):
+    for seq in sorted(dropped | mended.parents.keys()):
+        if seq >= first:
+            break
         start, end = bounds(seq)
         yield from chunks_of(files, fd, at, start)
+        yield from line_at(seq)
         at = end
-        yield from (entry + b"\n" for entry in mended.recovered.get(seq, ()))
-        if seq not in dropped | gone:
-            yield line_at(seq)
-        yield from map(line_at, mended.moved.get(seq, ()))
-    yield from chunks_of(files, fd, at, found.size)
-    if found.tail and found.tail_is_whole and at < found.size:
+    yield from chunks_of(files, fd, at, found.ends[first] if mended.order else found.size)
+    for seq in mended.order:
+        yield from line_at(seq)
+    if not mended.order and found.tail and found.tail_is_whole and at < found.size:
         yield b"\n"

@@ -97,14 +97,14 @@ class FileSurvey(Struct, frozen=True):
     def damaged(self) -> bool:
         """Return whether a repair would leave out any line, or give an entry another place."""
         torn = bool(self.tail) and not self.tail_is_whole
-        is_misplaced = bool(self.mended.parents or self.mended.moved)
+        is_misplaced = bool(self.mended.parents or self.mended.order)
         return bool(self.bad) or torn or self.half is not None or is_misplaced
 
     @property
     def first_damage(self) -> int:
         """First line that a repair would change, counted from 1."""
         found = [*self.bad[:1], *([] if self.half is None else [self.half])]
-        found += [*self.mended.parents, *self.mended.gone]
+        found += [*self.mended.parents, *self.mended.order]
         return min([*found, self.lines - 1]) + 1
 
 
