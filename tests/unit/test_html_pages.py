@@ -137,6 +137,12 @@ def test_markdown_is_rendered_without_html_pictures_and_links_that_act() -> None
     assert "<i>x</i> <b> (https://x.invalid/p.png) [a](file:///etc)" in page.text
 
 
+@pytest.mark.parametrize("said", ["[]()", "[x](<>)", "[x]( )", "[x]\n\n[x]: <>"])
+def test_a_link_without_an_address_leads_nowhere(said: str) -> None:
+    page = Page(rendered(said))
+    assert not any("href" in attributes for attributes in page.all("a"))
+
+
 def test_a_long_text_is_shown_as_it_is() -> None:
     long = "*x* " * (MARKDOWN_CHARS_MAX // 4 + 1)
     page = Page(made(native(stored_message("u1", None, content=long)), "html"))

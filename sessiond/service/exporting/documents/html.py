@@ -167,6 +167,9 @@ def _picture(_self: Any, tokens: Sequence[Token], index: int, _options: Any, _en
 
 
 def _link(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    if not tokens[index].attrGet("href"):
+        # `[]()` is a link to the parser, and an empty address would be the page itself.
+        tokens[index].attrs.pop("href", None)
     tokens[index].attrSet("rel", "noopener noreferrer nofollow")
     opened: str = self.renderToken(tokens, index, options, env)
     return opened
