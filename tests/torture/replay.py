@@ -224,7 +224,8 @@ class Replay:
         before: list[int] = []
         if kept and (self.node(kept_id) or 0) in path[:at]:
             before = path[path.index(kept) : at]
-        elif kept and self.stand(kept_id) in {0, *path[:at]}:
+        elif kept and self.stand(kept_id) == max((0, *(seq for seq in path[:at] if seq < kept))):
+            # The record stands at the last entry of the path before its line.
             before = [seq for seq in path[:at] if seq > kept]
         first = (compaction.id, stand_in(compaction))
         return [first, *self._messages(before), *after]

@@ -486,3 +486,28 @@ def test_every_error_of_a_stage_is_one_a_client_understands() -> None:
         with pytest.raises(SessiondError) as refused:
             bench.do(stage)
         assert refused.value.data()["path"]
+
+
+@pytest.mark.parametrize(
+    ("stands_at", "kept", "problems"),
+    [("e2", ["e3"], []), ("e1", [], ["first_kept_off_path"])],
+)
+def test_a_compaction_keeps_what_is_behind_a_record_that_stands_on_its_path(
+    stands_at: str, kept: list[str], problems: list[str]
+) -> None:
+    session = Session(NATIVE.rules)
+    said = (
+        '{{"type":"message","id":"{0}","parent_id":"{1}","message":{{"role":"user","content":""}}}}'
+    )
+    lines = [
+        *(said.format(f"e{at}", f"e{at - 1}") for at in (1, 2)),
+        f'{{"type":"label","id":"r","parent_id":"{stands_at}","target_id":"e1","label":"x"}}',
+        said.format("e3", "e2"),
+        '{"type":"compaction","id":"c","parent_id":"e3","summary":"s","first_kept_entry_id":"r"}',
+    ]
+    indexer = LineIndexer(session, NATIVE, ())
+    for seq, line in enumerate(lines, 1):
+        indexer.take(seq, line.encode())
+    plan = plan_context(session, session.ids["c"])
+    assert [session.names[seq] for seq in plan.seqs] == ["c", *kept]
+    assert [one.kind for one in session.problems if one.kind != "orphan"] == problems
