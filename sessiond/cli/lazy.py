@@ -102,6 +102,7 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **settings: Any) -> NoReturn:
         """Run, and end the process with the status of the run."""
         _open_what_is_closed()
+        _let_every_character_through()
         _buffer_output()
         try:
             # None at the end of a command, or the status of `ctx.exit`.
@@ -160,6 +161,13 @@ def _buffer_output() -> None:
             line_buffering=True,
             write_through=True,
         )
+
+
+def _let_every_character_through() -> None:
+    r"""Spell characters that the locale lacks as in JSON (`\u65e5`), so that no text ends a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _open_what_is_closed() -> None:

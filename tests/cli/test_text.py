@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,3 +64,14 @@ def test_one_line_is_one_line_of_the_width() -> None:
     assert one_line(" a\n\tb  c ") == "a b c"
     assert one_line("abcdef", 4) == "abc…"
     assert one_line("abcd", 4) == "abcd"
+
+
+def test_a_character_that_the_locale_lacks_is_spelled_and_ends_no_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from sessiond.cli import main; main()", "config"],
+        env={"HOME": str(tmp_path / "gr\u00fc\u00dfe \u65e5"), "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "gr\u00fc\u00dfe ".encode("latin-1") + b"\\u65e5/.config" in done.stdout
