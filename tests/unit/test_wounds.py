@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -21,6 +22,7 @@ from sessiond.dialects.agents.claude_code import ClaudeCodeReading
 from sessiond.dialects.agents.codex import CodexReading
 from sessiond.dialects.agents.gemini_cli import GeminiCliReading
 from sessiond.dialects.agents.reading import Reading
+from sessiond.dialects.agents.transcript import Transcript
 from sessiond.dialects.recovery import pieces
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agents import claude_line
@@ -275,3 +277,29 @@ def test_a_line_of_any_length_is_searched_in_linear_time(
         looked.append(counting.bytes)
     assert looked[2] <= 2 * looked[1] + 99
     assert looked[2] <= 3 * len(part) * 800
+
+
+def test_reading_ahead_keeps_no_line_in_memory() -> None:
+    def behind() -> Iterator[bytes]:
+        for number in range(10, 200):
+            yield json.dumps(claude_line(number, number - 1, "x" * 500_000)).encode()
+
+    transcript = Transcript(ClaudeCodeReading(), behind)
+    tracemalloc.start()
+    try:
+        for _ in transcript.take([json.dumps(claude_line(5, 4, "a")).encode()], is_last=False):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_a_file_in_any_order_is_read_as_one_in_order() -> None:
+    lines = [claude_line(at, at - 1 or None, f"said {at}") for at in range(1, 400)]
+    whole = ReadSession(ClaudeCodeReading(), *lines)
+    chance = random.Random(7)
+    for _ in range(3):
+        chance.shuffle(lines)
+        found = ReadSession(ClaudeCodeReading(), *lines)
+        assert (found.lines, found.problems()) == (whole.lines, [])

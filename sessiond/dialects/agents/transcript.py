@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -68,8 +69,9 @@ class Transcript:
         self._time = ""
         # Names of records that stand behind; None until a record has a parent that did not come yet.
         self._later: set[str] | None = None
-        # Records that wait, by the name of the record that they wait for.
+        # Records that wait, by the name of the record that they wait for; their own names, and their bytes.
         self._waiting: dict[str, list[_Record]] = {}
+        self._waiting_names: set[str] = set()
         self._held = 0
 
     def take(
@@ -113,9 +115,8 @@ class Transcript:
                 found.append(_Record(number, source, self.reading.links(source)))
         if found:
             rest = len(line.strip()) - sum(len(one.source.raw) for one in found)
-            found[
-                0
-            ].damage = f"line {number} of the file is damaged: whole records {len(found)}, other bytes {rest}"
+            what = f"whole records {len(found)}, other bytes {rest}"
+            found[0].damage = f"line {number} of the file is damaged: {what}"
         return found
 
     def _own(self, piece: Piece) -> SourceLine | None:
@@ -149,6 +150,7 @@ class Transcript:
             and self._is_later(parent, ahead)
         ):
             self._waiting.setdefault(parent, []).append(record)
+            self._waiting_names.add(name or "")
             self._held += len(record.source.raw)
             if self._held > AGENT_HELD_BYTES_MAX:
                 yield from self._release()
@@ -164,15 +166,13 @@ class Transcript:
         """Return whether a record of the file that was not taken yet has this name."""
         if self._later is None:
             self._later = self._names(ahead)
-        return parent in self._later or self._is_held(parent)
-
-    def _is_held(self, name: str) -> bool:
-        return any(one.links.name == name for held in self._waiting.values() for one in held)
+        return parent in self._later or parent in self._waiting_names
 
     def _names(self, ahead: Iterable[bytes]) -> set[str]:
         """Return the names of all records behind the last one. Reads the file to its end, once."""
         found: set[str] = set()
-        for line in (*ahead, *(_NONE_BEHIND if self._behind is None else self._behind())):
+        behind = _NONE_BEHIND if self._behind is None else self._behind()
+        for line in chain(ahead, behind):
             for record in self._records(line, 0):
                 if record.links.name is not None:
                     found.add(record.links.name)
@@ -183,6 +183,7 @@ class Transcript:
         ready = deque((first,))
         while ready:
             record = ready.popleft()
+            self._waiting_names.discard(record.links.name or "")
             yield self._read(record)
             held = self._waiting.pop(record.links.name or "", ())
             self._held -= sum(len(one.source.raw) for one in held)
@@ -192,6 +193,7 @@ class Transcript:
         """Yield the records that wait for one that does not come, in the order of the file."""
         held = [one for waiting in self._waiting.values() for one in waiting]
         self._waiting, self._held = {}, 0
+        self._waiting_names.clear()
         for record in sorted(held, key=lambda one: one.line):
             yield self._read(record)
 
