@@ -66,7 +66,8 @@ class Transcript:
         self._behind = behind
         self._line = 0
         self._number = 0
-        self._time = ""
+        # The last record with a time.
+        self._timed: SourceLine | None = None
         # Names of records that stand behind; None until a record has a parent that did not come yet.
         self._later: set[str] | None = None
         # Records that wait, by the name of the record that they wait for; their own names, and their bytes.
@@ -86,37 +87,37 @@ class Transcript:
         while ahead:
             line = ahead.popleft()
             number += 1
-            for record in self._records(line, number):
-                if self._later is None and self._is_ready(record.links):
-                    yield self._read(record)
-                else:
+            try:
+                source = source_line(self._number + 1, line)
+            except BadLine as bad:
+                for record in self._recovered(line, number, str(bad)):
                     yield from self._put(record, ahead)
+                continue
+            links = self.reading.links(source)
+            if self._later is None and self._is_ready(links):
+                # As most lines are: nothing waits, and the parent is there.
+                yield self._read(number, source)
+            else:
+                yield from self._put(_Record(number, source, links), ahead)
         if is_last:
             yield from self._release()
             self._later = None
 
     # -- lines -------------------------------------------------------------------------------
 
-    def _records(self, line: bytes, number: int) -> list[_Record]:
-        """Return the records on a line; the line itself if there is none."""
-        try:
-            source = source_line(0, line)
-        except BadLine as bad:
-            # What stands for a line that is too long is none of its bytes.
-            found = self._recovered(line, number) if type(line) is bytes else []
-            return found or [_Record(number, SourceLine(0, {}, line), why=str(bad))]
-        return [_Record(number, source, self.reading.links(source))]
-
-    def _recovered(self, line: bytes, number: int) -> list[_Record]:
+    def _recovered(self, line: bytes, number: int, why: str = "") -> list[_Record]:
+        """Return the records on a damaged line; the line itself, with the reason, if there is none."""
         found: list[_Record] = []
-        for piece in pieces(line):
+        # What stands for a line that is too long is none of its bytes.
+        for piece in pieces(line) if type(line) is bytes else ():
             source = self._own(piece)
             if source is not None:
                 found.append(_Record(number, source, self.reading.links(source)))
-        if found:
-            rest = len(line.strip()) - sum(len(one.source.raw) for one in found)
-            what = f"whole records {len(found)}, other bytes {rest}"
-            found[0].damage = f"line {number} of the file is damaged: {what}"
+        if not found:
+            return [_Record(number, SourceLine(0, {}, line), why=why)]
+        rest = len(line.strip()) - sum(len(one.source.raw) for one in found)
+        what = f"whole records {len(found)}, other bytes {rest}"
+        found[0].damage = f"line {number} of the file is damaged: {what}"
         return found
 
     def _own(self, piece: Piece) -> SourceLine | None:
@@ -132,7 +133,7 @@ class Transcript:
         if not self.reading.is_own(source):
             return None
         name, time = self.reading.links(source).name, source.time()
-        is_old = time < self._time if time else False
+        is_old = bool(time) and self._timed is not None and time < self._timed.time()
         if not piece.is_apart and (is_old or (name is not None and self.reading.knows(name))):
             return None
         return source
@@ -173,9 +174,11 @@ class Transcript:
         found: set[str] = set()
         behind = _NONE_BEHIND if self._behind is None else self._behind()
         for line in chain(ahead, behind):
-            for record in self._records(line, 0):
-                if record.links.name is not None:
-                    found.add(record.links.name)
+            try:
+                names = [self.reading.links(source_line(0, line)).name]
+            except BadLine:
+                names = [record.links.name for record in self._recovered(line, 0)]
+            found.update(name for name in names if name is not None)
         return found
 
     def _taken(self, first: _Record) -> Iterator[Taken]:
@@ -184,7 +187,7 @@ class Transcript:
         while ready:
             record = ready.popleft()
             self._waiting_names.discard(record.links.name or "")
-            yield self._read(record)
+            yield self._taken_now(record)
             held = self._waiting.pop(record.links.name or "", ())
             self._held -= sum(len(one.source.raw) for one in held)
             ready.extend(held)
@@ -195,18 +198,24 @@ class Transcript:
         self._waiting, self._held = {}, 0
         self._waiting_names.clear()
         for record in sorted(held, key=lambda one: one.line):
-            yield self._read(record)
+            yield self._taken_now(record)
 
-    def _read(self, record: _Record) -> Taken:
-        """Return what the reading makes of a record."""
-        self._number += 1
+    def _taken_now(self, record: _Record) -> Taken:
+        """Return what the reading makes of a record; a line without a record counts as one."""
         raw = record.source.raw
         if record.why:
+            self._number += 1
             return Taken(record.line, raw, None, record.why)
-        source = SourceLine(self._number, record.source.members, raw)
-        self._time = source.time() or self._time
+        source = SourceLine(self._number + 1, record.source.members, raw)
+        return self._read(record.line, source, record.damage)
+
+    def _read(self, line: int, source: SourceLine, damage: str | None = None) -> Taken:
+        """Return what the reading makes of the next record."""
+        self._number = source.number
+        if "timestamp" in source.members:
+            self._timed = source
         try:
             entry = self.reading.take(source)
         except BadLine as bad:
-            return Taken(record.line, raw, None, str(bad), None, record.damage)
-        return Taken(record.line, raw, entry, "", self.reading.bridge, record.damage)
+            return Taken(line, source.raw, None, str(bad), None, damage)
+        return Taken(line, source.raw, entry, "", self.reading.bridge, damage)
