@@ -76,10 +76,14 @@ class Gaps:
     def visit(self, seq: int, line: bytes) -> None:
         """Index the next line, and note the line if its parent is missing. Raises what the indexer raises."""
         indexer = self._indexer
-        heads = indexer.session.heads.copy() if seq else {}
+        if not (seq and indexer.session.rules.truncates):
+            # No repair makes another program's file anew.
+            indexer.visit(seq, line)
+            return
+        heads = indexer.session.heads.copy()
         indexer.visit(seq, line)
         session = indexer.session
-        if not session.rules.truncates or not session.is_entry(seq):
+        if not session.is_entry(seq):
             return
         is_orphan = seq in session.rerouted and not session.parents[seq]
         if not (is_orphan or self._orphans):
