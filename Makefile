@@ -110,7 +110,7 @@ mutants: $(ALL)
 
 .PHONY: mutants-changed
 mutants-changed: $(ALL)
-	@scripts/in-memory $(BIN)/python -m tests.mutants.run --changed --seconds 120
+	@scripts/in-memory $(BIN)/python -m tests.mutants.run --changed --most 40 --seconds 120 --jobs 4
 
 search: $(ALL)
 	@$(BIN)/python -m tests.search $(PART) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(SLICE),--slice $(SLICE)) --args '$(ARGS)'

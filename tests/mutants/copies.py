@@ -28,7 +28,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".venv", ".bench", "bench-results", ".hypothesis", "*_cache", "node_modules"
 )
 _PATIENCE: Final = re.compile(r"(?m)^(_?PATIENCE_SECONDS: Final = )\d+(\.0)?$")
-_WAIT_SECONDS: Final = 20
+_WAIT_SECONDS: Final = 10
 _SCRIPT: Final = "#!{python}\nimport sys\nfrom sessiond.cli import main\nsys.exit(main())\n"
 _WHOSE: Final = (
     "import sessiond, sessiond_client; print(sessiond.__file__, sessiond_client.__file__)"

@@ -4,8 +4,9 @@
     python -m tests.mutants.run NAME NAME             some
     python -m tests.mutants.run --reach               and by all tests that reach them, where those find nothing
     python -m tests.mutants.run --reach --slice 3/12  the third twelfth of them
-    python -m tests.mutants.run --changed --seconds 120
-                                                      what the last commits touched, within 120 s of processors
+    python -m tests.mutants.run --changed --most 40 --seconds 120
+                                                      what the last commits touched: 40 of them, within 120 s of
+                                                      processors
     python -m tests.mutants.run --record              write down which test found each
     python -m tests.mutants.run --list                the names of all
 
@@ -102,6 +103,8 @@ def _run(bugs: Sequence[Bug], code: Code, options: argparse.Namespace) -> int:
         part = f"slice {options.slice} of "
     if options.changed:
         bugs = _changed(bugs, code, say)
+    if options.most:
+        bugs = _most(bugs, options.most, say)
     tried, left_out = _try_all(bugs, options, say)
     if left_out:
         say(f"left out, for {options.seconds:g} s of processors are over: {', '.join(left_out)}")
@@ -123,6 +126,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--reach", action="store_true", help="also try all tests that reach a bug")
     parser.add_argument("--record", action="store_true", help="write down which test found each")
     parser.add_argument("--changed", action="store_true", help="only what the last commits touched")
+    parser.add_argument("--most", type=int, help="only so many, which the tree's hash chooses")
     parser.add_argument("--seconds", type=float, help="end after so many seconds of processors")
     parser.add_argument(
         "--slice", type=Slice.parse, metavar="K/N", help="the K-th of N parts of them"
@@ -159,6 +163,15 @@ def _changed(bugs: Sequence[Bug], code: Code, say: Say) -> list[Bug]:
         )
         found += [bug for bug in bugs[number::COMMITS] if bug not in found]
     return found
+
+
+def _most(bugs: Sequence[Bug], count: int, say: Say) -> Sequence[Bug]:
+    """Return so many of the bugs: the hash of the tree chooses, so that each has its turn, and one tree the same ones."""
+    tree = tree_name()
+    drawn = sorted(bugs, key=lambda bug: crc32(f"{tree} {bug.name}".encode()))
+    if left_out := sorted(bug.name for bug in drawn[count:]):
+        say(f"left out, for {count} have their turn on this tree: {', '.join(left_out)}")
+    return drawn[:count]
 
 
 def _try_all(

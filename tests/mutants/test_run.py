@@ -62,6 +62,20 @@ def test_what_no_test_finds_and_what_is_no_code_fail(tmp_path: Path) -> None:
     assert code == 1
 
 
+def test_the_tree_says_which_ones_have_their_turn(tmp_path: Path) -> None:
+    text = "".join(
+        BUG.format(name=name, count=2, finder="test_none::test_at_all") for name in "abc"
+    )
+    (tmp_path / "them.toml").write_text(text)
+    words = ("--folder", str(tmp_path), "--most", "1")
+    _, first, said = mutants(*words)
+    _, second, _ = mutants(*words)
+    assert [one.bug for one in first] == [one.bug for one in second]
+    assert len(first) == 1
+    left_out = ", ".join(name for name in "abc" if name != first[0].bug)
+    assert f"left out, for 1 have their turn on this tree: {left_out}" in said
+
+
 def test_a_stale_bug_is_an_error(tmp_path: Path) -> None:
     text = BUG.format(name="stale", count=2, finder=FINDER)
     (tmp_path / "it.toml").write_text(text.replace("failures += 1", "failures += 7"))
