@@ -37,6 +37,7 @@ from sessiond.limits import ANSWER_SECONDS, LOG_BYTES_MAX, START_SECONDS
 __all__ = ["Joined", "answering", "join"]
 
 _LOOK_AGAIN_SECONDS: Final = 0.02
+_END_SECONDS: Final = 1.0
 _LAST_WORDS_BYTES: Final = 16 * 1024
 
 
@@ -159,10 +160,25 @@ def _start(place: DaemonPlace, layout: Layout, end: float) -> None:
         # One byte: the daemon listens. End of file: it ended before it listened.
         if not os.read(news, 1):
             reason = _last_words(log_fd, said_before) or _why_silent(log, log_fd)
+            _wait_for_end(layout)
             raise _not_there(f"the daemon did not start: {reason}", layout)
     finally:
         os.close(news)
         os.close(log_fd)
+
+
+def _wait_for_end(layout: Layout) -> None:
+    """Wait until a daemon that has failed to start has let go of the profile.
+
+    The descriptors of an ending process are closed one after the other, and the next command must not take the
+    rest of the process for a daemon. A daemon that listens is another one, and stays.
+    """
+    end = time.monotonic() + _END_SECONDS
+    while time.monotonic() < end:
+        serving = who_serves(layout)
+        if serving is None or (serving.holder is not None and serving.holder.socket is not None):
+            return
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def _command(place: DaemonPlace, told: int) -> list[str]:
