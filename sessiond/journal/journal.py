@@ -266,6 +266,11 @@ class Journal(Alone):
         """True if a read found lines unlike those stored; the next look checks the file."""
         return self._reader.is_doubted
 
+    def follow(self, path: Path) -> bool:
+        """Return False: the lock of a file belongs to its path, so the file is opened again there."""
+        del path
+        return False
+
     def has_grown(self) -> bool:
         """Return whether a foreign writer changed the file since the last look.
 

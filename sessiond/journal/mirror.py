@@ -111,6 +111,11 @@ class Mirror(Alone, WholeLines):
         """Return whether the known bytes of the file have changed. Reads them. Raises OSError."""
         return self._source.is_rewritten()
 
+    def follow(self, path: Path) -> bool:
+        """Read on at another path if that path has this file by now. Raises StorageError."""
+        with telling("look at", path):
+            return self._source.follow(path)
+
     def has_grown(self) -> bool:
         """Return whether there may be lines that no look has taken in. Waits for no disk."""
         return bool(self._waiting) or self._source.has_changed()

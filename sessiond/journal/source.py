@@ -57,6 +57,10 @@ class LineSource(Protocol):
         """Return whether the file may have changed since the last read. Waits for no disk."""
         ...
 
+    def follow(self, path: Path) -> bool:
+        """Read on at another path if that path has this file by now; return whether it has. Raises OSError."""
+        ...
+
     def more(self) -> list[bytes]:
         """Return the next lines, a LongLine for one that is too long; none at the end of the file.
 
@@ -120,6 +124,17 @@ class FileSource:
         except OSError:
             return True
 
+    def follow(self, path: Path) -> bool:
+        """Read on at another path if that path has this file by now. Raises OSError."""
+        if not self._is_named(path):
+            return False
+        self.path = path
+        return True
+
+    def _is_named(self, path: Path) -> bool:
+        named, mine = self._files.stat(path), self._identity
+        return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
+
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end of the file. Raises OSError, Replaced."""
         # One look tells size and time: what comes behind the look is a change.
@@ -151,9 +166,7 @@ class FileSource:
 
     def _require_known(self, found: FileStat) -> None:
         """Raise Replaced unless the path has this file, with the known bytes at their end."""
-        named = self._files.stat(self.path)
-        mine = self._identity
-        if (named.st_dev, named.st_ino) != (mine.st_dev, mine.st_ino):
+        if not self._is_named(self.path):
             raise Replaced("epoch")
         if found.st_size < self._at:
             raise Replaced("truncated")

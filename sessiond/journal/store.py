@@ -162,6 +162,13 @@ class SessionLog(Protocol):
         """
         ...
 
+    def follow(self, path: Path) -> bool:
+        """Go on at another path if that path has this file by now; return False if the path has to be opened.
+
+        Raises StorageError.
+        """
+        ...
+
     def has_grown(self) -> bool:
         """Return whether a foreign writer wrote since the last look. Waits for no disk."""
         ...

@@ -75,6 +75,11 @@ class Undisturbed(WholeLines):
         """Number of bytes that a look left to the next look: 0."""
         return 0
 
+    def follow(self, path: Path) -> bool:
+        """Return False: there is no file that could be at another path."""
+        del path
+        return False
+
     def expect_move(self, path: Path) -> None:
         """Do nothing: an append and a move are two steps."""
 

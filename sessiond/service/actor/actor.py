@@ -64,13 +64,11 @@ class Chunk:
 class RegistryCallbacks(Struct, frozen=True):
     """The registry of open sessions, as an actor sees it.
 
-    `chunk` collects sessions with commands to serve. `on_change` is called with every change, and
-    `look_around` before a session counts as missing.
+    `chunk` collects sessions with commands to serve. `on_change` is called with every change.
     """
 
     chunk: Chunk
     on_change: Callable[[SessionActor], None]
-    look_around: Callable[[], Awaitable[bool]]
     deps: SessionDeps
 
 
@@ -115,7 +113,7 @@ class SessionActor:
         self.session_id = session_id
         self.environment = keeper.deps.environment
         self._keeper = keeper
-        self._opening = Opening(load, progress, keeper.look_around)
+        self._opening = Opening(load, progress, keeper.deps.look_around)
         self._inbox = Inbox()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._loop = Loop(
@@ -180,6 +178,11 @@ class SessionActor:
         return self._loop.is_shut
 
     @property
+    def is_without_file(self) -> bool:
+        """True if the session's file, which another program may have moved, is not where it was."""
+        return self.is_open and self.opened.elsewhere and self.writer.foreign_lines.lost
+
+    @property
     def is_out_of_sight(self) -> bool:
         """True if other daemons may have changed the session since the store last answered."""
         return self.opened.journal.is_shared and self.writer.foreign_lines.lost
@@ -227,10 +230,15 @@ class SessionActor:
         if self.is_open and not self._loop.reopening:
             journal = self.opened.journal
             if journal.is_shared or journal.is_doubted:
-                # The store is looked at first.
-                self._loop.doubt()
-            elif not self._inbox.holds(ticket.client):
+                return self.ask_behind_a_look(ticket, question)
+            if not self._inbox.holds(ticket.client):
                 return self._answered(ticket, question)
+        return self.ask_in_turn(ticket, question)
+
+    def ask_behind_a_look(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
+        """Answer a question once the store was looked at, after every earlier command; return DEFERRED."""
+        if self.is_open and not self._loop.reopening:
+            self._loop.doubt()
         return self.ask_in_turn(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:

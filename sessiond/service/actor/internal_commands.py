@@ -121,7 +121,7 @@ async def submit_and_wait(
 async def look_again(actor: SessionActor) -> None:
     """Bring an open session to the position that the store has now. Raises SessiondError."""
     ticket = _Awaited(SystemClient(), UNSET)
-    if actor.ask(ticket, _nothing) is DEFERRED:
+    if actor.ask_behind_a_look(ticket, _nothing) is DEFERRED:
         await ticket.settled.wait()
         _outcome(ticket)
     if ticket.result_meta is not None:

@@ -6,8 +6,9 @@ subscribers stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 from anyio import CapacityLimiter
 from msgspec import Struct
@@ -48,6 +49,10 @@ class SessionDeps(Struct, frozen=True):
     lease_table: Callable[[OpenSession], LeaseTable | None] | None
     company: FindCompany | None
     reopen: Callable[[OpenSession], OpenSession]
+    look_around: Callable[[], Awaitable[bool]]
+    """Looks for files that came, before a session or its file counts as missing; returns whether any may have come."""
+    place_of: Callable[[OpenSession], Path | None]
+    """Returns the path to which a session's file was moved, as far as a look around has found out."""
     watch: WatchSession
     was_closed: Callable[[OpenSession], None]
     """Counts a session that another one has replaced."""

@@ -62,6 +62,8 @@ class Loop:
         self._inbox = inbox
         self._readers = readers
         self._deps = deps
+        self._has_missed = False
+        """True once the roots were looked through for the session's file, until the file is found."""
         self._on_open = on_open
         self._on_change = on_change
         self._monitor = ChangeMonitor(deps.watch, self.wake)
@@ -213,8 +215,33 @@ class Loop:
             await self._rest(live)
 
     async def _look(self, live: Live) -> None:
-        """Take in foreign lines. Raises Replaced."""
+        """Take in foreign lines, from where the file is by now. Raises Replaced."""
+        await self._follow(live)
         if await self._monitor.look(live.opened, live.writer):
+            self._on_change()
+        if not (live.opened.elsewhere and live.writer.foreign_lines.lost):
+            self._has_missed = False
+        elif not self._has_missed:
+            # Another program may have moved the file. Once: what comes later the folders tell.
+            self._has_missed = True
+            if await self._deps.look_around():
+                await self._follow(live)
+            self._on_change()
+
+    async def _follow(self, live: Live) -> None:
+        """Go on at the path that the session's file has by now. Raises Replaced if that is another file."""
+        place = self._deps.place_of(live.opened)
+        if place is None:
+            return
+        try:
+            if not await to_thread.run_sync(live.opened.journal.follow, place):
+                raise Replaced("epoch")
+        except StorageError:
+            # The file has left that path, too.
+            return
+        self._turn_to(live.opened)
+        self._on_change()
+        if await live.writer.look():
             self._on_change()
 
     def _stored(self, changed: bool) -> bool:  # noqa: FBT001 - what `Flights` calls it with

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -202,6 +203,10 @@ class DatabaseStore:
             if head is not None:
                 return self._opener.opened(head)
             return self._files.open(session_id, progress)
+
+    def place_of(self, opened: OpenSession) -> Path | None:
+        """Return the path at which a scan has found an open session, if that is another path."""
+        return self._files.place_of(opened)
 
     def reopen(self, opened: OpenSession) -> OpenSession:
         """Open a session again whose log was replaced by another log, under a new epoch."""

@@ -65,6 +65,8 @@ class SessionFiles:
         self._agents = agents
         self.trash = Trash(layout, files)
         self.restoring = Restoring(layout, files)
+        self.moved = dict[str, Path]()
+        """Paths to which other programs have moved files of open sessions, which the records do not have yet."""
         self._layout = layout
         self._files = files
         self._records = records
@@ -99,9 +101,11 @@ class SessionFiles:
         if not found:
             known = self._records.known(session_id)
             if known is not None:
-                path = Path(known.path)
+                path, there = Path(known.path), self.moved.get(session_id)
                 with telling("look for", path):
                     found = [path] if self._paths.exists(path) else []
+                    if not found and there is not None and self._paths.exists(there):
+                        return [there]
                 if found and self._is_taken_over(known):
                     return []
         return found

@@ -47,13 +47,23 @@ class SessionOpener:
 
         The new file is another log, so it gets a new epoch. Raises what `open` raises.
         """
+        place = self.place_of(opened)
         opened.journal.close()
         assert opened.path is not None, "only files are replaced"
-        self._records.renew(opened.session_id, opened.path)
-        again = self.open(opened.session_id)
+        self._records.renew(opened.session_id, place or opened.path)
+        # A row of the session may still be on its way into the catalog, with the path that it had.
+        if place is None:
+            again = self.open(opened.session_id)
+        else:
+            again = self.open_file(place, opened.session_id)
         # The catalog may not know the latest change of `hidden` yet.
         again.hidden = again.hidden and opened.hidden
         return again
+
+    def place_of(self, opened: OpenSession) -> Path | None:
+        """Return the path to which another program has moved the file of an open session; None where it was."""
+        place = self._places.moved.get(opened.session_id)
+        return None if place == opened.path else place
 
     def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
         """Return the session id of a file anywhere. Raises SessionNotFound, SessionCorrupt, StorageError.

@@ -170,8 +170,8 @@ class LiveCatalog:
 
     @property
     def is_watched(self) -> bool:
-        """True if a connection watches the catalog."""
-        return len(self.feed) > 0
+        """True if a connection watches the catalog, or an open session waits for its file to be found."""
+        return len(self.feed) > 0 or any(actor.is_without_file for actor in self._actors())
 
     def wake(self) -> None:
         """Look for changes about a second later, if a connection watches the catalog."""

@@ -113,7 +113,6 @@ class SessionRegistry:
         self._keeper = RegistryCallbacks(
             chunk=self.chunk,
             on_change=self._changed,
-            look_around=live_catalog.look_for_files,
             deps=SessionDeps(
                 environment=environment,
                 files=files,
@@ -123,6 +122,8 @@ class SessionRegistry:
                 lease_table=store.lease_table,
                 company=store.company,
                 reopen=store.reopen,
+                look_around=live_catalog.look_for_files,
+                place_of=store.place_of,
                 watch=store.watch,
                 was_closed=self._count_closed,
                 caches=self.caches,

@@ -6,6 +6,7 @@ An `OpenSession` has its lines in a `SessionLog`, which is a port of its own (`j
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from sessiond.catalog.rows import ListedFile
@@ -53,6 +54,10 @@ class Sessions(Protocol):
 
     def reopen(self, opened: OpenSession) -> OpenSession:
         """Open a session again whose log was replaced by another log, under a new epoch."""
+        ...
+
+    def place_of(self, opened: OpenSession) -> Path | None:
+        """Return the path at which a scan has found an open session, if that is another path. Waits for nothing."""
         ...
 
     def settle(self, opened: OpenSession) -> None:

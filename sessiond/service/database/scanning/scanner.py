@@ -159,7 +159,7 @@ class DatabaseScanner:
 
     def behind(self) -> Behind:
         """Return the open sessions that lists do not show as their rows are."""
-        return dict(self._behind)
+        return {**self._folders.behind(), **self._behind}
 
     def caught_up(self, sessions: Behind) -> None:
         """Take note that lists show sessions that were behind."""

@@ -36,6 +36,16 @@ class FileIndex:
         files = self._files_of.get(session_id, [])
         return (files[0], files[1:]) if files else (None, [])
 
+    def goes_on_at(self, path: str, session_id: str) -> str | None:
+        """Return the session's own file if it is to be read in place of the file at `path`; else None.
+
+        Of two copies that are alike none is.
+        """
+        files = self._files_of.get(session_id, [])
+        if not files or files[0] == path:
+            return None
+        return None if path in files and self._rank(files[0]) == self._rank(path) else files[0]
+
     def names(self, folder: Path) -> Set[str]:
         """Return the names of the files in a folder, as they were set last."""
         return self._names.get(folder, frozenset())

@@ -80,6 +80,7 @@ class FolderScanner:
         self._monotonic = profile.environment.monotonic
         self._is_open = is_open
         self._catalog = profile.catalog
+        self._moved = profile.session_files.moved
         self._generation = -1
         self._running = False
         self._forget()
@@ -142,11 +143,11 @@ class FolderScanner:
         """Do nothing: the folders tell their changes, or are polled."""
 
     def behind(self) -> Behind:
-        """Return no session: the daemon is at the position of every file that is open."""
-        return {}
+        """Return the open sessions whose files other programs have moved."""
+        return dict(self._moved)
 
     def caught_up(self, sessions: Behind) -> None:
-        """Do nothing: no session is behind."""
+        """Do nothing: a session is behind until the row with its path is stored."""
 
     def miss(self, sessions: Iterable[str]) -> None:
         """Do nothing: the log that follows is touched as it is opened, or else the file shows a change."""
@@ -188,8 +189,12 @@ class FolderScanner:
     def meet(self, rows: Iterable[Stored], gone: Collection[str]) -> None:  # noqa: ARG002 - folders tell
         """Take note of rows that were stored: their files may lie outside all folders."""
         for row in rows:
-            if row.path is not None and self._is_elsewhere(row.path):
+            if row.path is None:
+                continue
+            if self._is_elsewhere(row.path):
                 self._elsewhere[row.path] = row.session_id
+            if self._moved and self._moved.get(row.session_id) == Path(row.path):
+                self._moved.pop(row.session_id, None)
 
     def forget(self, session_id: str) -> None:
         """Forget a file outside all folders that is in no list any more."""
@@ -498,7 +503,9 @@ class FolderScanner:
             return None
         if self._is_open(session_id):
             self._unreadable.pop(path, None)
+            self._note_place(session_id, known)
             return None
+        self._moved.pop(session_id, None)
         try:
             row = self._read(session_id, Path(path), known)
         except FileNotFoundError:
@@ -510,6 +517,15 @@ class FolderScanner:
                 gone.append(session_id)
             return None
         return None if row is None else (row, None if known is None else known.mark)
+
+    def _note_place(self, session_id: str, known: Known | None) -> None:
+        """Note where an open session's file is by now; its actor follows, and stores the row."""
+        place = None if known is None else self._claims.goes_on_at(known.path, session_id)
+        if place is not None and Path(place).parent not in self._claims.folders:
+            self._moved[session_id] = Path(place)
+        if session_id in self._moved:
+            # Until the row says so, lists wait for a look of the actor.
+            self._expected.add(session_id)
 
     def _has_place(self, path: str) -> bool:
         """Return whether a file is there, and may be listed."""

@@ -169,6 +169,13 @@ class _ReadOnce:
         """Return whether the file has changed."""
         return self.has_changed()
 
+    def follow(self, path: Path) -> bool:
+        """Look at another path from now on if that path has this file by now. Raises OSError."""
+        if _state(self._files.stat(path)) != _state(self._found):
+            return False
+        self.path = path
+        return True
+
     def behind(self) -> Iterable[bytes]:
         """Return no lines: what is read once is short, or a sample."""
         return ()
@@ -214,11 +221,16 @@ class _Fork:
         self._own = own
         self._before = before
         self._next: Iterator[list[bytes]] | None = None
-        self.path = own.path
         self.inode = own.inode
+        self.follow = own.follow
         self.has_changed = own.has_changed
         self.is_rewritten = own.is_rewritten
         self.close = own.close
+
+    @property
+    def path(self) -> Path:
+        """Path of the own file."""
+        return self._own.path
 
     @property
     def read_bytes(self) -> int:

@@ -129,6 +129,11 @@ class StoreSource:
         """Return True: only a look at the disk tells whether the store has changed."""
         return True
 
+    def follow(self, path: Path) -> bool:
+        """Return False: a session of another store is read from its start."""
+        del path
+        return False
+
     def _may_have_changed(self) -> bool:
         if self._state is None or self._due <= self._files.now():
             return True
