@@ -927,13 +927,17 @@ export interface ImportReport {
 /**
  * New session, findings in the source, and ids of sessions with an equal beginning. `imported` is
  * false for a dry run and for a source that was skipped; the session, which has no path then, is
- * the one that an import would make.
+ * the one that an import would make. `same_as` has the ids of sessions that have the source as a
+ * whole, for the reason in `same_by`; `grown_from` those that have a part of it.
  */
 export interface ImportResult {
   session: SessionInfo;
   report: ImportReport;
   twins: string[];
   imported: boolean;
+  same_as: string[];
+  same_by: "content" | "id" | null;
+  grown_from: string[];
 }
 
 /** Version, process, profile and limits of the daemon. */

@@ -16,7 +16,9 @@ from sessiond.catalog.rows import Brief, FoundSession, ListedFile, Relative
 from sessiond.limits import REF_BEGINNING_MIN
 
 __all__ = [
+    "Alike",
     "Kept",
+    "begun_at",
     "copy_of",
     "count_forks",
     "find_by_ref",
@@ -24,7 +26,6 @@ __all__ = [
     "listed_files",
     "relatives",
     "scoped_in",
-    "twins",
 ]
 
 # The upper bound is the prefix and "\x7f", which sorts behind every character of an id.
@@ -74,21 +75,24 @@ def _readings(ref: str) -> Iterator[tuple[str, ...]]:
         yield "draft = 0 AND instr(title_key, ?) > 0", key
 
 
-def twins(
-    connection: sqlite3.Connection,
-    session_id: str,
-    created_at: str,
-    first_message: str | None,
-    limit: int,
-) -> list[str]:
-    """Return the ids of other sessions with an equal creation time and first message."""
-    said = "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END"
+class Alike(Struct, frozen=True):
+    """A session that began at some moment: its ids here and at its source, its dialect, and its first message."""
+
+    session_id: str
+    header_id: str | None
+    dialect: str | None
+    first_message: str | None
+
+
+def begun_at(connection: sqlite3.Connection, created_at: str, besides: str) -> list[Alike]:
+    """Return the listed sessions that began at a moment, but for one of them, by their ids."""
+    at = "CASE WHEN json_valid(CAST(info AS TEXT)) THEN json_extract(CAST(info AS TEXT), ?) END"
     rows = connection.execute(
-        "SELECT session_id FROM sessions WHERE listed = 1 AND created_at = ? "  # noqa: S608
-        f"AND session_id != ? AND {said} IS ? ORDER BY session_id LIMIT ?",
-        (created_at, session_id, "$.first_message", first_message, limit),
+        f"SELECT session_id, {at}, {at}, {at} FROM sessions WHERE listed = 1 AND created_at = ? "  # noqa: S608
+        "AND session_id != ? ORDER BY session_id",
+        ("$.lineage.header_id", "$.dialect", "$.first_message", created_at, besides),
     ).fetchall()
-    return [found for (found,) in rows]
+    return [Alike(*row) for row in rows]
 
 
 def copy_of(connection: sqlite3.Connection, agent: str, header_id: str) -> str | None:

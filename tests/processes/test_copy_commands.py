@@ -226,7 +226,9 @@ def test_the_slash_commands_of_other_programs_are_there(shell: Shell, name: str)
 def test_a_folder_is_imported_and_what_is_here_is_skipped(shell: Shell) -> None:
     # session.jsonl is an export of my-session, so its session is here.
     shell.output("mkdir -p old/deep && cp session.jsonl old/a.jsonl && echo no >old/b.jsonl")
-    shell.output("sed 's/Why/When/' session.jsonl >old/deep/c.jsonl && touch old/d.txt")
+    # The same words under another id are another session.
+    shell.output("sed '1s/my-session-id/their-session/' session.jsonl >old/deep/c.jsonl")
+    shell.output("touch old/d.txt")
     count = "sessiond list --json | grep -o '\"id\":' | wc -l"
     before = int(shell.output(count))
 

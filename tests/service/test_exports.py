@@ -262,11 +262,12 @@ async def test_an_import_skips_a_session_that_is_here(house: House) -> None:
         for wanted in ({"if_exists": "skip"}, {"dry_run": True}):
             found = await wire.call("session/import", content=content, **wanted)
             assert (found["imported"], found["twins"]) == (False, [SESSION])
+            assert (found["same_as"], found["same_by"]) == ([SESSION], "id")
             assert found["session"]["path"] is None
         assert await call(wire, "session/list", "sessions[].id") == [SESSION]
         found = await wire.call("session/import", content=content)
         assert (found["imported"], found["twins"]) == (True, [SESSION])
-        other = content.replace("text of m1", "text of another session")
+        other = content.replace("text of m1", "text of another session").replace(SESSION, "another")
         found = await wire.call("session/import", content=other, if_exists="skip")
         assert (found["imported"], found["twins"]) == (True, [])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +29,7 @@ __all__ = ["COMMAND"]
 
 _SKIPS_SHOWN = 20
 _NAMES = ("file", "source_id")
+_REASONS = {"id": "its id and its messages", "content": "its lines"}
 
 
 @click.command(
@@ -79,10 +82,11 @@ def import_sessions(
     *.json beside an index.json, and a store of opencode (opencode.db, or its older folder "storage") for its
     sessions, those of subagents behind their parents. The files are read, never written. A file that cannot be imported does not stop the
     next ones; the exit status is then 1. Lines that do not parse are left out and named; a native file
-    must have no such line inside. A session that began at the same moment with the same message is
-    here already. With --json: {"imported":
-    [{"file", "session", "report"}], "skipped": [{"file", "twins"}], "failed": [{"file", "error"}]}; of a
-    store, each with the "source_id".
+    must have no such line inside. A file whose session is here already is skipped, if it comes from a folder or
+    with --if-exists skip: a session with the id of the file's session and all of its messages, or with the same
+    lines. A file that has grown since its last import is imported again. With --json: {"imported":
+    [{"file", "session", "report", "grown_from"}], "skipped": [{"file", "twins", "reason"}],
+    "failed": [{"file", "error"}]}; of a store, each with the "source_id".
 
     With --move-to and no FILE, all sessions, values and secrets of the profile move into the database
     that `store` in the configuration names, or from there back into files, under their ids. No daemon
@@ -139,34 +143,43 @@ class _Outcome:
         self.failed: list[dict[str, Any]] = []
         self._imported: list[dict[str, Raw]] = []
         self._skipped: list[dict[str, Raw]] = []
-        self._beginnings: dict[tuple[str, str | None], str] = {}
+        self._planned_files: dict[str, tuple[str, int]] = {}
         self._as_json = as_json
         self._is_dry = is_dry
 
     def take(self, source: Found, result: dict[str, Raw], *, skips: bool) -> None:
         """Note a file that was read; `skips` if sessions that are here already are skipped."""
         file, named = _label(source), _named(source)
-        twins = msgspec.json.decode(result["twins"])
-        if skips and not twins and self._is_dry:
+        there = msgspec.json.decode(result["same_as"])
+        reason = msgspec.json.decode(result["same_by"])
+        if skips and not there and self._is_dry:
             # A file of this run would be here already, if this run imported.
-            twins = self._planned(file, msgspec.json.decode(result["session"]))
-        if twins and skips:
-            self._skipped.append(named | {"twins": _raw(twins)})
+            there, reason = self._planned(source, msgspec.json.decode(result["session"]))
+        if there and skips:
+            self._skipped.append(named | {"twins": _raw(there), "reason": _raw(reason)})
             return
         self._imported.append(named | result)
         if self._as_json:
             return
         # The session of a dry run has an id that no session will have.
         say(file if self._is_dry else msgspec.json.decode(result["session"])["id"])
+        grown = msgspec.json.decode(result["grown_from"])
+        twins = [one for one in msgspec.json.decode(result["twins"]) if one not in grown]
+        if grown:
+            note(f"{file} has grown: {', '.join(grown)} has a part of it")
         if twins:
-            note(f"this is a second copy: {', '.join(twins)} has an equal beginning")
+            note(f"{', '.join(twins)} has an equal beginning")
         _note_problems(file, msgspec.json.decode(result["report"]))
 
-    def _planned(self, file: str, session: dict[str, Any]) -> list[str]:
-        """Return the file of this run with an equal beginning; note the file if there is none."""
-        beginning = (session["created_at"], session["first_message"])
-        first = self._beginnings.setdefault(beginning, file)
-        return [] if first == file else [first]
+    def _planned(self, source: Found, session: dict[str, Any]) -> tuple[list[str], str | None]:
+        """Return the file of this run that has the same session, and why; note the file if there is none."""
+        header_id, size = session["lineage"].get("header_id"), session["seq"]
+        key = f"id {header_id}" if header_id is not None else f"content {_digest(source)}"
+        first, most = self._planned_files.get(key, (_label(source), 0))
+        if size > most:
+            self._planned_files[key] = _label(source), size
+            return [], None
+        return [first], "content" if header_id is None else "id"
 
     def fails(self, source: Found, error: Exception) -> bool:
         """Note a file that could not be imported; return whether the next files may do better."""
@@ -192,7 +205,9 @@ class _Outcome:
             return
         for one in self._skipped[:_SKIPS_SHOWN]:
             said = " ".join(msgspec.json.decode(one[name]) for name in _NAMES if name in one)
-            note(f"skipped {said}: its session is here already")
+            why = _REASONS[msgspec.json.decode(one["reason"])]
+            there = ", ".join(msgspec.json.decode(one["twins"]))
+            note(f"skipped {said}: its session is here already, {there} has {why}")
         if len(self._skipped) > _SKIPS_SHOWN:
             note(f"{counted(len(self._skipped), 'file')} were skipped in all; --json names them")
         if self._is_dry:
@@ -202,6 +217,15 @@ class _Outcome:
 def _label(source: Found) -> str:
     """Return the name of a file; of a session of a store, with the session's id."""
     return source.name if source.source_id is None else f"{source.name} {source.source_id}"
+
+
+def _digest(source: Found) -> str:
+    """Return a digest of a file; for another source a word that no other source has."""
+    try:
+        with Path(source.name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return _label(source)
 
 
 def _named(source: Found) -> dict[str, Raw]:

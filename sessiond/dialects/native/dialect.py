@@ -20,7 +20,7 @@ from msgspec import Raw, UnsetType
 
 from sessiond.dialects.base import ContextLine, ContextMessage, CopyPlace
 from sessiond.dialects.copying import Names, placed
-from sessiond.dialects.lenient_json import fields, one_line, with_field
+from sessiond.dialects.lenient_json import fields, is_null, join, lenient, one_line, with_field
 from sessiond.dialects.member_names import MemberNames, NamedMembers
 from sessiond.dialects.native import header as native_header
 from sessiond.dialects.native import rows as native_rows
@@ -80,9 +80,12 @@ class Native(NamedMembers):
         """Return the first line of a copy, which names the id of the original."""
         copied = super().copied_header(line, session_id, cwd)
         members = fields(line)
-        if "lineage" in members:
+        stated = members.get("lineage")
+        lineage = lenient(stated or b"")
+        is_other = stated is not None and not bytes(stated).startswith(b"{")
+        if is_other or not is_null(lineage.get("header_id")):
             return copied
-        return with_field(copied, "lineage", b'{"header_id":%s}' % bytes(members["id"]))
+        return with_field(copied, "lineage", join({**lineage, "header_id": members["id"]}))
 
     def migrate(self, lines: Sequence[bytes]) -> list[bytes]:
         """Return the lines unchanged: there is only one version."""

@@ -15,4 +15,5 @@ switching.py      clients asked before a connection goes to another session
 secret_params.py  parameters of secrets
 values.py         values of the state store
 vacant.py         sessions without a file
+existing.py       sessions that are here already, where a source is to be imported
 """

@@ -9,11 +9,12 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.catalog.finding import copy_of, twins
+from sessiond.catalog.finding import begun_at, copy_of
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
 from sessiond.methods._shared.copies import make_copy
+from sessiond.methods._shared.existing import Existing, Reason, existing
 from sessiond.model.formats import AgentFormatName, FormatName, WholeFormatName
 from sessiond.service.log.out_of_sight import require_current_lists
 from sessiond.service.log.session_info import SessionInfo
@@ -21,6 +22,7 @@ from sessiond.service.service import Service
 from sessiond.service.sources.agents.opencode.store import Chosen, choose, found_store
 from sessiond.service.sources.importing import (
     ImportReport,
+    id_in,
     read_import,
     read_source,
     read_stored,
@@ -49,13 +51,17 @@ class ImportResult(Struct, frozen=True):
     """New session, findings in the source, and ids of sessions with an equal beginning.
 
     `imported` is false for a dry run and for a source that was skipped; the session, which has no path
-    then, is the one that an import would make.
+    then, is the one that an import would make. `same_as` has the ids of sessions that have the source as
+    a whole, for the reason in `same_by`; `grown_from` those that have a part of it.
     """
 
     session: SessionInfo
     report: ImportReport
     twins: list[str]
     imported: bool
+    same_as: list[str]
+    same_by: Reason | None
+    grown_from: list[str]
 
 
 def handle(client: Client, params: ImportParams, call: Call[Client]) -> Any:
@@ -76,7 +82,7 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     chosen = await to_thread.run_sync(lambda: _chosen(params, service))
     parent_id = None if chosen is None else await _copied_parent(service, chosen, call)
 
-    def work() -> tuple[list[bytes], ImportReport]:
+    def work() -> tuple[list[bytes], ImportReport, str | None]:
         if params.path is not None:
             path = Path(params.path)
             if chosen is not None:
@@ -85,27 +91,34 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
                 source = read_source(path, service.files)
         else:
             source = source_of("content", [(params.content or "").encode()])
-        return read_import(
+        return *read_import(
             source,
             wanted=params.format,
             session_id=session_id,
             cwd=params.cwd,
             progress=call.progress,
-        )
+        ), id_in(source)
 
-    lines, report = await to_thread.run_sync(work)
-    makes = partial(make_copy, client, session_id, lambda: iter([lines]))
+    lines, report, own_id = await to_thread.run_sync(work)
+    makes, here = partial(make_copy, client, session_id, lambda: iter([lines])), Existing()
     if params.dry_run or params.if_exists == "skip":
         would = await makes(dry_run=True)
-        found = await _twins(service, would, call)
-        if not (params.dry_run or found):
-            # Another daemon may have a twin.
+        here = await existing(service, would, lines, own_id, call)
+        if not (params.dry_run or here.whole):
+            # Another daemon may have it.
             require_current_lists(call)
-        if params.dry_run or found:
-            return ImportResult(would, report, found, imported=False)
+        if params.dry_run or here.whole:
+            found = await _twins(service, would, call)
+            return _result(would, report, found, here, imported=False)
     made = await makes(dry_run=False)
     call.progress.report(len(lines), len(lines), "lines")
-    return ImportResult(made, report, await _twins_of(service, made, call), imported=True)
+    return _result(made, report, await _twins_of(service, made, call), here, imported=True)
+
+
+def _result(
+    session: SessionInfo, report: ImportReport, twins: list[str], here: Existing, *, imported: bool
+) -> ImportResult:
+    return ImportResult(session, report, twins, imported, here.whole, here.reason, here.parts)
 
 
 def _chosen(params: ImportParams, service: Service) -> Chosen | None:
@@ -143,14 +156,14 @@ async def _twins(service: Service, made: SessionInfo, call: Call[Client]) -> lis
 
     Raises StorageError.
     """
-    return await service.live_catalog.ask(
+    begun = await service.live_catalog.ask(
         lambda catalog: catalog.ask(
-            lambda connection: twins(
-                connection, made.id, made.created_at, made.first_message, MATCHES_SHOWN_MAX
-            )
+            lambda connection: begun_at(connection, made.created_at, made.id)
         ),
         call,
     )
+    alike = [one.session_id for one in begun if one.first_message == made.first_message]
+    return alike[:MATCHES_SHOWN_MAX]
 
 
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond.dialects import sniff
-from sessiond.dialects.base import BadLine
+from sessiond.dialects.base import BadHeader, BadLine
 from sessiond.errors import InvalidParams, SessiondError, TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
@@ -46,7 +46,15 @@ from sessiond.service.sources.documents.found import (
 )
 from sessiond.service.sources.documents.refusal import corrupt
 
-__all__ = ["ImportReport", "ImportSource", "read_import", "read_source", "read_stored", "source_of"]
+__all__ = [
+    "ImportReport",
+    "ImportSource",
+    "id_in",
+    "read_import",
+    "read_source",
+    "read_stored",
+    "source_of",
+]
 
 
 class ImportSource(Struct, frozen=True):
@@ -176,6 +184,16 @@ def read_import(
         problem_count=dropped + checked.problem_count,
         dropped=dropped,
     )
+
+
+def id_in(source: ImportSource) -> str | None:
+    """Return the id that the header of a file of a dialect has; None for any other content."""
+    first = next((line for line in (*source.lines, source.tail) if line.strip()), b"")
+    dialect = sniff(first) if first else None
+    try:
+        return None if dialect is None else dialect.decode_header(first).id
+    except BadHeader:
+        return None
 
 
 class _Checked(Struct, frozen=True):

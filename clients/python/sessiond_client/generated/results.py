@@ -327,13 +327,17 @@ class Imported(Struct, frozen=True):
     """New session, findings in the source, and ids of sessions with an equal beginning.
 
     `imported` is false for a dry run and for a source that was skipped; the session, which has no
-    path then, is the one that an import would make.
+    path then, is the one that an import would make. `same_as` has the ids of sessions that have the
+    source as a whole, for the reason in `same_by`; `grown_from` those that have a part of it.
     """
 
     session: SessionInfo
     report: Any = None
     twins: list[str] = []
     imported: bool = True
+    same_as: list[str] = []
+    same_by: str | None = None
+    grown_from: list[str] = []
 
 
 class Exported(Struct, frozen=True):

@@ -62,14 +62,21 @@ def native_lines(talk: Conversation, session_id: str, cwd: str | None) -> list[b
         lineage=UNSET if lineage == Lineage() else Raw(msgspec.json.encode(lineage)),
         metadata=Raw(msgspec.json.encode({origin.agent: origin.facts})),
     )
-    return lines_below(header, talk)
+    # Equal sources have copies with equal lines, so a second import is known.
+    return lines_below(header, talk, seed=origin.session_id)
 
 
 def lines_below(
-    header: Header, talk: Conversation, new_id: Callable[[], str] | None = None
+    header: Header,
+    talk: Conversation,
+    new_id: Callable[[], str] | None = None,
+    seed: str | None = None,
 ) -> list[bytes]:
-    """Return the lines of a native file with this header; `new_id` gives all entries new ids."""
-    writer = _Writer(header.id, _first_time(talk), new_id)
+    """Return the lines of a native file with this header; `new_id` gives all entries new ids.
+
+    Ids that the source lacks are made of `seed`, else of the id of the session.
+    """
+    writer = _Writer(header.id if seed is None else seed, _first_time(talk), new_id)
     for step in talk.steps:
         writer.put(step)
     if talk.info is not None:
@@ -86,12 +93,12 @@ def _first_time(talk: Conversation) -> str:
 class _Writer:
     """The lines so far, and the first and the last entry of each step."""
 
-    def __init__(self, session_id: str, now: str, new_id: Callable[[], str] | None) -> None:
+    def __init__(self, seed: str, now: str, new_id: Callable[[], str] | None) -> None:
         self.lines: list[bytes] = []
         self.begins: dict[str, str] = {}
         self.ends: dict[str, str | None] = {}
         self.last: str | None = None
-        self._session_id = session_id
+        self._seed = seed
         self._now = now
         self._new_id = new_id
         self._ids: set[str] = set()
@@ -124,5 +131,5 @@ class _Writer:
             return self._new_id()
         if is_new_entry_id(wanted) and wanted not in self._ids:
             return wanted
-        seed = f"{self._session_id}\0{len(self.lines)}\0{wanted}"
+        seed = f"{self._seed}\0{len(self.lines)}\0{wanted}"
         return sha256_hex(seed.encode(errors="replace"))[:32]

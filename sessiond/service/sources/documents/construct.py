@@ -104,13 +104,14 @@ def construct_lines(
     starts = [begun, *(_time(turn, "timestamp", "started_at") for turn in source.turns)]
     created = next(filter(None, (_time(document, "created_at"), *starts)), _NO_TIME)
     original = _word(document, "id") or ""
-    making = _Making(session_id, created)
+    # Equal documents have copies with equal lines, so a second import is known.
+    making = _Making(original, created)
     for number, turn in enumerate(source.turns):
         is_last = number + 1 == len(source.turns)
         making.add(turn, number, document if is_last else {})
     status = _word(document, "status")
     if status in _STATUSES and status != making.derived:
-        making.put(SessionInfoEntry(status=status), f"{session_id}.status", making.now)
+        making.put(SessionInfoEntry(status=status), f"{original or 'session'}.status", making.now)
     kept = {"document": Raw(join(document)), "entries": len(making.lines)}
     header = Header(
         id=session_id,
@@ -127,12 +128,12 @@ def construct_lines(
 class _Making:
     """The lines so far."""
 
-    def __init__(self, session_id: str, now: str) -> None:
+    def __init__(self, seed: str, now: str) -> None:
         self.lines: list[bytes] = []
         self.now = now
         self.derived: str | None = None
         """Status of the session that the last turn gives."""
-        self._session_id = session_id
+        self._seed = seed
         self._leaf: str | None = None
         self._ids: set[str] = set()
 
@@ -174,7 +175,7 @@ class _Making:
     def _free(self, wanted: str) -> str:
         found = wanted
         if wanted in self._ids or not is_new_entry_id(wanted):
-            seed = f"{self._session_id}\0{len(self.lines)}\0{wanted}"
+            seed = f"{self._seed}\0{len(self.lines)}\0{wanted}"
             found = sha256_hex(seed.encode(errors="replace"))[:32]
         self._ids.add(found)
         return found

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from sessiond.dialects.base import BadLine
 from sessiond.dialects.lenient_json import fields, is_null, one_line, require_readable
 from sessiond.dialects.native.dialect import NATIVE
+from sessiond.model.digests import sha256_hex
 from sessiond.model.entries import Custom, Entry, Header, SessionInfoEntry
 from sessiond.model.ids import derive_entry_id, is_session_id
 from sessiond.model.integers import IntegerDecoder
@@ -114,7 +115,7 @@ def nova_lines(name: str, content: bytes, session_id: str, cwd: str | None) -> l
         raise corrupt(name, _in_words(error)) from None
     created = _time(name, "created_at", found.created_at)
     updated = created if found.last_updated is None else found.last_updated
-    making = _Making(name, session_id, _time(name, "last_updated", updated))
+    making = _Making(name, found.session_id, _time(name, "last_updated", updated))
     if found.current_plan is not None:
         making.put(SessionInfoEntry(plan=found.current_plan), making.now)
     for at, one in enumerate(found.key_decisions):
@@ -159,28 +160,29 @@ def _whole(name: str, found: NovaState, making: _Making) -> dict[str, Any]:
     return msgspec.to_builtins(stated)  # type: ignore[no-any-return]
 
 
-def _lineage(found: NovaState) -> Any:
-    parent = found.fork_parent_id
-    if parent is None or not is_session_id(parent):
-        return UNSET
-    return Raw(_encode({"parent_id": parent}))
+def _lineage(found: NovaState) -> Raw:
+    parent, lineage = found.fork_parent_id, {"header_id": found.session_id}
+    if parent is not None and is_session_id(parent):
+        lineage["parent_id"] = parent
+    return Raw(_encode(lineage))
 
 
 class _Making:
     """The lines so far, one below the other, and the state that they make."""
 
-    def __init__(self, name: str, session_id: str, now: str) -> None:
+    def __init__(self, name: str, document_id: str, now: str) -> None:
         self.lines: list[bytes] = []
         self.now = now
         self.now_is = WorkingState()
         self._name = name
-        self._session_id = session_id
+        self._document_id = document_id
         self._leaf: str | None = None
 
     def put(self, entry: Entry, time: str) -> None:
-        """Add an entry below the last node."""
-        entry.id = derive_entry_id(self._session_id, DOCUMENT, len(self.lines))
+        """Add an entry below the last node. Its id tells what it says: a changed document has other entries."""
         entry.parent_id, entry.timestamp = self._leaf, time
+        said = sha256_hex(NATIVE.encode(entry))
+        entry.id = derive_entry_id(self._document_id, said, len(self.lines))
         self.lines.append(NATIVE.encode(entry))
         if isinstance(entry, Custom):
             self._leaf = entry.id
