@@ -88,7 +88,11 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Signalled", "Queued", "queue_id? duplicate="),
     ("Prompt", "WaitingPrompt", "queue_id kind data timestamp= origin="),
     ("QueueAnswer", "QueueResult", "waiting"),
-    ("Imported", "ImportResult", "session report? twins= imported=true same_as= same_by? grown_from="),
+    (
+        "Imported",
+        "ImportResult",
+        "session report? twins= imported=true same_as= same_by? grown_from=",
+    ),
     ("Exported", "ExportResult", "path? content? entries? notes="),
     # Heads, trees and contexts.
     ("Moved", "Moved", "leaf_id head=main seq?"),
