@@ -34,8 +34,8 @@ _SAID: Final = CONTEXT_KINDS | {Kind.COMPACTION}
 class Existing(Struct):
     """The sessions that have the source: as a whole, for a reason, or a part of it."""
 
-    whole: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
+    whole: list[str] = field(default_factory=list[str])
+    parts: list[str] = field(default_factory=list[str])
     reason: Reason | None = None
 
 
