@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from sessiond.catalog.home import bring_home
 from sessiond.catalog.schema import OtherVersion, prepare
 from sessiond.errors import StorageError
 from sessiond.limits import LOCKED_SECONDS
@@ -51,10 +52,12 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
     Waits up to `wait` seconds for another process that has the file locked.
     """
     try:
-        return _begun_anew_if_bad(path, wait)
+        connection = _begun_anew_if_bad(path, wait)
+        bring_home(connection, path.parent)
     except (*FAILURES, OtherVersion, OSError) as error:
         then = "" if path.is_file() else ": move it away, a new one is made"
         raise refused(error, path, f"cannot open {path}: {error}{then}") from error
+    return connection
 
 
 def open_stand_in(path: Path) -> sqlite3.Connection:
@@ -66,6 +69,7 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as file:
                 copy_rows(file, memory)
         prepare(memory)
+        bring_home(memory, path.parent)
     except (*FAILURES, OtherVersion, OSError):
         memory.close()
         return connect(MEMORY)

@@ -155,6 +155,22 @@ class Layout:
             if draft_id is not None:
                 yield draft_id, name
 
+    def inside(self, path: Path) -> Path:
+        """Return a path of this profile relative to the profile's folder; any other path as it is."""
+        return path.relative_to(self.root) if path.is_relative_to(self.root) else path
+
+    def here(self, path: Path) -> Path:
+        """Return the path that `inside` made relative, and any other path as it is.
+
+        Earlier versions noted whole paths. Such a path of a profile of this name elsewhere means this profile,
+        which was copied or moved.
+        """
+        if not path.is_absolute():
+            return self.root / path
+        is_profile = path.parts[-4:-2] == self.root.parts[-2:]
+        own = {folder.name for folder in self.folders}
+        return self.root / Path(*path.parts[-2:]) if is_profile and path.parts[-2] in own else path
+
     def is_pending(self, path: Path) -> bool:
         """Return whether the file is a draft of this profile."""
         return path.parent == self.pending

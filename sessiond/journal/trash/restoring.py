@@ -157,7 +157,7 @@ class Restoring:
                 self._files.close(fd)
         except OSError:
             return None
-        return (os.fsdecode(name), Path(os.fsdecode(origin))) if zero else None
+        return (os.fsdecode(name), self._layout.here(Path(os.fsdecode(origin)))) if zero else None
 
     def _forget_note(self, found: Trashed) -> None:
         """Remove the origin notes of a restored file; a note that stays does no harm."""

@@ -59,9 +59,12 @@ class Trash:
             return self._move(path, place)
 
     def _note(self, path: Path, place: Path) -> None:
-        """Record, durably, the old path of a file that is about to move into the trash."""
+        """Record, durably, the old path of a file that is about to move into the trash.
+
+        A path inside the profile is relative to it, for the home may be copied or moved.
+        """
         # A zero byte separates the two: no path contains one.
-        text = b"%b\0%b" % (os.fsencode(place.name), os.fsencode(path))
+        text = b"%b\0%b" % (os.fsencode(place.name), os.fsencode(self._layout.inside(path)))
         fd, unfinished = write_unfinished(self._files, self._folder, [text])
         try:
             own = without_number(place.name).encode()[: _NAME_BYTES_MAX - len(_ORIGIN)]

@@ -283,7 +283,9 @@ class SessionFiles:
             raise StorageError(text, errno="ENOENT", path=name, retryable=False)
         path = self.restoring.restore(found)
         known = self._records.known(session_id)
-        if path.parent not in self._layout.folders and (known is None or known.path != str(path)):
+        # A name that tells another id, or none, is found by its record alone.
+        is_named = self._layout.id_of(path) == session_id
+        if not is_named and (known is None or known.path != str(path)):
             self._records.renew(session_id, path)
 
     def require_deleted(self, session_id: str) -> None:
