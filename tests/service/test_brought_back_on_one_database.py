@@ -11,7 +11,8 @@ from msgspec.json import encode
 
 from sessiond.service.database.database import chained
 from sessiond.testing.wire import Wire
-from tests.kit.calls import append, call, create, watch
+from tests.kit.calls import append, call, create, refused, watch
+from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.kit.roots import ids
 from tests.kit.sessions import SESSION
@@ -280,3 +281,48 @@ async def test_lines_that_were_changed_by_hand_are_no_old_history(
             info = (await call(wire, "session/get"))["session"]
             assert info["epoch"] != epoch
             await append(wire, "e-2")
+
+
+async def test_no_revision_is_given_twice(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each look asks for the time, which a restore takes.
+    set_limits(monkeypatch, DATABASE_CLOCK_SECONDS=-1)
+    key = {"namespace": "n", "key": "k"}
+    async with clients_of(site, "one", "three") as (one, three):
+        await one.call("state/set", **key, value="first")
+        await to_thread.run_sync(site.remember)
+        lost = await call(one, "state/set", "revision", **key, value="lost")
+        await to_thread.run_sync(site.bring_back)
+        site.passed_ns += 10**9
+        assert await call(three, "state/set", "revision", **key, value="precious") > lost
+        # A client that knows the lost value does not write over another one.
+        change = {**key, "value": "written over", "expected_revision": lost}
+        assert await refused(one, "state/set", **change) == "revision_mismatch"
+
+
+async def test_a_full_cursor_of_the_lost_state_is_replaced(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        cursor = await lost_and_other_lines(site, one)
+        assert await call(one, "subscribe", "replaced", after=cursor) == "epoch"
+
+
+@pytest.mark.xfail(reason="issue 45: nobody has later lines, and no entry tells", strict=True)
+async def test_a_cursor_without_an_entry_of_the_lost_state_is_replaced(site: Site) -> None:
+    async with clients_of(site, "one") as (one,):
+        cursor = await lost_and_other_lines(site, one)
+        del cursor["entry_id"]
+        assert (await watch(one, after=cursor)).get("replaced") == "epoch"
+
+
+async def lost_and_other_lines(site: Site, one: Wire) -> dict[str, Any]:
+    """Lose a line whose daemon ends, and store other lines; return a cursor at the lost line."""
+    await create(one, persist="immediate")
+    await append(one, "e-1")
+    await call(one, "session/close")
+    await to_thread.run_sync(site.remember)
+    async with clients_of(site, "three") as (three,):
+        await append(three, "e-lost")
+        info = await call(three, "session/get", "session")
+    await to_thread.run_sync(site.bring_back)
+    for number in range(3):
+        await append(one, f"e-other-{number}")
+    return {"seq": info["seq"], "epoch": info["epoch"], "entry_id": "e-lost"}

@@ -118,9 +118,10 @@ async def test_a_spoilt_copy_is_fetched_anew(site: Site, spoil: Callable[[bytes]
     assert found == expected
     assert fetched >= ENTRIES
     assert (await opened(site))[0] == expected
-    # The lines of the database are what they were, so cursors stay.
+    # The lines of the database are what they were, so cursors stay: only one more line says otherwise.
     async with site.daemon("four") as daemon, daemon.connect() as wire:
-        assert await call(wire, "session/get", "session.epoch") == epoch
+        is_kept = await call(wire, "session/get", "session.epoch") == epoch
+        assert is_kept is (spoil is not SPOILT["a-line-more"])
 
 
 @pytest.mark.parametrize("size", [0, 10, 200, 1000])
@@ -147,6 +148,36 @@ async def test_a_database_that_was_brought_back_drops_the_copy(site: Site) -> No
     assert found == expected
     assert fetched >= ENTRIES
     assert await opened(site) == (expected, 0)
+
+
+async def epoch_at(site: Site, name: str) -> str:
+    """Return the epoch under which a new daemon serves the session."""
+    async with site.daemon(name) as daemon, daemon.connect() as wire:
+        return str(await call(wire, "session/get", "session.epoch"))
+
+
+async def test_a_copy_of_later_lines_tells_that_the_database_was_brought_back(site: Site) -> None:
+    expected = await made(site)
+    site.remember()
+    before = await epoch_at(site, "two")
+    async with site.daemon("one") as daemon, daemon.connect() as wire:
+        await append(wire, "e-lost")
+    site.bring_back()
+    # Clients of the first daemon may have read the line that is lost.
+    assert await epoch_at(site, "one") != before
+    assert (await opened(site))[0] == expected
+    assert await epoch_at(site, "two") == await epoch_at(site, "one")
+
+
+async def test_lines_that_a_kill_has_left_in_a_copy_tell_nothing(site: Site) -> None:
+    expected = await made(site)
+    before = await epoch_at(site, "one")
+    place = site.home / COPY
+    last = place.read_bytes().splitlines(keepends=True)[-1]
+    # A daemon writes lines before the database has them, and room behind them.
+    place.write_bytes(place.read_bytes() + last.replace(b"e-11", b"e-99") + bytes(100))
+    assert (await opened(site))[0] == expected
+    assert await epoch_at(site, "one") == before
 
 
 async def test_a_deleted_session_leaves_no_copy(site: Site) -> None:

@@ -353,6 +353,50 @@ async def test_a_request_is_not_answered_from_a_reading_that_began_before_an_ans
             await other.answer(early)
 
 
+class LateFinder(Wrapped):
+    """A connection that looks for a session once the test lets it."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.connect())
+        self.is_asked, self.may_go = threading.Event(), threading.Event()
+
+    def find(self, session_id: str) -> Any:
+        self.is_asked.set()
+        assert self.may_go.wait(PATIENCE_SECONDS)
+        return self.inner.find(session_id)
+
+
+async def test_subscribers_of_a_session_that_is_restored_at_once_are_told_of_the_deletion(
+    site: Site,
+) -> None:
+    connection = LateFinder(site)
+    async with (
+        site.daemon("one", connection, NEVER) as daemon,
+        clients_of(site, "three", poll_seconds=NEVER) as (three,),
+        daemon.connect() as one,
+    ):
+        await create(three, persist="immediate")
+        await append(three, "e-1")
+        connection.may_go.set()
+        epoch = (await watch(one))["epoch"]
+        await site.watches(one=one)
+        connection.may_go.clear()
+        connection.is_asked.clear()
+        await call(three, "session/delete")
+        asked = await one.request("session/get", session_id=SESSION)
+        # The daemon has seen the deletion, and looks for what is there instead.
+        await happened(connection.is_asked)
+        await call(three, "session/restore")
+        connection.may_go.set()
+        assert (await one.answer(asked))["session"]["epoch"] == epoch
+        told = [(one["method"], one["params"].get("reason")) for one in one.notifications]
+        assert told[-1] == ("session/closed", "deleted")
+        assert "session/replaced" not in dict(told)
+        # A new subscription goes on.
+        again = await watch(one, after={"seq": 1, "epoch": epoch, "entry_id": "e-1"})
+        assert again.get("replaced") is None
+
+
 @pytest.mark.parametrize("method", ["session/create", "session/fork"])
 async def test_an_id_that_cannot_be_asked_for_is_not_answered_as_taken(
     site: Site, method: str

@@ -168,9 +168,17 @@ class Loop:
         self.reopening = False
         before.end()
         self._deps.was_closed(before.opened)
-        self.live = again = live(opened, before.hub, self._inbox, self._deps)
+        # Another daemon has deleted the session, and restored it before it was opened again.
+        was_gone = opened.journal.is_shared and opened.epoch == before.opened.epoch
+        hub = new_hub(opened) if was_gone else before.hub
+        self.live = again = live(opened, hub, self._inbox, self._deps)
         self._on_open(again)
-        again.hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
+        if was_gone:
+            # Nothing was replaced: subscribers are told what those are told whose daemon looked in time.
+            self._watchers = before.hub.close()
+            self.tell_watchers("deleted")
+        else:
+            hub.begin_again(again.log, opened.epoch, opened.session.rules, reason)
         again.writer.foreign_lines.tell_standing({})
         self._turn_to(opened)
         self._on_change()

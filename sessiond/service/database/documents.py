@@ -182,7 +182,15 @@ class SharedDocuments(Documents):
 
     def newest_revision(self) -> int:
         """Reserve a revision that is later than those of all daemons. Raises StorageError."""
-        return self._rows.reserve(self.revision + 1)
+        return self._rows.reserve(max(self.revision + 1, self._us_now()))
+
+    def _us_now(self) -> int:
+        """Return the microseconds since 1970 by the database's clock.
+
+        A revision is no smaller: a database that was brought back to an earlier state has forgotten which ones
+        it gave.
+        """
+        return self.ms_at("") * 1000
 
     def _set_clock(self) -> None:
         self._clock_ms, self._clock_at = self._rows.now_ms(), monotonic()
@@ -218,7 +226,7 @@ class SharedDocuments(Documents):
         """
         known = ABSENT if document is None else document.revision
         try:
-            return self._rows.reserve(max(self.revision, known) + 1)
+            return self._rows.reserve(max(self.revision + 1, known + 1, self._us_now()))
         except StorageError:
             self._rows.forget(namespace)
             raise

@@ -21,7 +21,7 @@ from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.reader import LineReader
-from sessiond.journal.splitter import VisitLines
+from sessiond.journal.splitter import VisitLines, split_whole
 from sessiond.journal.spool import Spool
 from sessiond.journal.store import JournalStatistics
 from sessiond.service.database.appending import Appending
@@ -214,6 +214,22 @@ class DatabaseLog(Appending):
         self.head = structs.replace(
             self.head, seq=self.line_count - 1, digest=digest, size=self.size_bytes
         )
+
+    def goes_on_behind(self, row: Head) -> bool:
+        """Return whether a kept copy has all lines of a row, and more: the database was brought back.
+
+        A copy that a kill has left tells nothing, for it may have lines that the database never got. Such a copy
+        has room behind its lines. Raises StorageError.
+        """
+        with telling("read the copied lines of", self.name):
+            is_cut = self.stat().st_size == self.size_bytes
+        if not is_cut or self.head.seq <= row.seq:
+            return False
+        digest, begun = NO_LINES, b""
+        for chunk in self.chunks(0, row.seq):
+            lines, begun = split_whole(begun + chunk)
+            digest = chained(digest, lines)
+        return digest == row.digest
 
     def settle_copy(self) -> None:
         """Make the copy of the lines durable for the next opening. Raises OSError."""

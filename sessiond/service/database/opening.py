@@ -148,7 +148,11 @@ class DatabaseOpener:
             if not self._is_indexed(log, indexer):
                 log.doubt_copy()
                 if log.has_kept_lines:
+                    was_brought_back = log.goes_on_behind(head)
                     log.close()
+                    if was_brought_back:
+                        # Clients of this daemon have read what the copy has and the database lacks.
+                        self._renew(head, head.digest)
                     return None
                 found = self._as_found(head, log.head)
                 if found is None:
@@ -195,12 +199,16 @@ class DatabaseOpener:
         SessionCorrupt if lines are missing.
         """
         if found.seq == counted.seq:
-            renewed = self._database.renew(counted, self._new_epoch(), found.digest)
-            if renewed is not None:
-                self._ring(renewed.number)
-            return renewed
+            return self._renew(counted, found.digest)
         refuse_missing_lines(self._database, counted, found.seq + 1)
         return None
+
+    def _renew(self, head: Head, digest: bytes) -> Head | None:
+        """Give a row a new epoch, and tell other daemons; return the row, None if the row has changed meanwhile."""
+        renewed = self._database.renew(head, self._new_epoch(), digest)
+        if renewed is not None:
+            self._ring(renewed.number)
+        return renewed
 
 
 def _session(log: DatabaseLog, indexer: Indexer, place: Place) -> OpenSession:

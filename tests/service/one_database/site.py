@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -125,21 +126,18 @@ class Site:
         """Keep the state of the database."""
         place = self._place
         with place.guard:
-            lines = {number: list(lines) for number, lines in place.lines.items()}
-            self._kept = lines, dict(place.heads), dict(place.changes)
+            tables = place.lines, place.heads, place.changes, place.documents, place.reserved
+            self._kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = [
+                (table, deepcopy(table)) for table in tables
+            ]
 
     def bring_back(self, elsewhere: bool = False) -> None:
         """Bring the database back to the state that was kept, or move that state to another server."""
         place = self._place
-        lines, heads, changes = self._kept
         with place.guard:
-            for there, kept in (
-                (place.lines, {number: list(some) for number, some in lines.items()}),
-                (place.heads, heads),
-                (place.changes, changes),
-            ):
-                there.clear()
-                there.update(kept)  # type: ignore[arg-type]
+            for table, kept in self._kept:
+                table.clear()
+                table.update(deepcopy(kept))
             if elsewhere:
                 # The other server has done little so far.
                 place.last_change = 1
