@@ -75,6 +75,7 @@ async def make_copy(
     await service.let_go_if_gone(session_id)
     if service.find(session_id) is not None:
         raise id_is_taken(session_id)
+    await service.live_catalog.look_before_creation()
 
     def work() -> SessionInfo:
         service.store.require_free(session_id)

@@ -70,7 +70,7 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
         raise SessionNotFound("no session has a conversation yet: send cwd to begin one there")
     session_id = service.environment.new_session_id()
     header = new_header(CreateParams(cwd=cwd), session_id, service.environment)
-    service.registry.create(header, "on_assistant")
+    service.registry.create(header, "on_assistant", is_drawn=True)
     return CreateResult(await service.info(session_id), created=True)
 
 

@@ -76,7 +76,8 @@ def create(client: Client, params: CreateParams, call: Call[Client]) -> Any:
             raise InvalidParams(text, path="persist")
 
     def begin() -> bool:
-        return service.registry.create(header, params.persist, params.root)
+        is_drawn = params.session_id is None
+        return service.registry.create(header, params.persist, params.root, is_drawn=is_drawn)
 
     def answer(actor: SessionActor, *, first: bool) -> CreateResult:
         created = first and actor.opened.created

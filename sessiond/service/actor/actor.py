@@ -113,7 +113,9 @@ class SessionActor:
         self.session_id = session_id
         self.environment = keeper.deps.environment
         self._keeper = keeper
-        self._opening = Opening(load, progress, keeper.deps.look_around)
+        self._opening = Opening(
+            load, progress, keeper.deps.look_around, keeper.deps.look_before_creation
+        )
         self._inbox = Inbox()
         self._readers: WeakSet[_Reader] = WeakSet()
         self._loop = Loop(
@@ -331,12 +333,12 @@ class SessionActor:
         """Wake the calls that wait for a lease: a head may be free now, or at another time."""
         self._loop.wake()
 
-    def create_instead(self, load: Callable[[], OpenSession]) -> bool:
-        """Make the opening call `load` if the session does not exist.
+    def create_instead(self, load: Callable[[], OpenSession], *, is_drawn: bool) -> bool:
+        """Make the opening call `load` if the session does not exist; `is_drawn` as in `Opening`.
 
         Return False if the session is open, or if another caller's `load` came first.
         """
-        return self._opening.create_instead(load, self._inbox.commands)
+        return self._opening.create_instead(load, self._inbox.commands, is_drawn=is_drawn)
 
     async def ready(self, progress: Progress | None = None) -> OpenSession:
         """Wait for the opening and return the open session. Raises the error of a failed opening.

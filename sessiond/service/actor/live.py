@@ -51,6 +51,8 @@ class SessionDeps(Struct, frozen=True):
     reopen: Callable[[OpenSession], OpenSession]
     look_around: Callable[[], Awaitable[bool]]
     """Looks for files that came, before a session or its file counts as missing; returns whether any may have come."""
+    look_before_creation: Callable[[], Awaitable[None]]
+    """Looks for files that came, before a session gets an id that one of these files may have."""
     place_of: Callable[[OpenSession], Path | None]
     """Returns the path to which a session's file was moved, as far as a look around has found out."""
     watch: WatchSession

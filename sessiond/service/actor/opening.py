@@ -3,7 +3,8 @@
 Law: order is kept. Requests for a missing session that came before the request to create it are
 refused. Requests that came afterwards use the created session. No request is answered from a reading
 that began before the request came and found no session: another daemon may have stored one since. A
-session that is not found is looked for once where programs put files, before it counts as missing.
+session that is not found is looked for once where programs put files, before it counts as missing. Before
+a session is created under an id that its caller chose, the daemon looks whether a new file there has the id.
 """
 
 from __future__ import annotations
@@ -30,15 +31,19 @@ class Opening:
         load: Callable[[], OpenSession],
         progress: LatestProgress,
         look_around: Callable[[], Awaitable[bool]],
+        look_before_creation: Callable[[], Awaitable[None]],
     ) -> None:
         """Open by `load`, which reports to `progress` how far it is.
 
         `look_around` looks for files that came meanwhile, and returns whether any may have come.
+        `look_before_creation` does so only where something has changed.
         """
         self.progress = progress
         self._load = load
         self._look_around = look_around
+        self._look_before_creation = look_before_creation
         self._instead: Callable[[], OpenSession] | None = None
+        self._is_drawn = False
         self._too_early: tuple[Command, ...] = ()
         self._asked = 0
         """Number of calls that wait for the outcome."""
@@ -46,14 +51,18 @@ class Opening:
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
 
-    def create_instead(self, load: Callable[[], OpenSession], waiting: tuple[Command, ...]) -> bool:
+    def create_instead(
+        self, load: Callable[[], OpenSession], waiting: tuple[Command, ...], *, is_drawn: bool
+    ) -> bool:
         """Use `load` to create the session if there is none; refuse the commands in `waiting` then.
 
-        Returns False if the session is open, or if another `load` was set before.
+        `is_drawn` tells that the daemon has drawn the id, which no file has. Returns False if the session is
+        open, or if another `load` was set before.
         """
         if self._opened is not None or self._instead is not None:
             return False
         self._instead = load
+        self._is_drawn = is_drawn
         self._too_early = waiting
         return True
 
@@ -62,6 +71,8 @@ class Opening:
     ) -> OpenSession:
         """Open the session in a worker thread. Raises the refusal of the file."""
         has_looked = False
+        if self._instead is not None:
+            await self._look_for_the_id()
         while True:
             early, came = inbox.commands, inbox.count + self._asked
             try:
@@ -69,6 +80,7 @@ class Opening:
             except SessionNotFound as error:
                 if self._instead is not None:
                     refuse(self._too_early, error)
+                    await self._look_for_the_id()
                     return await to_thread.run_sync(self._instead)
                 if not has_looked:
                     has_looked = True
@@ -77,6 +89,11 @@ class Opening:
                 if inbox.count + self._asked == came:
                     raise
                 refuse(early, error)
+
+    async def _look_for_the_id(self) -> None:
+        """Look whether a new file has the id of the session that is about to be created."""
+        if not self._is_drawn:
+            await self._look_before_creation()
 
     def done(self, opened: OpenSession) -> None:
         """Record that the session is open and serves requests."""

@@ -193,6 +193,13 @@ class SessionOpener:
     def _has_entry(self, path: Path, entry_id: str) -> bool:
         indexer = Indexer(path, in_place=True)
         try:
+            if path.parent not in self._layout.folders:
+                found = self._profile.agents.recognise(path)
+                if found is not None:
+                    indexer.begin_as(found.dialect, found.header)
+                    for seq, line in self._profile.agents.lines(found):
+                        indexer.visit(seq, line)
+                    return entry_id in indexer.session.ids
             with telling("read", path):
                 journal = Journal.read_only(self._files, path, indexer.visit_lines)
                 try:

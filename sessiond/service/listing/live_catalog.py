@@ -15,6 +15,7 @@ and every connection that watches the catalog is told.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from functools import partial
 from math import inf
 from typing import Final, TypeVar
 
@@ -106,6 +107,8 @@ class LiveCatalog:
         self.complete = anyio.Event()
         """Event of the first complete scan."""
         self._missing = anyio.Lock()
+        self._looks_begun = 0
+        """Number of scans, with the one that runs."""
         self._miss_looks = 0
         """Number of looks for sessions that were not found."""
         self._missed_at = -inf
@@ -324,9 +327,25 @@ class LiveCatalog:
                 return await self._reporting_bugs(self._look_around)
         return True
 
-    async def _look_around(self) -> None:
-        """Run one scan. At a start, and after rows were lost, its findings count as no change."""
+    async def look_before_creation(self) -> None:
+        """Look for files that programs have put into roots, if anything has changed there since the last look.
+
+        One of these files may have the id that a new session is about to get. Nothing is waited for where
+        no folder of a root has changed. Calls that come meanwhile share the next look.
+        """
+        begun = self._looks_begun
+        if self._scanner.has_roots and await to_thread.run_sync(self._scanner.roots_have_changed):
+            await self._reporting_bugs(partial(self._look_around, begun))
+
+    async def _look_around(self, begun: int | None = None) -> None:
+        """Run one scan. At a start, and after rows were lost, its findings count as no change.
+
+        With `begun`, a number of scans, a scan that began behind them is enough.
+        """
         async with self._scanning:
+            if begun not in {None, self._looks_begun}:
+                return
+            self._looks_begun += 1
             changes, words = Changes(self._words), dict(self._words)
             self._scanner.prepare()
 

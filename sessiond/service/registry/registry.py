@@ -123,6 +123,7 @@ class SessionRegistry:
                 company=store.company,
                 reopen=store.reopen,
                 look_around=live_catalog.look_for_files,
+                look_before_creation=live_catalog.look_before_creation,
                 place_of=store.place_of,
                 watch=store.watch,
                 was_closed=self._count_closed,
@@ -152,11 +153,13 @@ class SessionRegistry:
         """Return whether the session's file has no owner and no actor waits for it."""
         return session_id not in self.by_id and session_id not in self._leaving
 
-    def create(self, header: Header, persist: Persist, root: str | None = None) -> bool:
+    def create(
+        self, header: Header, persist: Persist, root: str | None = None, *, is_drawn: bool = False
+    ) -> bool:
         """Let the session's actor create the session, or open it when the file is there.
 
-        `actor.opened.created` will say which. Return False if the session is open already, or if
-        another caller is about to create it.
+        `actor.opened.created` will say which. `is_drawn` tells that the daemon has drawn the id, which no
+        file has. Return False if the session is open already, or if another caller is about to create it.
         """
         time = self._creation_times.give(header.id, str(header.timestamp))
         header = msgspec.structs.replace(header, timestamp=time)
@@ -169,6 +172,7 @@ class SessionRegistry:
             make,
             in_memory=persist == "never",
             tries=_TRIES,
+            is_drawn=is_drawn,
         )
 
     def begin(
@@ -178,10 +182,11 @@ class SessionRegistry:
         *,
         in_memory: bool = False,
         tries: int = 1,
+        is_drawn: bool = False,
     ) -> bool:
         """Create a session by `make`, which raises SessionExists where the session exists.
 
-        `tries` says how often `make` may be called: the lines of a copy, for one, are there once.
+        `is_drawn` as in `create`. `tries` says how often `make` may be called: the lines of a copy, for one, are there once.
         """
 
         progress = LatestProgress()
@@ -204,7 +209,7 @@ class SessionRegistry:
         actor = self.by_id.get(session_id)
         if actor is None:
             actor = self._start(session_id, load, progress, in_memory=in_memory)
-        return actor.create_instead(load)
+        return actor.create_instead(load, is_drawn=is_drawn)
 
     def retire(
         self, session_id: str, reason: str, act: Callable[[OpenSession | None], Any]

@@ -83,6 +83,10 @@ class Scanner(Protocol):
         """Return whether sessions may lie in folders of other programs."""
         ...
 
+    def roots_have_changed(self) -> bool:
+        """Return whether a root may have files that no look has found yet. Blocking."""
+        ...
+
     @property
     def has_other_roots(self) -> bool:
         """True if roots were added or removed since the last scan."""

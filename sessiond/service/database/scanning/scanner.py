@@ -113,6 +113,10 @@ class DatabaseScanner:
         """Return whether sessions may lie in folders of other programs."""
         return self._folders.has_roots
 
+    def roots_have_changed(self) -> bool:
+        """Return whether a root may have files that no look has found yet. Blocking."""
+        return self._folders.roots_have_changed()
+
     @property
     def has_other_roots(self) -> bool:
         """True if roots were added or removed since the last scan."""

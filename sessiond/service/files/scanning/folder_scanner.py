@@ -120,6 +120,16 @@ class FolderScanner:
         """Return whether sessions may lie in folders of other programs."""
         return bool(self._roots.current)
 
+    def roots_have_changed(self) -> bool:
+        """Return whether a root may have files that no look has found yet.
+
+        Costs a few calls for roots of any size, if the system tells the changes of their folders.
+        """
+        if not self.has_roots:
+            return False
+        self._catalog.file.look()
+        return self._running or self.is_behind or self.root_folders.has_changed()
+
     @property
     def has_other_roots(self) -> bool:
         """Return whether roots were added or removed since the last scan."""
