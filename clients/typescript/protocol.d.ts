@@ -777,7 +777,7 @@ export interface ForkParams {
 
 /**
  * New session; for a dry run the session that would be made, which has no path. `notes` name what
- * the fork of another agent's session lacks.
+ * the fork lacks.
  */
 export interface ForkResult {
   session: SessionInfo;

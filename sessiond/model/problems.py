@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-__all__ = ["PROBLEM_KINDS", "Problem", "ProblemKind"]
+__all__ = ["PROBLEM_KINDS", "Problem", "ProblemKind", "without_parent"]
 
 ProblemKind = Literal[
     # Lines that a repair leaves out.
@@ -44,3 +44,14 @@ class Problem(Struct, frozen=True):
     line: int
     kind: ProblemKind
     detail: str
+
+    @property
+    def note(self) -> str:
+        """The problem as one text, for notes of a copy."""
+        return f"line {self.line}: {self.detail}"
+
+
+def without_parent(bridge: str | None) -> str:
+    """Return what is said of an entry whose parent is missing; `bridge` is where its path goes on."""
+    shown = "shown as a root" if bridge is None else f"the path goes on at {bridge}"
+    return f"its parent is no earlier entry; {shown}"

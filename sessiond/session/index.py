@@ -18,7 +18,7 @@ level, so no path walk has to search for one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, repeat
 from typing import Any, Final
@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from sessiond.limits import FIRST_MESSAGE_CHARS, PROBLEMS_MAX, SAME_ID_MAX
 from sessiond.model.ids import MAIN
-from sessiond.model.problems import Problem, ProblemKind
+from sessiond.model.problems import Problem, ProblemKind, without_parent
 from sessiond.model.row import (
     MESSAGE_KINDS,
     CompactionEffect,
@@ -50,6 +50,8 @@ FIRST_WORDS_CHARS: Final = FIRST_MESSAGE_CHARS - len("...")
 """Characters of the first message that a preview keeps."""
 
 # Plain ints, since opening a file compares one per line and an enum member costs a lookup.
+# Problems of an entry above which something is missing, or which lacks a part.
+_GAPS: Final = frozenset({"orphan", "damaged_line"})
 _ASSISTANT: Final = int(Kind.ASSISTANT)
 _COMPACTION: Final = int(Kind.COMPACTION)
 
@@ -322,8 +324,7 @@ class Session:
         self.rerouted.add(seq)
         if not named:
             named = self.ids.get(bridge, 0) if bridge is not None else 0
-            shown = f"the path goes on at {bridge}" if named else "shown as a root"
-            self.report(seq, "orphan", f"its parent is no earlier entry; {shown}")
+            self.report(seq, "orphan", without_parent(bridge if named else None))
         return self._through(named)
 
     def _through(self, seq: int) -> int:
@@ -434,6 +435,14 @@ class Session:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(seq + self.header_lines, kind, detail))
+
+    def gaps(self, seqs: Iterable[int]) -> list[Problem]:
+        """Return the problems of these lines for which a path lacks something, in the order of `seqs`.
+
+        These problems are missing parents and damaged lines.
+        """
+        found = {one.line - self.header_lines: one for one in self.problems if one.kind in _GAPS}
+        return [found[seq] for seq in seqs if seq in found] if found else []
 
     @property
     def entry_count(self) -> int:

@@ -406,3 +406,38 @@ async def test_a_fork_of_pis_file_is_pis_file(real_house: House, sample: str) ->
                 assert (header["type"], header["version"]) == ("session", 3)
         titled = await wire.call("session/fork", session_id=own["id"], title="A fork")
         assert titled["session"]["title"] == "A fork"
+
+
+@one_backend
+@pytest.mark.parametrize("dialect", [None, "pi"])
+async def test_the_notes_of_a_fork_name_the_entries_whose_parent_is_missing(
+    house: House, dialect: str | None
+) -> None:
+    house.put(
+        [
+            stored_message("m1", None),
+            stored_message("m2", "gone"),
+            stored_message("m3", "m2", "assistant"),
+            stored_message("x1", "lost", head="tried"),
+        ]
+    )
+    detail = "its parent is no earlier entry; shown as a root"
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        context = await wire.call("session/build_context", session_id=SESSION)
+        (problem,) = context["_meta"]["problems"]
+        assert problem == {"line": 3, "kind": "orphan", "detail": detail}
+        on_path, elsewhere = f"line 3: {detail}", f"line 5: {detail}"
+        wanted = {
+            "path": [on_path],
+            "context": [on_path],
+            "all": [on_path, elsewhere],
+            "none": [],
+        }
+        for entries, notes in wanted.items():
+            fork = {"session_id": SESSION, "entries": entries, "dialect": dialect}
+            would = await wire.call("session/fork", **fork, dry_run=True)
+            made = await wire.call("session/fork", **fork)
+            assert would.get("notes", []) == made.get("notes", [])
+            assert [one for one in made.get("notes", []) if "parent" in one] == notes
+        before = await wire.call("session/fork", session_id=SESSION, at="m1")
+        assert "notes" not in before

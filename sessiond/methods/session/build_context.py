@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -19,8 +19,6 @@ from sessiond.session.index import Session
 from sessiond.session.providers.shapes import Shape, View
 
 __all__ = ["METHOD"]
-
-_TOLD: Final = frozenset({"orphan", "damaged_line"})
 
 
 class BuildContextParams(SessionParams):
@@ -84,14 +82,8 @@ def handle(client: Client, params: BuildContextParams, call: Call[Client]) -> An
 
 
 def _told(session: Session, leaf: int) -> bytes | None:
-    """Return `_meta` with the problems of entries above a leaf; None where there are none.
-
-    These problems are missing parents and damaged lines: what such a line lacked is not in the context.
-    """
-    seqs = {one.line - session.header_lines: one for one in session.problems if one.kind in _TOLD}
-    if not seqs:
-        return None
-    found = [seqs[seq] for seq in session.up(leaf) if seq in seqs]
+    """Return `_meta` with what the path to a leaf lacks; None where it lacks nothing."""
+    found = session.gaps(session.up(leaf))
     return msgspec.json.encode({"problems": found[::-1]}) if found else None
 
 

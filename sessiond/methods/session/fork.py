@@ -55,7 +55,7 @@ class ForkParams(SessionParams):
 class ForkResult(Struct, frozen=True):
     """New session; for a dry run the session that would be made, which has no path.
 
-    `notes` name what the fork of another agent's session lacks.
+    `notes` name what the fork lacks.
     """
 
     session: SessionInfo

@@ -98,6 +98,9 @@ def fork(source: Source, axes: Fork, birth: Birth) -> Iterator[list[bytes]]:
         lines, notes = joined_lines(source.opened, agent, header, taken, birth.deps.progress)
         birth.notes.extend(notes)
         return iter([lines])
+    birth.notes.extend(
+        one.note for one in session.gaps(range(1, source.upto + 1) if whole else chosen)
+    )
     aside: list[Step] = []
     about = label_seqs(source, chosen) if axes.labels else []
     last: list[Entry] = []

@@ -31,10 +31,11 @@ from sessiond.model.entries import (
     SessionInfoEntry,
 )
 from sessiond.model.parsed_message import Block, ParsedMessage
+from sessiond.model.problems import without_parent
 from sessiond.service.sources.agents.source import Report
 from sessiond.service.sources.agents.writing import Conversation, Step
 
-__all__ = ["Joined", "LeftOut", "copied", "gap"]
+__all__ = ["Joined", "LeftOut", "copied"]
 
 LeftOut = Callable[[Opaque], str | None]
 """Names the lines that became a record; None if the record's facts are in other entries."""
@@ -148,7 +149,7 @@ class Joined:
             return None
         if named not in self._place_of:
             above = None if bridge is None else self._place_of.get(bridge)
-            self._report.add(line, "orphan", gap(above))
+            self._report.add(line, "orphan", without_parent(above))
             return above
         return self._place_of[named]
 
@@ -212,12 +213,6 @@ class Joined:
         for key in dict.fromkeys(steps):
             said += [_said(one) for one in self._nodes[key].step.entries if _is_said(one)]
         entry.messages, entry.summary, entry.first_kept_entry_id = said, UNSET, UNSET
-
-
-def gap(bridge: str | None) -> str:
-    """Return what is said of an entry whose parent is missing; `bridge` is where its path goes on."""
-    shown = "shown as a root" if bridge is None else f"the path goes on at {bridge}"
-    return f"its parent is missing in the file; {shown}"
 
 
 def _message(said: bytes) -> Message:

@@ -21,12 +21,13 @@ from sessiond.journal.mirror import Mirror
 from sessiond.limits import IMPORT_BYTES_MAX
 from sessiond.model.entries import ENTRY_TYPES, Entry, Header, Opaque
 from sessiond.model.formats import AgentFormatName
+from sessiond.model.problems import without_parent
 from sessiond.model.row import Kind
 from sessiond.service.log.chunks import chunks
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.rewritten import as_stored
 from sessiond.service.ports import Progress
-from sessiond.service.sources.agents.copied import Joined, gap
+from sessiond.service.sources.agents.copied import Joined
 from sessiond.service.sources.agents.found import left_out
 from sessiond.service.sources.agents.inlining import inline, outputs_beside
 from sessiond.service.sources.agents.source import Report
@@ -76,7 +77,7 @@ def joined_lines(
             report.add(seq, "damaged_line", damage)
         if chain is not None:
             if isinstance(entry.parent_id, str) and entry.parent_id not in session.ids:
-                report.add(seq, "orphan", gap(bridge))
+                report.add(seq, "orphan", without_parent(bridge))
             entry.parent_id = above
             above = above if isinstance(entry, Opaque) else session.names[seq]
         joined.take(seq, entry, bridge)
@@ -89,7 +90,7 @@ def joined_lines(
     log = opened.journal
     inline(talk, report, outputs_beside(log.path, log.files) if isinstance(log, Mirror) else None)
     lines = lines_below(header, talk, taken.new_id)
-    return lines, [f"line {one.line}: {one.detail}" for one in report.problems]
+    return lines, [one.note for one in report.problems]
 
 
 def _with_records(opened: OpenSession, taken: JoinedPart) -> list[int]:
