@@ -1,7 +1,8 @@
 r"""Texts that a screen may show: no character acts on the screen or on the reading order.
 
 Law: what a person sees comes from any program and any file. There is one list of the characters that act,
-for terminals, pages and previews alike. Counts have their nouns in one way, too.
+for terminals, pages and previews alike. Counts have their nouns in one way, too, and a repair
+its words.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ACTING", "counted", "plural", "spelled_out"]
+__all__ = ["ACTING", "counted", "plural", "repaired", "spelled_out"]
 
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -39,6 +40,19 @@ def counted(count: int, noun: str, *, has_more: bool = False) -> str:
     if count == 1 and not has_more:
         return f"1 {noun}"
     return f"{count:,}{'+' if has_more else ''} {plural(noun)}"
+
+
+def repaired(dropped: str, recovered: int, reparented: int, moved: int) -> str:
+    """Return what a repair does, in words; `dropped` names the lines left out, and is empty for none."""
+    said: list[str] = []
+    if dropped:
+        but = f" but for {counted(recovered, 'whole entry')} on them" if recovered else ""
+        said.append(f"{dropped} left out{but}")
+    if reparented:
+        said.append(f"{counted(reparented, 'entry')} put below another parent")
+    if moved:
+        said.append(f"{counted(moved, 'entry')} put behind the parent")
+    return ", ".join(said)
 
 
 def plural(noun: str) -> str:

@@ -289,3 +289,27 @@ def test_the_json_of_no_command_is_left_out() -> None:
         if any(param.name == "as_json" for param in command.params)
     }
     assert with_json == {*JSON, *JSON_LINES}
+
+
+def test_a_repair_says_what_became_of_each_entry(shell: Shell) -> None:
+    path = Path(shell.json("sessiond show my-session --json")["session"]["path"])
+    given = {
+        "type": "message",
+        "timestamp": "2026-02-01T09:00:00.000Z",
+        "message": {"role": "user"},
+    }
+    lines = [
+        given | {"id": "an-orphan", "parent_id": "gone"},
+        given | {"id": "a-child", "parent_id": "a-parent"},
+        given | {"id": "a-parent", "parent_id": "entry-1"},
+    ]
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    said = "6 lines {}kept, 1 entry put below another parent, 1 entry put behind the parent"
+    would = shell.output("sessiond repair my-session").split("\n")
+    assert would[-1] == said.format("would be ") + ": do it with --apply"
+    with path.open("a") as file:
+        file.write("no entry\n")
+    done = shell.output("sessiond repair my-session --apply").split("\n")
+    assert done[-2] == said.format("").replace("kept", "kept, 1 line (7) left out")
+    assert done[-1].startswith("original file: ")

@@ -1,4 +1,4 @@
-"""`sessiond repair`: remove the bad lines of a session file."""
+"""`sessiond repair`: remove the bad lines of a session file, and give entries their parents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sessiond.cli.arguments import session_argument
 from sessiond.cli.connect.conversation import answer, ask_long, connected, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
-from sessiond.visible import counted
+from sessiond.visible import counted, repaired
 
 __all__ = ["COMMAND"]
 
@@ -29,7 +29,8 @@ def repair(shared: Shared, session: str, *, apply: bool) -> None:
     """Write a session's file anew without the lines that do not parse.
 
     All other lines keep their bytes, and the original file goes to the trash. Whole entries on a line
-    that does not parse take the place of the line. Only files of
+    that does not parse take the place of the line. An entry goes behind its parent, or below the entry
+    before if the file lacks the parent. Only files of
     sessiond's own dialect are repaired: another program may read lines that do not parse here. A
     part of a title names no session here.
     """
@@ -46,16 +47,13 @@ def _show(done: dict[str, Any]) -> None:
         say(f"no repair: {done['reason']}")
         return
     lines = ", ".join(map(str, done["dropped_lines"]))
-    kept, dropped = counted(done["kept"], "line"), counted(done["dropped"], "line")
-    if done["recovered"]:
-        dropped += f" but for {counted(done['recovered'], 'whole entry')} on them"
-    if done["reparented"] or done["moved"]:
-        said = f"{counted(done['reparented'], 'entry')} without a parent, {done['moved']} before the parent"
-        say(f"entries that get another place: {said}")
+    dropped = f"{counted(done['dropped'], 'line')} ({lines})" if done["dropped"] else ""
+    what = repaired(dropped, done["recovered"], done["reparented"], done["moved"])
+    kept = counted(done["kept"], "line")
     if done["dry_run"]:
-        say(f"{kept} would be kept, {dropped} left out ({lines}): do it with --apply")
+        say(f"{kept} would be kept, {what}: do it with --apply")
     else:
-        say(f"{kept} kept, {dropped} left out ({lines})")
+        say(f"{kept} kept, {what}")
     if done.get("backup") is not None:
         say(f"original file: {done['backup']}")
 

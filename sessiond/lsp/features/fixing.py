@@ -16,19 +16,19 @@ from sessiond.lsp.features.desk import Desk, Refusal, View
 from sessiond.lsp.features.offers import REPAIR, commands_of, first_compactable
 from sessiond.lsp.findings import MISSING_RESULT
 from sessiond.lsp.places import Row
-from sessiond.visible import counted
+from sessiond.visible import counted, repaired
 
 __all__ = ["OPTIONS", "answer", "fixes", "repair"]
 
 OPTIONS: Final = types.CodeActionOptions(
     code_action_kinds=[types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor]
 )
-_LEFT_OUT: Final = frozenset({"bad_line", "torn_tail", "incomplete_atom"})
+# Problems that a repair of a native file takes away.
+_MENDED: Final = frozenset({"bad_line", "torn_tail", "incomplete_atom", "orphan"})
 _INTERRUPTED: Final = b"[error:TOOL_INTERRUPTED]"
 _KEPT: Final = "nothing is taken out of the log: "
 # Problems that no call of the daemon takes away, and what sessiond makes of each.
 _NO_FIX: Final[Mapping[str, str]] = {
-    "orphan": f"{_KEPT}the entry is shown as a root",
     "damaged_line": f"{_KEPT}the whole records of the line are shown",
     "duplicate_id": f"{_KEPT}both entries stay, and the id means the later one",
     "unknown_target": f"{_KEPT}the line does nothing",
@@ -40,7 +40,10 @@ _NO_FIX: Final[Mapping[str, str]] = {
     "long_line": f"{_KEPT}the line is served to clients that can take it",
     "other_id": "the id in the name of the file counts",
 }
-_OTHER_PROGRAM: Final = "the file belongs to another program: sessiond takes no line out of it"
+_OTHER_PROGRAM: Final = (
+    "the file belongs to another program: sessiond takes no line out of it, and gives no entry of it"
+    " another parent"
+)
 
 
 async def answer(desk: Desk, params: types.CodeActionParams) -> list[types.CodeAction] | None:
@@ -85,12 +88,13 @@ def fixes(
 
 def _fix(view: View, code: str, line: int) -> tuple[types.Command | None, str | None]:
     """Return the command that takes a problem away, or the reason why there is none."""
-    if code in _LEFT_OUT or (
-        code == "read_only" and view.info.get("read_only_reason") == "bad_line"
-    ):
+    if code in _MENDED or (code == "read_only" and view.info.get("read_only_reason") == "bad_line"):
         if not view.is_native:
             return None, _OTHER_PROGRAM
-        title = "repair the file: leave out what does not parse, keep the old file in the trash"
+        title = (
+            "repair the file: leave out what does not parse, put each entry below a parent, keep the old"
+            " file in the trash"
+        )
         return types.Command(title, REPAIR, arguments=[view.uri]), None
     if code == MISSING_RESULT:
         node = view.places.nodes.get(line)
@@ -127,9 +131,9 @@ async def repair(desk: Desk, view: View, entry_id: str | None) -> Any:
     if not done.repaired:
         desk.window.tell(f"{done.reason}; if the editor shows such a line, read the file again")
         return {"repaired": False, "reason": done.reason}
-    desk.window.tell(
-        f"{counted(done.dropped or 0, 'line')} left out, the old file is {done.backup}; read the file again"
-    )
+    dropped = counted(done.dropped, "line") if done.dropped else ""
+    what = repaired(dropped, done.recovered or 0, done.reparented or 0, done.moved or 0)
+    desk.window.tell(f"{what}, the old file is {done.backup}; read the file again")
     return {"repaired": True, "dropped_lines": done.dropped_lines, "backup": done.backup}
 
 

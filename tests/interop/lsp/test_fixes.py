@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 from anyio import to_thread
 from lsprotocol import types
 
 from sessiond_client import connect
 from tests.interop.lsp.editor import NATIVE, PI, Editor, copy, editor, whole
+from tests.kit.roots import pi_line
 from tests.processes.harness.daemon import Daemon
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop]
@@ -79,6 +81,25 @@ async def test_half_a_line_at_the_end_is_left_out(server: Daemon, home: Path) ->
         assert path.read_bytes() == good
 
 
+async def test_an_entry_without_a_parent_goes_on_at_the_entry_before(
+    server: Daemon, home: Path
+) -> None:
+    path = copy(NATIVE, home)
+    good = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(f"{WHOLE.replace('n22', 'gone')}\n".encode())
+    async with editor(server) as client:
+        uri = client.open(path)
+        (problem,) = await shown(client, uri, ("orphan", 23))
+        (action,) = await client.actions(uri, 23, [problem], ["quickfix"])
+        assert "below a parent" in action.title
+        done = await client.fix(uri, problem)
+        assert (done["repaired"], done["dropped_lines"]) == (True, [])
+        said = await client.message()
+        assert said.startswith("1 entry put below another parent, the old file is ")
+        assert path.read_bytes() == good + f"{WHOLE}\n".encode()
+
+
 async def test_a_repair_loses_nothing_that_is_written_meanwhile(server: Daemon, home: Path) -> None:
     path = copy(NATIVE, home)
     good = path.read_bytes()
@@ -119,28 +140,28 @@ async def test_a_repair_loses_nothing_that_is_written_meanwhile(server: Daemon, 
 async def test_what_no_call_takes_away_says_why(server: Daemon, home: Path) -> None:
     path = copy(NATIVE, home)
     with path.open("ab") as file:
-        file.write(f"{WHOLE.replace('n22', 'gone')}\n{WHOLE}\n".encode())
+        file.write(f"{WHOLE}\n{WHOLE}\n".encode())
     foreign = copy(PI, home)
+    damage = b"no JSON\n" + msgspec.json.encode(pi_line("1000ffff", "gone", "kept")) + b"\n"
     with foreign.open("ab") as file:
-        file.write(b"no JSON\n")
+        file.write(damage)
     async with editor(server) as client:
         uri = client.open(path)
-        problems = await shown(client, uri, ("orphan", 23), ("duplicate_id", 24))
-        for problem, why in zip(problems, ("shown as a root", "the later one"), strict=True):
-            (action,) = await client.actions(uri, 23, [problem], ["quickfix"])
-            assert action.disabled is not None
-            assert why in action.disabled.reason
-            assert action.command is None
-            assert action.edit is None
+        problems = await shown(client, uri, ("duplicate_id", 24))
+        (action,) = await client.actions(uri, 24, problems, ["quickfix"])
+        assert action.disabled is not None
+        assert "the later one" in action.disabled.reason
+        assert action.command is None
+        assert action.edit is None
         uri = client.open(foreign)
         last = PI.read_bytes().count(b"\n")
-        (problem,) = await shown(client, uri, ("bad_line", last))
-        (action,) = await client.actions(uri, last, [problem], ["quickfix"])
-        assert action.disabled is not None
-        assert "another program" in action.disabled.reason
+        for problem in await shown(client, uri, ("bad_line", last), ("orphan", last + 1)):
+            (action,) = await client.actions(uri, last, [problem], ["quickfix"])
+            assert action.disabled is not None
+            assert "another program" in action.disabled.reason
         refused = await client.refusal("sessiond.repair", uri)
         assert "repair refused (session_corrupt)" in refused
-        assert foreign.read_bytes() == PI.read_bytes() + b"no JSON\n"
+        assert foreign.read_bytes() == PI.read_bytes() + damage
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
