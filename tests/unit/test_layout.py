@@ -12,9 +12,9 @@ from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout, data_home, is_profile
 from sessiond.journal.profile.names import (
-    is_torn_end,
     is_unfinished,
     torn_end_name,
+    torn_ending,
     unfinished_name,
 )
 from sessiond.testing.disk import FaultDisk
@@ -169,8 +169,8 @@ def test_every_name_that_is_made_is_recognised(disk: FaultDisk) -> None:
     path = LAYOUT.session_path("abcdefgh", STAMP)
     names = [torn_end_name(path, LATER, number).name for number in range(1, 12)]
     assert len(set(names)) == 11
-    assert all(is_torn_end(name, path.name) for name in names)
-    assert not any(is_torn_end(name, path.name[:-1]) for name in names)
+    assert all(torn_ending(name, path.name) for name in names)
+    assert not any(torn_ending(name, path.name[:-1]) for name in names)
     assert is_unfinished(unfinished_name(Files().random_digits()))
     assert is_unfinished(unfinished_name(disk.random_digits()))
     assert Files().random_digits() != Files().random_digits()

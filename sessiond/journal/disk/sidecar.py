@@ -2,12 +2,14 @@
 
 Law: the lock is on a file beside the session file, named like it and `.lock`. That file is made, if
 it is missing, and never removed: two programs could lock two files of that name. The lock is held
-for one write, and the wait for the lock has an end.
+for one write, and the wait for the lock has an end. Where the name with `.lock` is longer than a name may
+be, no program can make or find that file, so there is no lock to take.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
 from sessiond.limits import SIDECAR_LOOK_SECONDS, SIDECAR_WAIT_SECONDS
+from sessiond.system import NAME_BYTES_MAX
 
 __all__ = ["SidecarLock"]
 
@@ -43,8 +46,10 @@ class SidecarLock:
             if fd is not None:
                 close_quietly(self._files, fd)
 
-    def _take(self, path: Path) -> int:
+    def _take(self, path: Path) -> int | None:
         files, beside = self._files, path.with_name(path.name + _SUFFIX)
+        if len(os.fsencode(beside.name)) > NAME_BYTES_MAX:
+            return None
         fd = self._open(beside)
         try:
             self._wait(fd, beside)

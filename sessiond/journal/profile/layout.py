@@ -36,12 +36,13 @@ from sessiond.journal.disk.lookup import is_regular
 from sessiond.journal.profile.names import (
     SUFFIX,
     draft_id_in,
+    from_elsewhere,
     id_in_name,
     is_copy_in_trash,
-    is_torn_end,
     is_unfinished,
     note_id_in,
     note_name,
+    torn_ending,
     trashed_id,
 )
 from sessiond.model.ids import is_session_id
@@ -194,7 +195,7 @@ class Layout:
         """Return the name that a session's file gets in the trash."""
         if self.id_of(path) == session_id:
             return path.name
-        return f"{self.session_path(session_id, stamp).name}.from-{path.name}"
+        return from_elsewhere(self.session_path(session_id, stamp).name, path.name)
 
     def trashed_id(self, path: Path) -> str | None:
         """Return the session id of a file in the trash; None if its name does not have one."""
@@ -294,7 +295,7 @@ class Layout:
         for folder in self.folders:
             for name in sorted(_names(files, folder)):
                 own = name[: name.find(SUFFIX) + len(SUFFIX)]
-                if self.id_of(folder / own) is not None and is_torn_end(name, own):
+                if self.id_of(folder / own) is not None and torn_ending(name, own):
                     yield folder / name
 
     def drafts(self, files: Files) -> Iterator[Path]:

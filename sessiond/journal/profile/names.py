@@ -14,12 +14,16 @@ forms. A file whose name only begins like one of them belongs to the user.
     <namespace>.json.aside-<stamp>        a file that had the name of a namespace and was none
     <namespace>.json.aside-<stamp>-2      a second such file with that stamp
 
+Where <file> and an ending have more bytes than a name may have, <file> is shortened: its first bytes,
+"~", and 16 digits of a digest of <file>.
+
 In the trash the name of a session or a draft may be followed by
 
     .torn-<stamp>  .torn-<stamp>-2        as above
     .before-repair-<stamp>                the file as it was before session/repair
     .origin                               where the file lay, if its name does not say that
-    .from-<name>                          the file lay outside the profile under that name
+    .from-<name>                          the file lay outside the profile under that name; all of it
+                                          is shortened as above, so that each ending has room
     .2                                    last of all, if the name without this number was taken
 """
 
@@ -32,17 +36,18 @@ from typing import Final
 
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import is_namespace, is_session_id
+from sessiond.system import NAME_BYTES_MAX
 
 __all__ = [
     "SUFFIX",
     "aside_name",
     "document_name",
     "draft_id_in",
+    "from_elsewhere",
     "id_in_name",
     "is_copy_in_trash",
     "is_origin",
     "is_session_in_trash",
-    "is_torn_end",
     "is_unfinished",
     "is_unfinished_key",
     "namespace_aside",
@@ -54,10 +59,13 @@ __all__ = [
     "trashed_id",
     "unfinished_key_name",
     "unfinished_name",
+    "with_ending",
     "without_number",
 ]
 
 SUFFIX: Final = ".jsonl"
+# Leaves room for the longest ending, .before-repair-<stamp>, and for a number.
+_TRASHED_BYTES_MAX: Final = NAME_BYTES_MAX - 55
 _PLACE: Final = ".place"
 
 _STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
@@ -65,7 +73,7 @@ _STAMP: Final = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{6}"
 _NUMBER: Final = r"(?:[2-9]|[1-9]\d+)"
 _TORN: Final = rf"\.torn-{_STAMP}(?:-{_NUMBER})?"
 _BEGUN: Final = re.compile(_STAMP, re.ASCII)
-_TORN_END: Final = rf"(?a){_TORN}"
+_TORN_END: Final = rf"(?a){_TORN}\Z"
 _COPY: Final = rf"(?:{_TORN}|\.before-repair-{_STAMP}|\.origin)"
 _ENDING: Final = rf"(?a)(?:{_COPY})?(?:\.{_NUMBER})?"
 _COPY_ENDING: Final = rf"(?as)(?:\.from-.+)?{_COPY}(?:\.{_NUMBER})?"
@@ -73,7 +81,7 @@ _ORIGIN: Final = rf"(?as).*\.origin(?:\.{_NUMBER})?"
 _NUMBERED: Final = rf"(?a)\.{_NUMBER}"
 _DOCUMENT: Final = ".json"
 _ASIDE: Final = re.compile(rf"(.+)\.aside-{_STAMP}(?:-{_NUMBER})?", re.ASCII)
-_KEY_DIGITS: Final = 16
+_DIGITS: Final = 16
 _UNFINISHED: Final = re.compile(r"\.sessiond-[0-9a-f]{32}\.new", re.ASCII)
 
 
@@ -127,12 +135,28 @@ def namespace_aside(name: str) -> str | None:
 def torn_end_name(path: Path, stamp: str, number: int) -> Path:
     """Return the `number`th name for a copy of the torn end of a file."""
     ending = f"-{number}" if number > 1 else ""
-    return path.with_name(f"{path.name}.torn-{stamp}{ending}")
+    return path.with_name(with_ending(path.name, f".torn-{stamp}{ending}"))
 
 
-def is_torn_end(name: str, of: str) -> bool:
-    """Return whether a name is that of a torn end of the file with the name `of`."""
-    return name.startswith(of) and re.fullmatch(_TORN_END, name[len(of) :]) is not None
+def torn_ending(name: str, of: str) -> str | None:
+    """Return the ending of the name of a torn end of the file `of`; None for any other name."""
+    found = re.search(_TORN_END, name)
+    return found[0] if found is not None and name == with_ending(of, found[0]) else None
+
+
+def with_ending(name: str, ending: str) -> str:
+    """Return a name with an ending; the name is shortened where both together are too long."""
+    return _fitting(name, NAME_BYTES_MAX - len(os.fsencode(ending))) + ending
+
+
+def _fitting(name: str, limit: int) -> str:
+    """Return a name of at most `limit` bytes: the name, or its beginning and a digest of the name."""
+    data = os.fsencode(name)
+    if len(data) <= limit:
+        return name
+    # Half a character at the end is left out: some file systems refuse it.
+    beginning = data[: limit - len("~") - _DIGITS].decode(errors="ignore")
+    return f"{beginning}~{sha256_hex(data)[:_DIGITS]}"
 
 
 def unfinished_name(digits: str) -> str:
@@ -149,7 +173,7 @@ def is_unfinished(name: str) -> bool:
 
 def unfinished_key_name(of: str, digits: str) -> str:
     """Return the temporary name of a new key file for the name `of`, from 32 random hex digits."""
-    return unfinished_name(_key_digits(of) + digits[_KEY_DIGITS:])
+    return unfinished_name(_key_digits(of) + digits[_DIGITS:])
 
 
 def is_unfinished_key(name: str, of: str) -> bool:
@@ -158,7 +182,15 @@ def is_unfinished_key(name: str, of: str) -> bool:
 
 
 def _key_digits(of: str) -> str:
-    return sha256_hex(b"sessiond key file\0" + os.fsencode(of))[:_KEY_DIGITS]
+    return sha256_hex(b"sessiond key file\0" + os.fsencode(of))[:_DIGITS]
+
+
+def from_elsewhere(own: str, name: str) -> str:
+    """Return the name in the trash of a file that lay outside the profile under the name `name`.
+
+    The name begins with `own`, the name of a session's file. Any ending of this module may follow.
+    """
+    return _fitting(f"{own}.from-{name}", _TRASHED_BYTES_MAX)
 
 
 def trashed_id(name: str) -> str | None:
@@ -188,12 +220,6 @@ def without_number(name: str) -> str:
     """Return a name in the trash without the number that was added because the name was taken."""
     stem, dot, number = name.rpartition(".")
     return stem if dot and re.fullmatch(_NUMBERED, dot + number) else name
-
-
-def torn_ending(name: str, of: str) -> str | None:
-    """Return what follows `of` in the name of a torn end in the trash; None for another name."""
-    name = without_number(name)
-    return name[len(of) :] if is_torn_end(name, of) else None
 
 
 def _split(name: str) -> tuple[str, str]:

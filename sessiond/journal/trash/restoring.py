@@ -28,6 +28,7 @@ from sessiond.journal.profile.names import (
     is_session_in_trash,
     torn_ending,
     trashed_id,
+    with_ending,
     without_number,
 )
 from sessiond.journal.trash.carrying import carry
@@ -126,10 +127,10 @@ class Restoring:
         """Yield the torn ends of a file in the trash, each with its original path if free."""
         own = without_number(found.path.name)
         for name in sorted(self._files.listdir(self._folder)):
-            ending = torn_ending(name, own)
+            ending = torn_ending(without_number(name), own)
             if ending is None or not is_regular(self._files, self._folder / name):
                 continue
-            place = path.with_name(path.name + ending)
+            place = path.with_name(with_ending(path.name, ending))
             if not is_taken(self._files, place):
                 yield self._folder / name, place
 

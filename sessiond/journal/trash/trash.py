@@ -21,12 +21,11 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.lookup import is_regular, is_taken
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import NO_LINKS, give_name, move, write_unfinished
-from sessiond.journal.profile.names import is_torn_end, without_number
+from sessiond.journal.profile.names import torn_ending, with_ending, without_number
 from sessiond.journal.trash.carrying import carry, copy
 
 __all__ = ["Trash"]
 
-_NAME_BYTES_MAX: Final = 240
 _ORIGIN: Final = ".origin"
 
 
@@ -51,8 +50,8 @@ class Trash:
         with telling("move to the trash", path):
             # Torn ends go first: if a crash comes between, the session is still there, and the next
             # attempt finds the rest.
-            for beside in self._companions(path):
-                self._move(beside, self._free(name + beside.name.removeprefix(path.name)))
+            for beside, ending in self._companions(path):
+                self._move(beside, self._free(with_ending(name, ending)))
             place = self._free(name)
             if note:
                 self._note(path, place)
@@ -67,8 +66,8 @@ class Trash:
         text = b"%b\0%b" % (os.fsencode(place.name), os.fsencode(self._layout.inside(path)))
         fd, unfinished = write_unfinished(self._files, self._folder, [text])
         try:
-            own = without_number(place.name).encode()[: _NAME_BYTES_MAX - len(_ORIGIN)]
-            give_name(self._files, unfinished, self._free(own.decode(errors="replace") + _ORIGIN))
+            name = with_ending(without_number(place.name), _ORIGIN)
+            give_name(self._files, unfinished, self._free(name))
         finally:
             close_quietly(self._files, fd)
 
@@ -131,13 +130,16 @@ class Trash:
         with telling("remove", path), suppress(FileNotFoundError):
             self._files.unlink(path)
 
-    def _companions(self, path: Path) -> list[Path]:
-        """Return the copies of torn ends that lie beside the file."""
-        found = [path.with_name(name) for name in self._files.listdir(path.parent)]
+    def _companions(self, path: Path) -> list[tuple[Path, str]]:
+        """Return the copies of torn ends that lie beside the file, and the endings of their names."""
+        found = [
+            (path.with_name(name), torn_ending(name, path.name))
+            for name in self._files.listdir(path.parent)
+        ]
         return [
-            beside
-            for beside in found
-            if is_torn_end(beside.name, path.name) and is_regular(self._files, beside)
+            (beside, ending)
+            for beside, ending in found
+            if ending is not None and is_regular(self._files, beside)
         ]
 
     def _move(self, path: Path, place: Path) -> Path:
@@ -162,7 +164,6 @@ class Trash:
 
     def _free(self, name: str) -> Path:
         """Return a free path in the trash: the name, with a number if the name is taken."""
-        name = name.encode(errors="surrogateescape")[:_NAME_BYTES_MAX].decode(errors="replace")
         place, number = self._folder / name, 1
         while is_taken(self._files, place):
             number += 1

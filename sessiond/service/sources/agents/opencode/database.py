@@ -24,7 +24,7 @@ from sessiond.catalog.database import DAMAGED, error_code
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import printable, telling
-from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
 from sessiond.limits import OPENCODE_BUSY_SECONDS, OPENCODE_TRIES
@@ -92,10 +92,7 @@ class Database:
     def state(self, session_id: str = "") -> StoreState:  # noqa: ARG002 - that of all sessions
         """Return the state of the files, which every change of a session changes. Raises OSError."""
         found = self._files.stat(self._path)
-        try:
-            log = self._files.stat(self._named("-wal"))
-        except FileNotFoundError:
-            log = found
+        log = self._beside("-wal") or found
         facts = (
             found.st_ino,
             found.st_size,
@@ -136,7 +133,8 @@ class Database:
                 except sqlite3.OperationalError as error:
                     if error_code(error) not in _NO_INDEX:
                         raise
-        if self._beside("-wal"):
+        log = self._beside("-wal")
+        if log is not None and log.st_size:
             with self._copy() as copy:
                 return _asked(_address(copy, "mode=rw"), work)
         return self._at_rest(work)
@@ -205,11 +203,13 @@ class Database:
     def _named(self, ending: str) -> Path:
         return self._path.with_name(f"{self._path.name}{ending}")
 
-    def _beside(self, ending: str) -> int | None:
-        """Return the size of a file of the log; None if it is missing."""
+    def _beside(self, ending: str) -> FileStat | None:
+        """Return the state of a file of the log; None if it is missing, or its name is too long to be."""
         try:
-            return self._files.stat(self._named(ending)).st_size
-        except FileNotFoundError:
+            return self._files.stat(self._named(ending))
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ENAMETOOLONG}:
+                raise
             return None
 
     def _has_log(self) -> bool:
