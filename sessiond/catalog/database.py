@@ -3,11 +3,13 @@
 A file that is no database, or of a version without epochs to carry over, is replaced by an
 empty one. A file that cannot be opened because of the disk is left alone: its index is not
 damaged, and its epochs cannot be made again. Anything but a regular file is left alone, too.
+No file is made where SQLite cannot open the path, because the path is too long.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -24,6 +26,7 @@ __all__ = [
     "FAILURES",
     "MEMORY",
     "PERHAPS_DAMAGED",
+    "UNNAMED",
     "connect",
     "copy_rows",
     "error_code",
@@ -32,9 +35,16 @@ __all__ = [
     "open_stand_in",
     "refused",
     "remove_database",
+    "require_openable",
 ]
 
 MEMORY: Final = Path(":memory:")
+UNNAMED: Final = Path("unnamed")
+"""A database that its connection alone has: in memory as long as it is small, else in a file without a name."""
+
+# SQLite's own bound of a path is 512 bytes, with the longest ending of a file beside the database.
+# SQLite follows links before it counts, so that no link makes a path shorter.
+_PATH_BYTES_MAX: Final = 512 - len("-journal")
 
 _TABLES: Final = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
 # SQLite repeats damaged names in its words for the damage, and the words are no UTF-8 then.
@@ -55,7 +65,8 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
         connection = _begun_anew_if_bad(path, wait)
         bring_home(connection, path.parent)
     except (*FAILURES, OtherVersion, OSError) as error:
-        then = "" if path.is_file() else ": move it away, a new one is made"
+        is_other = os.path.lexists(path) and not path.is_file()
+        then = ": move it away, a new one is made" if is_other else ""
         raise refused(error, path, f"cannot open {path}: {error}{then}") from error
     return connection
 
@@ -74,6 +85,16 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
         memory.close()
         return connect(MEMORY)
     return memory
+
+
+def require_openable(path: Path) -> None:
+    """Raise OSError for a path that is too long for SQLite."""
+    size = len(os.fsencode(os.path.realpath(path)))
+    if size > _PATH_BYTES_MAX:
+        text = (
+            f"its path has {size} bytes, and SQLite opens paths of at most {_PATH_BYTES_MAX} bytes"
+        )
+        raise OSError(errno.ENAMETOOLONG, text)
 
 
 def copy_rows(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
@@ -141,8 +162,10 @@ def connect(
 
     Raises sqlite3.Error, OtherVersion, OSError.
     """
-    is_new = path is not MEMORY and not path.exists()
-    if path is not MEMORY:
+    has_path = path is not MEMORY and path is not UNNAMED
+    is_new = has_path and not path.exists()
+    if has_path:
+        require_openable(path)
         if is_new:
             # A log beside a missing file belongs to the deleted file, not to a new one.
             remove_database(path, keep=True)
@@ -151,7 +174,8 @@ def connect(
         # SQLite would use the umask's mode. The -wal and -shm files get the mode of the file.
         path.touch(mode=0o600)
         path.chmod(0o600)
-    connection = sqlite3.connect(path, timeout=wait, check_same_thread=False)
+    name = "" if path is UNNAMED else path
+    connection = sqlite3.connect(name, timeout=wait, check_same_thread=False)
     try:
         # An empty file is not worth a wait: one that a power cut leaves damaged is made anew.
         connection.execute(f"PRAGMA synchronous = {'OFF' if is_new else 'NORMAL'}")

@@ -19,11 +19,13 @@ from msgspec import Struct
 from sessiond.catalog.database import (
     MEMORY,
     PERHAPS_DAMAGED,
+    UNNAMED,
     connect,
     error_code,
     has_tables_of,
     refused,
     remove_database,
+    require_openable,
 )
 from sessiond.catalog.snippets import SNIPPET_SQL, clipped
 from sessiond.errors import StorageError
@@ -107,8 +109,16 @@ class TextIndex:
     """The full-text index of one profile."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Remember the path; the first use opens or creates the file."""
-        self._path = path
+        """Remember the path; the first use opens or creates the file.
+
+        Where the path is too long for SQLite, the index has no path, and lasts as long as this object.
+        """
+        self._path, self._has_path = path, True
+        try:
+            require_openable(path)
+        except OSError as error:
+            self._path, self._has_path = UNNAMED, False
+            on_trouble(f"the search index is made again at each start: {path}: {error.strerror}")
         self._on_trouble = on_trouble
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -129,7 +139,7 @@ class TextIndex:
 
     def amounts(self) -> dict[str, Indexed]:
         """Return what `indexed` returns, without making an index where there is none."""
-        return self.indexed() if self._path.is_file() else {}
+        return self.indexed() if self._is_there() else {}
 
     def indexed_of(self, session_id: str) -> Indexed | None:
         """Return the indexed part of one session; None if the session is not indexed."""
@@ -178,7 +188,7 @@ class TextIndex:
 
         Raises StorageError while another process reads the file, because old pages then stay.
         """
-        if not self._path.is_file():
+        if not self._is_there():
             # A missing file, or something else of that name, holds no words.
             return
         self.forget([session_id])
@@ -212,6 +222,9 @@ class TextIndex:
 
     # -- the file ------------------------------------------------------------
 
+    def _is_there(self) -> bool:
+        return self._path.is_file() if self._has_path else self._connection is not None
+
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction; use a new file if the file was deleted or is damaged."""
         with self._lock:
@@ -223,7 +236,7 @@ class TextIndex:
             self._connection = None
 
     def _use_locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._connection is not None and not self._path.exists():
+        if self._connection is not None and self._has_path and not self._path.exists():
             self._close()
         try:
             connection = self._connection = self._connection or _open(self._path)
@@ -255,7 +268,8 @@ class TextIndex:
     def _make_anew(self, why: Exception) -> None:
         self._on_trouble(f"the search index is made again: {why}")
         self._close()
-        remove_database(self._path)
+        if self._has_path:
+            remove_database(self._path)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.kit.link import Refused
+from tests.kit.long_paths import HOME_BYTES_MAX, deep
 from tests.kit.sessions import SESSION, native_header
 from tests.processes.conftest import Mount
 from tests.processes.harness.daemon import Daemon, running
@@ -68,6 +69,19 @@ def test_a_new_home_on_a_disk_that_is_read_only_is_named(
     assert "Traceback" not in daemon.said()
     assert not socket_path.exists()
     assert f"the data folder {disk / 'data'} cannot be used: Read-only file system" in words
+
+
+def test_a_home_whose_path_leaves_no_room_for_names_is_named(
+    tmp_path: Path, socket_path: Path
+) -> None:
+    home = deep(tmp_path, HOME_BYTES_MAX + 1)
+    daemon = Daemon(socket_path, home, log=socket_path.with_name("log"))
+    words = daemon.start_in_vain()
+    assert "Traceback" not in daemon.said()
+    assert (
+        f"the data folder {home} cannot be used: its path has {HOME_BYTES_MAX + 1} bytes" in words
+    )
+    assert not home.exists()
 
 
 def test_a_disk_that_is_full_at_the_start_is_told_and_costs_no_reader_a_session(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.kit.link import Link
+from tests.kit.long_paths import BEYOND_SQLITE, HOME_BYTES_MAX, deep
 from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.shell import Shell
@@ -220,3 +221,19 @@ def test_where_no_session_was_ever_made_all_is_well(shell: Shell) -> None:
     assert facts["folders"].endswith("never/made/profiles/default does not exist yet")
     assert "MiB are free" in facts["disk"]
     assert shell.run("test -e ~/never").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "wrong", "said"),
+    [
+        (BEYOND_SQLITE, ["catalog", "search"], "SQLite opens paths of at most 504 bytes"),
+        (HOME_BYTES_MAX + 1, ["folders", "catalog", "search"], "leave no room for names in it"),
+    ],
+)
+def test_a_home_with_a_long_path_is_told(
+    shell: Shell, tmp_path: Path, size: int, wrong: list[str], said: str
+) -> None:
+    found = complaints(shell, "--home", str(deep(tmp_path, size)))
+    assert [one["check"] for one in found] == wrong
+    assert said in found[0]["what"]
+    assert all("shorter path" in one["next"] for one in found)

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond import __version__
+from sessiond.catalog.database import require_openable
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
 from sessiond.cli.options import DaemonPlace
@@ -28,6 +29,8 @@ from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
 
 __all__ = ["Finding", "examine", "told"]
+
+_SHORTER = "stop the daemon, move the data folder to a shorter path, and give that path with --home"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -82,6 +85,12 @@ def _configuration(place: DaemonPlace, _: Layout) -> Iterator[Finding]:
 
 
 def _folders(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
+    try:
+        layout.require_room()
+    except OSError as error:
+        what = f"{layout.home}: {error.strerror}"
+        yield Finding("folders", ok=False, what=what, next=_SHORTER)
+        return
     if not layout.root.exists():
         yield Finding("folders", ok=True, what=f"{layout.root} does not exist yet")
         return
@@ -177,6 +186,11 @@ def _search(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
 
 
 def _database(check: str, path: Path) -> Finding:
+    try:
+        require_openable(path)
+    except OSError as error:
+        what = f"{path} is not kept, and made again at each start: {error.strerror}"
+        return Finding(check, ok=False, what=what, next=_SHORTER)
     if not path.exists():
         return Finding(check, ok=True, what=f"{path} does not exist yet")
     then = f"sessiond stop; rm {path}  (the daemon makes it again from the session files)"

@@ -24,6 +24,8 @@ Law: only this module makes paths and takes them apart; `names` has the forms of
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -46,6 +48,7 @@ from sessiond.journal.profile.names import (
     trashed_id,
 )
 from sessiond.model.ids import is_session_id
+from sessiond.system import NAME_BYTES_MAX
 
 __all__ = ["DEFAULT_PROFILE", "Layout", "data_home", "is_profile"]
 
@@ -112,7 +115,18 @@ class Layout:
                 **told.data(),
             ) from error
 
+    def require_room(self) -> None:
+        """Raise OSError unless each session's file may have any name of NAME_BYTES_MAX bytes."""
+        size = len(os.fsencode(self.home))
+        inner = len(os.fsencode(self.sessions)) - size + len("/") + NAME_BYTES_MAX
+        # The bound of the system counts the zero byte at the end of a path.
+        most = os.pathconf("/", "PC_PATH_MAX") - 1 - inner
+        if size > most:
+            text = f"its path has {size} bytes, and more than {most} leave no room for names in it"
+            raise OSError(errno.ENAMETOOLONG, text)
+
     def _make_all(self, files: Files) -> None:
+        self.require_room()
         self._make_home(files)
         for folder in (self.locks, self.root.parent, self.root):
             files.make_folder(folder)

@@ -20,7 +20,7 @@ from time import monotonic, sleep
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from sessiond.catalog.database import DAMAGED, error_code
+from sessiond.catalog.database import DAMAGED, error_code, require_openable
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError
 from sessiond.journal.disk.failures import printable, telling
@@ -256,6 +256,7 @@ def _first_bytes(path: Path, files: Files) -> bytes:
 
 
 def _address(path: Path, options: str) -> str:
+    require_openable(path)
     return f"file:{quote(os.fsencode(path.absolute()))}?{options}"
 
 
