@@ -23,7 +23,7 @@ _BEFORE: Final = (
     "anyio", "asyncio", "blockbuster", "click", "hypothesis", "msgspec", "platformdirs", "pygls.lsp.server",
     "rich.console", "sqlite3", "structlog", "subprocess", "tempfile", "trio", "uuid_utils",
 )  # fmt: skip
-_ASKED_AT_IMPORT: Final = ("sessiond.system", "sessiond_client.place")
+_ASKED_AT_IMPORT: Final = ("sessiond.system", "sessiond_client.place", "sessiond_client.peer")
 _MISSING: Final = (
     (os, "fdatasync"),
     (os, "posix_fadvise"),
@@ -77,7 +77,7 @@ def _go() -> None:
     for module, name in _MISSING:
         delattr(module, name)
     try:
-        system, place = (import_module(name) for name in _ASKED_AT_IMPORT)
+        system, place, _ = (import_module(name) for name in _ASKED_AT_IMPORT)
     finally:
         sys.platform = here
     macos: Any = import_module("sessiond.system.macos")

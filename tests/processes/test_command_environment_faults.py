@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from tests.kit.other_user import OTHER_UID, listening_as
 from tests.processes.conftest import Mount
 from tests.processes.harness.shell import Shell
 
@@ -52,16 +53,31 @@ def test_a_socket_of_another_user_is_named_as_that(
     shell: Shell, absent: Callable[[str], NoReturn]
 ) -> None:
     if os.geteuid():
-        absent("only root can give a socket away")
+        absent("only root can listen as another user")
     path = shell.folder / "theirs.sock"
-    with socket.socket(socket.AF_UNIX) as theirs:
-        theirs.bind(str(path))
-        theirs.listen()
-        os.chown(path, 65534, -1)
+    with listening_as(OTHER_UID, path) as listener:
+        # The owner of the file does not count: anyone may put a socket of ours there.
+        os.chown(path, 0, 0)
         for line in ("list", "status", "call server/ping"):
             done = shell.run(f"sessiond {line} --socket theirs.sock")
             assert done.returncode == 3, line
             assert "the socket of another user (uid 65534)" in done.stderr, line
+            assert listener.heard() == 0, line
+
+
+def test_a_dead_socket_of_another_user_is_left_alone(
+    shell: Shell, absent: Callable[[str], NoReturn]
+) -> None:
+    if os.geteuid():
+        absent("only root can give a socket away")
+    path = shell.folder / "dead.sock"
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(path))
+        os.chown(path, OTHER_UID, -1)
+    done = shell.run("sessiond list --profile other --socket dead.sock")
+    assert done.returncode != 0
+    assert f"{path} belongs to another user; it was left alone" in done.stderr
+    assert path.is_socket()
 
 
 @pytest.mark.parametrize("size", [100, 200, 260])

@@ -144,7 +144,8 @@ def connect_blocking(
     """Return a client of the user's daemon, which is started if there is none; use it in `with`.
 
     With a `socket_path`: of the daemon that listens there, and none is started. Raises OSError
-    (`place.UnsafeFolder`) if the place of the socket is not safe.
+    (`place.UnsafeFolder`) if the place of the socket is not safe. Entering the client raises
+    ForeignSocket if another user listens there.
     """
     return BlockingClient(socket_path, options)
 

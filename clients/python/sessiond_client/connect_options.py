@@ -44,6 +44,9 @@ class ConnectOptions(TypedDict, total=False):
     start: bool
     """True to start a daemon where none listens, now and after the daemon ended. Default: only if
     no socket is named."""
+    peer_uid: int
+    """User who may listen on the socket beside the own user and root. Anyone else is sent nothing: see
+    `ForeignSocket`."""
 
 
 class OfferOptions(Timed, total=False):

@@ -17,6 +17,7 @@ from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
 from sessiond_client.limits import LAST_ANSWERS_SECONDS
+from sessiond_client.peer import ForeignSocket
 from sessiond_client.reach import Port, Reach, Start
 from sessiond_client.steps import Steps, Wait, Waiter
 from sessiond_client.stream import Stream
@@ -99,7 +100,7 @@ class Driver(Generic[C]):
         return Wait(self._port, write=bool(conversation.outgoing), until=conversation.wake_at())
 
     def _connect(self, now: float) -> Wait | None:
-        """Connect, or go on starting a daemon; then what to wait for."""
+        """Connect, or go on starting a daemon; then what to wait for. Raises ForeignSocket."""
         try:
             reached = self._reach.go_on(now)
         except OSError as error:
@@ -156,7 +157,10 @@ class CallDriver(Driver[Exchange]):
     _leader: Call | None = None
 
     def open(self, deadline: float) -> Generator[Wait, None, None]:
-        """Make the first connection, or raise `ConnectionLost` when `deadline` is over."""
+        """Make the first connection, or raise `ConnectionLost` when `deadline` is over.
+
+        Raises ForeignSocket at once.
+        """
         while self._port is None:
             wait = self._advance()
             if wait is None:
@@ -180,6 +184,10 @@ class CallDriver(Driver[Exchange]):
                     yield from self._until(lambda: call.is_settled)
                 else:
                     yield call  # until another call has read for this one, or hands over
+        except ForeignSocket as error:
+            # Nothing was sent to that user, but an earlier daemon may have had the call.
+            error.outcome_unknown = call.is_outcome_unknown
+            raise
         finally:
             self._leave(call)
 

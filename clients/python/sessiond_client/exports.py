@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         Summarize,
     )
     from sessiond_client.offering import Asked
+    from sessiond_client.peer import ForeignSocket
     from sessiond_client.task_leases import HeldLease
     from sessiond_client.thread_leases import BlockingHeldLease
 
@@ -84,6 +85,7 @@ __all__ = [
     "EntryEvent",
     "Event",
     "Flushed",
+    "ForeignSocket",
     "HeldLease",
     "Lagged",
     "LeaseLost",
@@ -129,6 +131,7 @@ HOMES: Final[dict[str, str]] = {
     "EntryEvent": "events",
     "Event": "events",
     "Flushed": "events",
+    "ForeignSocket": "peer",
     "HeldLease": "task_leases",
     "Lagged": "events",
     "LeaseLost": "errors",

@@ -24,7 +24,8 @@ from typing import Final
 
 from sessiond_client.connect_options import ConnectOptions
 from sessiond_client.limits import LAST_WORDS_BYTES, READ_BYTES, START_SECONDS
-from sessiond_client.place import address, socket_place
+from sessiond_client.peer import require_own_peer
+from sessiond_client.place import socket_place
 
 __all__ = ["Port", "Reach", "Start", "start_command", "way_to"]
 
@@ -35,12 +36,15 @@ _NOBODY_LISTENS: Final = (FileNotFoundError, ConnectionRefusedError)
 class Port:
     """One connection to the daemon, a socket that never blocks. Who waits is decided elsewhere."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Connect, at once or not at all; raises OSError (BlockingIOError: its queue is full)."""
+    def __init__(self, path: str | os.PathLike[str], peer_uid: int | None = None) -> None:
+        """Connect, at once or not at all.
+
+        Raises OSError (BlockingIOError: its queue is full), and ForeignSocket.
+        """
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.settimeout(0)
-            with address(path) as name:
+            with require_own_peer(self.socket, path, peer_uid) as name:
                 self.socket.connect(name)
         except BaseException:
             self.socket.close()
@@ -174,7 +178,10 @@ class Reach:
         return self._start is not None
 
     def go_on(self, now: float) -> Port | Start:
-        """Return a connection, or the start to wait for. Raises OSError: this try has failed."""
+        """Return a connection, or the start to wait for.
+
+        Raises OSError: this try has failed. Raises ForeignSocket: the next one will fail, too.
+        """
         if self._start is None:
             try:
                 return self._connect()
@@ -210,4 +217,5 @@ def way_to(
         return Start(command, environ, until=until)
 
     may_start = options.get("start", socket_path is None)
-    return partial(Reach, partial(Port, place), launch if may_start else None)
+    port = partial(Port, place, options.get("peer_uid"))
+    return partial(Reach, port, launch if may_start else None)

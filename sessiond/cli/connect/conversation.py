@@ -16,7 +16,7 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from sessiond.cli.connect.probe import require_own
+from sessiond.cli.connect.probe import failure_of
 from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import DaemonPlace, Shared, note_session
 from sessiond.cli.ui.command_terms import is_path
@@ -62,15 +62,16 @@ class _Signed(Struct):
 @contextmanager
 def connected(shared: Shared) -> Generator[BlockingClient]:
     """Yield a client of the daemon that the flags name; start the daemon if the flags allow it."""
-    from sessiond_client import ConnectionLost, connect_blocking
+    from sessiond_client import ConnectionLost, ForeignSocket, connect_blocking
 
     with ExitStack() as ending:
         try:
             path = find_socket(shared.place)
-            require_own(path)
             require_meant_on(shared.place, path)
             client = connect_blocking(path, client_id=CLIENT_ID)
             ending.enter_context(client)
+        except ForeignSocket as error:
+            raise failure_of(error) from error
         except ConnectionLost:
             client = connect_blocking(started(shared), client_id=CLIENT_ID)
             ending.enter_context(client)

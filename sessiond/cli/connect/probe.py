@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiond.cli.ui.failure import Failure
 from sessiond.daemon.exit_status import Status
-from sessiond_client.place import address
+from sessiond_client.peer import ForeignSocket, require_own_peer
 
 if TYPE_CHECKING:
     from sessiond.journal.profile.holder import Holder
@@ -30,7 +30,7 @@ __all__ = [
     "about",
     "ask_once",
     "connect",
-    "require_own",
+    "failure_of",
     "who_serves",
 ]
 
@@ -38,16 +38,21 @@ _LOOK_AGAIN_SECONDS: Final = 0.01
 
 
 def connect(path: Path, seconds: float | None) -> socket.socket | None:
-    """Return a connection with that timeout; None if no daemon listens. Raise OSError for other failures."""
-    require_own(path)
+    """Return a connection with that timeout; None if no daemon listens.
+
+    Raise Failure for a socket of another user, and OSError for other failures.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(seconds)
-        with address(path) as name:
+        with require_own_peer(sock, path) as name:
             _connect(sock, name, inf if seconds is None else time.monotonic() + seconds)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
+    except ForeignSocket as error:
+        sock.close()
+        raise failure_of(error) from error
     except OSError as error:
         sock.close()
         error.filename = os.fspath(path)
@@ -55,16 +60,11 @@ def connect(path: Path, seconds: float | None) -> socket.socket | None:
     return sock
 
 
-def require_own(path: Path) -> None:
-    """Raise Failure for a socket of another user, whose daemon answers its own user only."""
-    try:
-        owner = path.stat().st_uid
-    except OSError:
-        return
-    if owner != os.geteuid():
-        what = f"{path} is the socket of another user (uid {owner}); a daemon answers its own user only"
-        then = "run the command as that user, or give a socket of your own with --socket"
-        raise Failure(what, then, Status.NO_DAEMON, {"kind": "no_daemon"})
+def failure_of(refusal: ForeignSocket) -> Failure:
+    """Return the failure for a socket of another user, whose daemon answers its own user only."""
+    what = f"{refusal.what}; a daemon answers its own user only"
+    then = "run the command as that user, or give a socket of your own with --socket"
+    return Failure(what, then, Status.NO_DAEMON, {"kind": "no_daemon"})
 
 
 def _connect(sock: socket.socket, name: str, end: float) -> None:

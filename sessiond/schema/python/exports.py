@@ -27,6 +27,7 @@ _EXPORTS: Final = {
     ),
     "generated.requests": "BeforeBranch BeforeCompact BeforeFork BeforeSwitch Summarize",
     "offering": "Asked",
+    "peer": "ForeignSocket",
     "task_leases": "HeldLease",
     "thread_leases": "BlockingHeldLease",
 }
