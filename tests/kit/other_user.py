@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,7 @@ class Listener:
     """A listening process of another user."""
 
     def __init__(self, path: Path, uid: int) -> None:
+        self._path = path
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, str(path), str(uid)],
             stdin=subprocess.DEVNULL,
@@ -66,16 +68,22 @@ class Listener:
         """Wait for the end of the next connection; return how many bytes its client sent."""
         return int(self._said())
 
-    def end(self) -> list[int]:
-        """End the process; return the bytes of the connections that `heard` has not told of."""
+    def require_silence(self) -> None:
+        """Require that no client has connected, or that it sent nothing; the test is the next client."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(self._path))
+        # Connections are served in their order: one that sent bytes would be told of before ours.
+        assert self.heard() == 0
+
+    def end(self) -> None:
+        """End the process."""
         self._process.kill()
-        rest, _ = self._process.communicate(timeout=PATIENCE_SECONDS)
-        return [int(line) for line in rest.split()]
+        self._process.communicate(timeout=PATIENCE_SECONDS)
 
 
 @contextmanager
 def listening_as(uid: int, path: Path) -> Iterator[Listener]:
-    """Listen as a user, for root only; the folder of the socket stays root's."""
+    """Listen as a user, for root only; the socket is that user's and its folder stays root's."""
     listener = Listener(path, uid)
     try:
         yield listener

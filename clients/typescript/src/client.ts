@@ -17,6 +17,8 @@ export interface ConnectOptions {
   socket?: string | undefined;
   profile?: string | undefined;
   home?: string | undefined;
+  /** Refused with a TypeError: Node does not tell who listens, so the folder of the socket must be this user's alone. */
+  peerUid?: undefined;
   /** The name that other clients see, and by which the daemon asks this client's own offer first. */
   clientId?: string | undefined;
   /** What this client may do; "write" if nothing is said. */
@@ -54,6 +56,9 @@ export class Client extends Methods {
   /** Prefer `connect`, which waits for the first connection. */
   constructor(private readonly options: ConnectOptions) {
     super();
+    if (options.peerUid !== undefined) {
+      throw new TypeError("peerUid: Node does not tell the user at the other end of a socket, so none can be permitted");
+    }
     const { socket, profile, home, clientId, access } = options;
     this.#reach = new Reach({ socket, profile, home }, options.start ?? socket === undefined, options.command);
     const hello = {

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 
 import type { InitializeParams, InitializeResult } from "../protocol.js";
-import { ClientClosed, ProtocolViolation, RpcError, type SessiondError } from "./errors.js";
+import { ClientClosed, ForeignSocket, ProtocolViolation, RpcError, type SessiondError } from "./errors.js";
 import { encode, Lines } from "./json.js";
 import { BACKOFF_FIRST_MS, BACKOFF_LONGEST_MS } from "./limits.js";
 import type { Reach } from "./reach.js";
@@ -136,6 +136,8 @@ export abstract class Conversation {
       socket = await this.reach.connect();
     } catch (error) {
       this.#isOpening = false;
+      // Another user does not become this one by waiting.
+      if (error instanceof ForeignSocket) this.failed(error);
       this.#lose(error as Error);
       return;
     }

@@ -43,6 +43,9 @@ export class ConnectionLost extends SessiondError {
   }
 }
 
+/** Refusal of this client to send to a socket at which another user may listen; the message says why, and what to do. */
+export class ForeignSocket extends ConnectionLost {}
+
 /** Lack of an answer in time. With `outcomeUnknown` the daemon may have acted, or may yet act. */
 export class Timeout extends SessiondError {
   readonly outcomeUnknown: boolean;

@@ -1,6 +1,14 @@
 import { Call, type CallOptions, type Values } from "./call.js";
 import { backoff, Conversation, type Outcome, retryAfter } from "./conversation.js";
-import { CannotStart, ClientClosed, ConnectionLost, type RpcError, type SessiondError, Timeout } from "./errors.js";
+import {
+  CannotStart,
+  ClientClosed,
+  ConnectionLost,
+  ForeignSocket,
+  type RpcError,
+  type SessiondError,
+  Timeout,
+} from "./errors.js";
 import type { Follow } from "./follow.js";
 import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
 import { later } from "./timers.js";
@@ -176,7 +184,10 @@ export class Exchange extends Conversation {
     this.#opened?.reject(error);
     this.#opened = undefined;
     for (const tenure of this.#tenures) tenure.lose(error);
-    for (const call of this.#calls.values()) this.#settle(call, { error });
+    for (const call of this.#calls.values()) {
+      const isUnknown = error instanceof ForeignSocket && call.isOutcomeUnknown;
+      this.#settle(call, { error: isUnknown ? new ForeignSocket(error.message, true) : error });
+    }
     for (const followed of this.#follows.values()) {
       this.#unfollow(followed);
       followed.follow.failed(error);

@@ -6,6 +6,7 @@ export {
   CannotStart,
   ClientClosed,
   ConnectionLost,
+  ForeignSocket,
   LeaseLost,
   ProtocolViolation,
   RpcError,

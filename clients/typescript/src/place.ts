@@ -6,7 +6,7 @@ import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { CannotStart } from "./errors.js";
 
 /** What fits into the address of a Unix socket. */
-export const ADDRESS_BYTES_MAX = process.platform === "linux" ? 107 : 103;
+const ADDRESS_BYTES_MAX = process.platform === "linux" ? 107 : 103;
 const HASH_DIGITS = 8;
 const LONG_HASH_DIGITS = 24;
 

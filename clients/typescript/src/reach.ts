@@ -1,11 +1,10 @@
 import { spawn } from "node:child_process";
-import { closeSync, constants, openSync } from "node:fs";
 import { createConnection, type Socket } from "node:net";
-import { basename, dirname, join } from "node:path";
 
 import { CannotStart } from "./errors.js";
 import { LAST_WORDS_BYTES, START_MS } from "./limits.js";
-import { ADDRESS_BYTES_MAX, type Environment, type Place, socketPath } from "./place.js";
+import { ownAddress } from "./peer.js";
+import { type Environment, type Place, socketPath } from "./place.js";
 
 /** What connecting fails with where a start may help. */
 const NO_LISTENER = new Set(["ENOENT", "ECONNREFUSED"]);
@@ -48,28 +47,17 @@ export class Reach {
   }
 }
 
-function connected(path: string): Promise<Socket> {
-  const { address, release } = addressOf(path);
+/** Return a connected socket in a folder of this user alone. Throws ForeignSocket for any other one. */
+async function connected(path: string): Promise<Socket> {
+  const { name, release } = ownAddress(path);
   return new Promise<Socket>((fulfil, reject) => {
-    const socket = createConnection(address);
+    const socket = createConnection(name);
     socket.once("error", reject);
     socket.once("connect", () => {
       socket.off("error", reject);
       fulfil(socket);
     });
   }).finally(release);
-}
-
-/** Return an address for a path of any length: a long one is reached through a descriptor of its folder. */
-function addressOf(path: string): { address: string; release: () => void } {
-  if (Buffer.byteLength(path) <= ADDRESS_BYTES_MAX || process.platform !== "linux") {
-    return { address: path, release: () => undefined };
-  }
-  const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
-  return {
-    address: join("/proc/self/fd", String(folder), basename(path)),
-    release: () => closeSync(folder),
-  };
 }
 
 function run(program: string, words: string[], environment: Environment): Promise<void> {
