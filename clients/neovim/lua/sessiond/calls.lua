@@ -156,7 +156,9 @@ function Calls:lose(reason, nothing_done, fatal)
     if call.is_of_connection then
       self.waiting[call.id] = nil
     elseif fatal then
-      self:_settle(call, fatal)
+      -- An earlier daemon may have had the call.
+      local is_unknown = call.is_outcome_unknown or fatal.outcome_unknown
+      self:_settle(call, vim.tbl_extend("force", fatal, { outcome_unknown = is_unknown }))
     elseif is_doubtful then
       call.losses = call.losses + 1
       call.is_outcome_unknown = true

@@ -4,6 +4,7 @@
 local Subscriptions = require("sessiond.subscriptions")
 local Wire = require("sessiond.wire")
 local json = require("sessiond.json")
+local peer = require("sessiond.peer")
 local uv = vim.loop
 
 local Client = {}
@@ -50,6 +51,7 @@ end
 -- Make a client. Options: socket, command ("sessiond"), start (true), client_id, access; all may be left out.
 function Client.new(options)
   options = options or {}
+  peer.require_no_uid(options)
   local self = setmetatable({ listeners = {}, wishes = {} }, Client)
   self.wire = Wire.new({
     socket = options.socket,

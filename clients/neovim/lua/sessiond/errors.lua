@@ -1,7 +1,7 @@
 -- Errors as tables: {code, kind, message, retryable, data, outcome_unknown}.
 --
 -- Law: `kind` decides, `message` is for people. Errors of this client have no code. Their kinds are connection_lost,
--- timeout, cannot_start, closed, cancelled, unreadable, too_large, invalid_params.
+-- timeout, cannot_start, foreign_socket, closed, cancelled, unreadable, too_large, invalid_params.
 local M = {}
 
 -- Return an error of this client.

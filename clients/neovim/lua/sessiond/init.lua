@@ -8,6 +8,7 @@ local shared
 
 -- Set options before the first use; all have defaults. Members: socket, command, start, client_id.
 function M.setup(chosen)
+  require("sessiond.peer").require_no_uid(chosen or {})
   options = vim.tbl_extend("force", options, chosen or {})
 end
 

@@ -2,12 +2,12 @@
 --
 -- Law: the two short commands of sessiond are the only processes that this client starts.
 local errors = require("sessiond.errors")
+local peer = require("sessiond.peer")
 local uv = vim.loop
 
 local M = {}
 
 local START_MS = 60000
-local ADDRESS_BYTES_MAX = 107
 
 local function command(options, word)
   local words = options.socket and { word, "--socket", options.socket } or { word }
@@ -73,19 +73,17 @@ local function run(options, word, done)
   end
 end
 
--- Connect a pipe; call `done(error, pipe)` on the main loop.
+-- Connect a pipe; call `done(problem, pipe, flaw)` on the main loop. A flaw says why another user may listen.
 local function connect(path, done)
-  local address, folder = path, nil
-  if #path > ADDRESS_BYTES_MAX then
-    -- A long path is reached through a descriptor of its folder.
-    folder = uv.fs_open(vim.fn.fnamemodify(path, ":h"), "r", 0)
-    address = folder and ("/proc/self/fd/%d/%s"):format(folder, vim.fn.fnamemodify(path, ":t")) or path
+  local address, flaw, release = peer.own_address(path)
+  if not address then
+    return vim.schedule(function()
+      done(peer.refusal(path, flaw), nil, flaw)
+    end)
   end
   local pipe = uv.new_pipe(false)
   local function finish(failure)
-    if folder then
-      uv.fs_close(folder)
-    end
+    release()
     if failure then
       pipe:close()
     end
@@ -116,13 +114,16 @@ function M.connect(options, done)
     if unknown then
       return done(unknown)
     end
-    local function finish(failure, pipe)
+    local function finish(failure, pipe, flaw)
+      if flaw then
+        return done(errors.of_client("foreign_socket", failure))
+      end
       done(failure and errors.of_client("connection_lost", "cannot connect: " .. failure), pipe)
     end
-    connect(path, function(failure, pipe)
+    connect(path, function(failure, pipe, flaw)
       local nobody_listens = failure and (failure:match("^ENOENT") or failure:match("^ECONNREFUSED"))
       if not nobody_listens or not options.start then
-        return finish(failure, pipe)
+        return finish(failure, pipe, flaw)
       end
       run(options, "start", function(refusal)
         if refusal then

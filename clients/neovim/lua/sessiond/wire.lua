@@ -69,7 +69,8 @@ function Wire:open()
     if self.is_closed then
       return pipe and pipe:close()
     elseif failure then
-      self.fatal = failure.kind == "cannot_start" and failure or nil
+      -- No daemon comes by waiting, and no other user becomes this one.
+      self.fatal = failure.kind ~= "connection_lost" and failure or nil
       return self:_lose(failure.message)
     end
     self:_begin(pipe)
