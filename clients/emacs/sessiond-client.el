@@ -227,7 +227,8 @@ The process connections of jsonrpc.el read null and an empty object as one value
 
 (cl-defstruct (sessiond-client--request (:copier nil))
   "Request without an answer."
-  number method params is-repeatable then catch timer retry-timer is-sent (refusals 0))
+  number method params is-repeatable then catch timer retry-timer is-sent (refusals 0)
+  is-doubtful)          ; Whether a connection was lost before it was answered.
 
 (cl-defstruct (sessiond-client--feed (:copier nil))
   "Subscription of the connection to one session, which its listeners share."
@@ -241,10 +242,15 @@ The process connections of jsonrpc.el read null and an empty object as one value
   is-joined             ; Whether events are for this listener yet.
   is-replaying)         ; Whether session/synced is due.
 
-(cl-defun sessiond-client-new (&key socket client-id access)
+(cl-defun sessiond-client-new (&key socket client-id access peer-uid)
   "Return a client of the daemon at SOCKET; nil is the user's daemon.
 CLIENT-ID is what other clients see, ACCESS the access that is enough: write, read or status.
-The client connects with its first request."
+The client connects with its first request.
+
+PEER-UID is refused: Emacs does not tell the user at the other end of a socket, so no other user
+can be permitted."
+  (when peer-uid
+    (error "PEER-UID: Emacs does not tell the user at the other end of a socket, so none can be permitted"))
   (sessiond-client--make :place socket :client-id client-id :access access))
 
 (defvar sessiond-client--shared nil
@@ -314,12 +320,15 @@ The client connects with its first request."
                 (and path (not (string-empty-p path)) path)))))
   (if (not (sessiond-client--path client))
       (sessiond-client--find client)
-    (condition-case nil
-        (sessiond-client--connect client)
-      (file-error
-       (if (and may-start sessiond-start-daemon)
-           (sessiond-client--start client)
-         (sessiond-client--pause client))))))
+    (let ((flaw (sessiond-client--flaw (sessiond-client--path client))))
+      (if flaw
+          (sessiond-client--refuse client flaw)
+        (condition-case nil
+            (sessiond-client--connect client)
+          (file-error
+           (if (and may-start sessiond-start-daemon)
+               (sessiond-client--start client)
+             (sessiond-client--pause client))))))))
 
 (defun sessiond-client--pause (client)
   "Try to connect CLIENT again after a pause that grows."
@@ -383,12 +392,70 @@ Call THEN with the exit code and the output."
 
 (defun sessiond-client--cannot-start (client text)
   "Fail the requests of CLIENT, since no daemon can be started, for the reason TEXT."
-  (let ((error (sessiond-client--problem "cannot_start" (format "No daemon: %s" text))))
-    (setf (sessiond-client--state client) 'waiting)
-    (sessiond-client--fail-all client error)
-    (if (sessiond-client--is-wanted client)
-        (sessiond-client--pause client)
-      (setf (sessiond-client--state client) 'idle))))
+  (sessiond-client--give-up-all
+   client (sessiond-client--problem "cannot_start" (format "No daemon: %s" text))))
+
+(defun sessiond-client--give-up-all (client error)
+  "Fail the requests of CLIENT with ERROR, since a try to connect was in vain."
+  (setf (sessiond-client--state client) 'waiting)
+  (sessiond-client--fail-all client error)
+  (if (sessiond-client--is-wanted client)
+      (sessiond-client--pause client)
+    (setf (sessiond-client--state client) 'idle)))
+
+;; Emacs does not tell the user at the other end of a socket, and opens no descriptor of a folder.
+;; So the folder of the socket must be this user's alone, and nobody else may put another one there.
+
+(defun sessiond-client--own-p (file)
+  "Return non-nil if FILE belongs to this user or to root."
+  (memql (file-attribute-user-id (file-attributes file 'integer)) (list (user-uid) 0)))
+
+(defun sessiond-client--of-another (file &optional name)
+  "Return the flaw of FILE, called NAME, that it belongs to another user."
+  (format "%s belongs to another user (uid %d)" (or name file)
+          (file-attribute-user-id (file-attributes file 'integer))))
+
+(defun sessiond-client--flaw-of-way (folder)
+  "Return why another user could put another folder in the place of FOLDER, or nil."
+  (let ((above (directory-file-name (file-name-directory folder))))
+    (unless (equal above folder)
+      (let ((modes (file-modes above 'nofollow)))
+        (cond
+         ((not (sessiond-client--own-p above)) (sessiond-client--of-another above))
+         ((and (eq t (file-attribute-type (file-attributes above)))
+               (/= 0 (logand modes #o022)) (= 0 (logand modes #o1000)))
+          (format "%s has the mode %04o: other users may write to it" above modes))
+         (t (sessiond-client--flaw-of-way above)))))))
+
+(defun sessiond-client--flaw (path)
+  "Return why another user may listen on the socket PATH, or nil.
+A folder that is missing has no flaw: nothing listens there."
+  (let* (file-name-handler-alist
+         (file (expand-file-name path))
+         (folder (directory-file-name (file-name-directory file)))
+         (attributes (file-attributes folder 'integer)))
+    (cond
+     ((not attributes) nil)
+     ((not (eq t (file-attribute-type attributes)))
+      (format "%s is a link, or no folder" folder))
+     ((/= (file-attribute-user-id attributes) (user-uid)) (sessiond-client--of-another folder))
+     ((/= #o700 (logand #o777 (file-modes folder 'nofollow)))
+      (format "%s has the mode %04o in place of 0700" folder (file-modes folder 'nofollow)))
+     ((sessiond-client--flaw-of-way folder))
+     ((sessiond-client--flaw-of-way (file-truename folder)))
+     ((not (file-attributes file)) nil)
+     ((stringp (file-attribute-type (file-attributes file))) "the socket is a link")
+     ((not (sessiond-client--own-p file)) (sessiond-client--of-another file "the socket")))))
+
+(defun sessiond-client--refuse (client flaw)
+  "Fail the requests of CLIENT, since another user may listen on its socket: FLAW is why."
+  (sessiond-client--give-up-all
+   client
+   (sessiond-client--problem
+    "foreign_socket"
+    (format (concat "Nothing was sent to %s, for another user may listen there: %s; mend that, or "
+                    "name a socket in a folder of your own with mode 0700")
+            (sessiond-client--path client) flaw))))
 
 (defun sessiond-client--make-link (client)
   "Return a connection object of jsonrpc.el without a log, for CLIENT."
@@ -476,7 +543,8 @@ THEN gets the result, CATCH the error."
     (jsonrpc-shutdown link)
     (dolist (request (sessiond-client--in-order client))
       (when (sessiond-client--request-is-sent request)
-        (setf (sessiond-client--request-is-sent request) nil)
+        (setf (sessiond-client--request-is-sent request) nil
+              (sessiond-client--request-is-doubtful request) t)
         (unless (sessiond-client--request-is-repeatable request)
           (sessiond-client--settle
            client request nil
@@ -647,7 +715,13 @@ The request of so many BYTES is too large, or the time for an answer is over."
 (defun sessiond-client--fail-all (client error)
   "End each request of CLIENT with ERROR."
   (dolist (request (sessiond-client--in-order client))
-    (sessiond-client--settle client request nil error)))
+    (sessiond-client--settle
+     client request nil
+     (if (sessiond-client--request-is-doubtful request)
+         ;; An earlier daemon may have had the request.
+         (plist-put (copy-sequence error) :data
+                    (append (list :outcome_unknown t) (plist-get error :data)))
+       error))))
 
 (defun sessiond-client-wait (client method params &optional seconds)
   "Ask the daemon of CLIENT for METHOD with PARAMS; wait at most SECONDS, and return the result.
