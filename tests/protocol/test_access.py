@@ -77,3 +77,23 @@ async def test_parameters_may_ask_for_more(
         refused = await refusal(wire, method, **params)
         assert refused is not None
         assert (refused.data["kind"], refused.data["need"]) == ("permission_denied", need)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("secret/get", {"namespace": "app", "key": "token"}), ("server/stop", {})],
+)
+async def test_only_a_client_that_may_write_learns_a_secret_or_ends_the_daemon(
+    home: Path, method: str, params: dict[str, Any]
+) -> None:
+    async with running_daemon(home) as daemon:
+        for access in ("status", "read", "write"):
+            async with daemon.connect() as wire:
+                await wire.call("initialize", access=access)
+                refused = await refusal(wire, method, **params)
+            if access == "write":
+                assert refused is None
+            else:
+                assert refused is not None, f"{method} was carried out"
+                told = (refused.data["kind"], refused.data["need"])
+                assert told == ("permission_denied", "write")

@@ -181,6 +181,22 @@ def test_each_line_of_an_answer_states_what_the_lines_before_did_not() -> None:
     assert usage == Usage(5, 9, 0, 0, 14)
 
 
+def test_caches_that_each_line_of_an_answer_states_count_once() -> None:
+    stated = {
+        "input_tokens": 5,
+        "output_tokens": 1,
+        "cache_read_input_tokens": 300,
+        "cache_creation_input_tokens": 20,
+    }
+    lines: list[Any] = [claude_line(1, None, "hi")]
+    for number in (2, 3):
+        line = assistant(number, number - 1, text(str(number)), answer="m")
+        line["message"]["usage"] = stated
+        lines.append(line)
+    found = ReadSession(ClaudeCodeReading(), *lines)
+    assert found.session.usage == Usage(5, 1, 300, 20, 326)
+
+
 def test_parallel_results_are_on_the_path_wherever_the_file_hangs_them() -> None:
     found = ReadSession(
         ClaudeCodeReading(),
