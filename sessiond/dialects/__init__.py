@@ -21,6 +21,7 @@ A new dialect needs a folder here, a line in `DIALECTS`, and samples in `tests/s
     usage.py         the usage of a message
     lenient_json.py  JSON that a strict decoder refuses
     recovery.py      whole objects on a damaged line
+    rests.py         ends of lines whose beginning is missing
     copying.py       an entry in another place
     summaries.py     the text and files of a summary
     settings.py      model and thinking level of a line

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiond_client import EntryEvent, connect_blocking
 from tests.kit.patience import PATIENCE_SECONDS
-from tests.kit.sessions import SESSION
+from tests.kit.sessions import SESSION, stored_message
+from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.machine import Machine
 
 pytestmark = pytest.mark.slow
@@ -111,3 +114,27 @@ def test_writers_and_watchers_come_through_restarts(machine: Machine) -> None:
     with machine.connect() as link:
         assert link.contents(SESSION) == [content for _, content in seen[0]]
     assert len({content for _, content in seen[0]}) == last
+
+
+@pytest.mark.parametrize("cut", [20, -4])
+def test_the_rest_of_a_foreign_line_that_comes_after_a_kill_costs_no_line_and_no_append(
+    socket_path: Path, home: Path, cut: int
+) -> None:
+    theirs = json.dumps(stored_message("f1", None), separators=(",", ":")).encode() + b"\n"
+    with running(Daemon(socket_path, home / "data")) as daemon:
+        with daemon.connect() as link:
+            link.create("one")
+        (path,) = daemon.files(SESSION)
+        with path.open("ab", buffering=0) as file:
+            file.write(theirs[:cut])
+            daemon.restart(signal.SIGKILL)
+            with daemon.connect() as link:
+                link.say(SESSION, "two")
+                file.write(theirs[cut:])
+                link.say(SESSION, "three")
+        daemon.restart()
+        with daemon.connect() as link:
+            link.say(SESSION, "four")
+            info = link.ask("session/get", session_id=SESSION)["session"]
+            assert (info["read_only"], info["problems"]) == (False, 1)
+            assert link.contents(SESSION) == ["one", "two", "three", "four"]

@@ -3,8 +3,9 @@
 A line that does not parse keeps its ordinal and is reported. In a file that only sessiond should
 write, the line also makes the session read-only, because repair should examine the damage. Half a
 line of a foreign writer is no damage: it was closed with a blank before its newline, which tells it
-from damage for good, as it does the rest of that line that may follow. A file of another dialect may
-have such lines anyway.
+from damage for good, as it does the rest of that line that may follow. Nor is a rest damage whose
+beginning an opening took for the rest of a write of sessiond's own, and cut. A file of another dialect
+may have such lines anyway.
 
 The first line of an append of several shows that sessiond wrote the append here if the line names
 this session as `atom_of`, brings a new id, and has a parent that is here. A line that another
@@ -17,6 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
+from sessiond.dialects.rests import is_rest
 from sessiond.journal.splitter import LongLine, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Kind, Row
@@ -149,7 +151,7 @@ class LineIndexer:
         self.atoms.skip()
         if self._closed_halves:
             self._closed_halves -= 1
-        elif session.rules.truncates and session.read_only_line is None:
+        elif session.rules.truncates and session.read_only_line is None and not is_rest(line):
             session.read_only_line = seq + 1
 
     def _follow_atom(
