@@ -1,11 +1,26 @@
 #!/usr/bin/env node
 // A client of sessiond in one file, to copy and own: Node 20.11 or newer, nothing to install.
 import { execFile } from "node:child_process";
-import { realpathSync } from "node:fs";
+import { lstatSync, realpathSync } from "node:fs";
 import { createConnection } from "node:net";
+import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
 const sessiond = async (command) => (await promisify(execFile)("sessiond", [command])).stdout.trim();
 
+/** Throw if another user may listen: Node does not tell who does, so the folder and those above must be safe. */
+function requireOwn(path) {
+  const isOwn = ({ uid }) => uid === process.geteuid() || uid === 0;
+  const isSafe = (found) => isOwn(found) && (!found.isDirectory() || (found.mode & 0o22) === 0 || found.mode & 0o1000);
+  const folder = lstatSync(dirname(path), { throwIfNoEntry: false });
+  if (!folder) return;
+  let isGood = folder.uid === process.geteuid() && folder.isDirectory() && (folder.mode & 0o777) === 0o700;
+  for (let above of [dirname(path), realpathSync(dirname(path))]) {
+    for (; above !== "/"; above = dirname(above)) isGood &&= isSafe(lstatSync(dirname(above)));
+  }
+  const file = lstatSync(path, { throwIfNoEntry: false });
+  if (isGood && (file === undefined || (isOwn(file) && !file.isSymbolicLink()))) return;
+  throw new Error(`nothing was sent to ${path}: the folder of the socket must be yours, with mode 0700 and no link`);
+}
 /** Yield what the daemon sends, one JSON object a line, until the connection ends. */
 async function* read(connection) {
   let rest = "";
@@ -17,8 +32,9 @@ async function* read(connection) {
 }
 /** Send a request; yield the result and the messages behind it. After a failure, send the request again. */
 export async function* exchange(method, params) {
-  const path = process.env.SESSIOND_SOCKET || (await sessiond("sockname"));
+  const path = resolve(process.env.SESSIOND_SOCKET || (await sessiond("sockname")));
   for (let failures = 0; ; await sessiond("start"), await promisify(setTimeout)(Math.min(100 * 2 ** failures, 3000))) {
+    requireOwn(path);
     const connection = createConnection(path);
     try {
       connection.write(JSON.stringify({ id: 1, method, params }) + "\n");

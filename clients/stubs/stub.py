@@ -2,20 +2,24 @@
 """A client of sessiond in one file, to copy and own: Python 3.10, standard library only.
 Usage: stub.py append SESSION TEXT | watch SESSION [CURSOR] | context SESSION"""
 
-import json, os, socket, subprocess, sys, time
+import json, os, socket, struct, subprocess, sys, time
 
 
 def exchange(method, params):
     """Send a request; yield the result and what follows. After a failure, send it again."""
     path = os.environ.get("SESSIOND_SOCKET") or subprocess.getoutput("sessiond sockname")
+    peer = (socket.SOL_SOCKET, socket.SO_PEERCRED) if sys.platform == "linux" else (0, 1)
     failures = 0
     while True:
         try:
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(path)
+            with socket.socket(socket.AF_UNIX) as link:
+                link.connect(path)
+                _, uid = struct.unpack("2I", link.getsockopt(*peer, 8))
+                if uid not in {os.geteuid(), 0}:  # root: a system manager's socket
+                    sys.exit(f"nothing was sent to {path}: another user listens there (uid {uid})")
                 request = {"id": 1, "method": method, "params": params}
-                connection.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
-                for message in map(json.loads, connection.makefile("rb")):
+                link.sendall(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+                for message in map(json.loads, link.makefile("rb")):
                     if error := message.get("error"):
                         raise (OSError if error["data"]["retryable"] else RuntimeError)(error)
                     if message.get("method") in {"session/closed", "server/draining"}:
@@ -24,8 +28,7 @@ def exchange(method, params):
                     yield message.get("result", message)
             raise ConnectionError("the daemon ended the connection")
         except (OSError, ValueError):  # a ValueError is half a line
-            failures += 1
-            if failures == 30:
+            if (failures := failures + 1) == 30:
                 raise
         subprocess.run(["sessiond", "start"], check=True, stdout=subprocess.DEVNULL)
         time.sleep(min(0.1 * 2**failures, 3))

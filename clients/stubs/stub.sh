@@ -2,6 +2,7 @@
 # A client of sessiond in one file, to copy and own: a POSIX shell and socat.
 # Usage: stub.sh append SESSION TEXT | watch SESSION [CURSOR] | context SESSION | call METHOD PARAMS
 socat -V >/dev/null && socket=${SESSIOND_SOCKET:-$(sessiond sockname)} || exit
+case $socket in /*) ;; *) socket=$PWD/$socket ;; esac
 trap '' PIPE # writing to a daemon that is gone fails, and does not end the shell
 
 quote() { # quote TEXT: print the text as JSON
@@ -12,7 +13,19 @@ quote() { # quote TEXT: print the text as JSON
           for (i = 1; i <= length($0); i++) { c = substr($0, i, 1); printf "%s", (c in code) ? code[c] : c } }
         END { printf "\"" }'
 }
+fits() { ls -ldn "$1" | awk -v me="$(id -u)" "!($2) { exit 1 }"; } # fits FILE CONDITION (on its mode and owner)
+is_way_own() { # is_way_own FOLDER: whether nobody but us and root can put another folder in its place
+    [ "$1" = / ] && return || set -- "$(dirname "$1")"
+    fits "$1" '($3 == me || !$3) && !/^d(....w...|.......w)[^tT]/' && is_way_own "$1"
+}
+require_own() { # end if another user may listen: a shell cannot ask who does
+    folder=$(dirname "$socket") && [ -e "$folder" ] || return 0 # nobody listens there
+    fits "$folder" '/^drwx------/ && $3 == me' && is_way_own "$folder" && is_way_own "$(cd -P "$folder" && pwd -P)" &&
+        { [ ! -e "$socket" ] && [ ! -L "$socket" ] || fits "$socket" '!/^l/ && ($3 == me || !$3)'; } && return
+    echo "nothing was sent to $socket: the folder of the socket must be yours, with mode 0700 and no link" >&2; exit 1
+}
 try() { # try METHOD PARAMS: send a request on a new connection; set $result; what follows is on descriptor 4
+    require_own
     pipes=$(mktemp -d) && mkfifo "$pipes/in" "$pipes/out" || exit
     exec 3>&- 4<&-
     socat - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &

