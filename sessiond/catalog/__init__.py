@@ -3,6 +3,7 @@
 catalog.py     the transactions of catalog.sqlite
 file.py        one connection that survives any trouble with catalog.sqlite
 database.py    opening of SQLite files
+home.py        the rows of a home that was copied or moved
 schema.py      the tables, and the migration from older versions
 rows.py        the values of one row
 statements.py  the statements about one session

@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from sessiond.dialects.base import BadLine, Dialect
-from sessiond.dialects.rests import is_rest
 from sessiond.journal.splitter import LongLine, without_end
 from sessiond.limits import LINE_BYTES_MAX
 from sessiond.model.row import Kind, Row
@@ -151,8 +150,12 @@ class LineIndexer:
         self.atoms.skip()
         if self._closed_halves:
             self._closed_halves -= 1
-        elif session.rules.truncates and session.read_only_line is None and not is_rest(line):
-            session.read_only_line = seq + 1
+        elif session.rules.truncates and session.read_only_line is None:
+            # Few files have a bad line, and need the patterns.
+            from sessiond.dialects.rests import is_rest
+
+            if not is_rest(line):
+                session.read_only_line = seq + 1
 
     def _follow_atom(
         self, seq: int, atom: tuple[int, int] | None, *, is_ours: bool = False

@@ -207,8 +207,10 @@ class Database:
         """Return the state of a file of the log; None if it is missing, or its name is too long to be."""
         try:
             return self._files.stat(self._named(ending))
+        except FileNotFoundError:
+            return None
         except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ENAMETOOLONG}:
+            if error.errno != errno.ENAMETOOLONG:
                 raise
             return None
 
