@@ -15,6 +15,7 @@ from sessiond.testing.wire import Wire
 from tests.kit.agents import claude_line, write_lines
 from tests.kit.calls import create, refused
 from tests.kit.house import House
+from tests.kit.limits import set_limits
 from tests.kit.roots import add_root
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -213,3 +214,16 @@ async def test_an_entry_of_a_new_file_names_its_session(real_house: House, tmp_p
         assert found["session"]["id"] == named(7)
         told = await refused(wire, "session/open", "kind", entry_id="u-8")
         assert told == "session_not_found"
+
+
+async def test_a_creation_waits_for_no_look_without_end(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, MISS_SECONDS=0.01)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        folder = await watched_root(wire, tmp_path.resolve())
+        begin(folder, 1)
+        # A look at very many files takes minutes.
+        async with daemon.service.live_catalog._scanning:
+            created = await wire.call("session/create", cwd="/p", session_id="session-of-mine")
+            assert created["created"]

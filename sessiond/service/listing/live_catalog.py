@@ -331,10 +331,18 @@ class LiveCatalog:
         """Look for files that programs have put into roots, if anything has changed there since the last look.
 
         One of these files may have the id that a new session is about to get. Nothing is waited for where
-        no folder of a root has changed. Calls that come meanwhile share the next look.
+        no folder of a root has changed. Calls that come meanwhile share the next look. A scan that is under
+        way, as the first one over very many files, is waited for MISS_SECONDS at most.
         """
-        begun = self._looks_begun
-        if self._scanner.has_roots and await to_thread.run_sync(self._scanner.roots_have_changed):
+        if not self._scanner.has_roots:
+            return
+        begun, is_quiet = self._looks_begun, False
+        self.scan_now()
+        with anyio.move_on_after(MISS_SECONDS):
+            await self.complete.wait()
+            async with self._scanning:
+                is_quiet = True
+        if is_quiet and await to_thread.run_sync(self._scanner.roots_have_changed):
             await self._reporting_bugs(partial(self._look_around, begun))
 
     async def _look_around(self, begun: int | None = None) -> None:
