@@ -11,8 +11,8 @@ import anyio
 from anyio import to_thread
 
 from sessiond.daemon.reload import Tuning
-from sessiond.errors import SessiondError
-from sessiond.limits import CLEAN_UP_SECONDS
+from sessiond.errors import SessiondError, exhausted
+from sessiond.limits import CLEAN_UP_SECONDS, RETRY_AFTER_MS
 from sessiond.rpc.progress import NO_PROGRESS
 from sessiond.service.retention import retain
 from sessiond.service.service import Service
@@ -53,7 +53,11 @@ async def _retain(service: Service, hours: float) -> None:
         if claim is not None:
             await to_thread.run_sync(claim.end)
     except Exception as bug:  # noqa: BLE001 - failed retention must not end the daemon
-        service.environment.report_bug("retention", bug)
+        short = exhausted(bug, RETRY_AFTER_MS)
+        if short is None:
+            service.environment.report_bug("retention", bug)
+        else:
+            _log.warning("retention failed", extra={"reason": str(short)})
     else:
         counts = {"sessions": len(done.sessions), "failed": len(done.failed)}
         _log.info("retention done", extra=counts)

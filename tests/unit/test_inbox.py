@@ -262,3 +262,24 @@ def test_a_question_may_answer_later_or_be_refused_or_have_a_bug() -> None:
         assert one.settled
     assert [said(one) for one in (later, refused, broken)] == [[], ["entry_invalid"], ["internal"]]
     assert len(bugs) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "bugs"), [(MemoryError(), "overloaded", 0), (KeyError("x"), "internal", 1)]
+)
+def test_an_answer_that_the_memory_does_not_suffice_for_is_no_bug(
+    error: Exception, kind: str, bugs: int
+) -> None:
+    def finish(_receipt: Any, _durability: str) -> Any:
+        raise error
+
+    reported: list[BaseException] = []
+
+    def report(_work: str, bug: BaseException) -> str:
+        reported.append(bug)
+        return "incident-1"
+
+    one = Command(FakeTicket(), finish)
+    one.settle(None, "disk", report)
+    assert said(one) == [kind]
+    assert len(reported) == bugs

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError
+from sessiond.errors import Cancelled, Internal, Overloaded, SessiondError, exhausted
 from sessiond.limits import (
     BATCH_BYTES_MAX,
     BATCH_ENTRIES_MAX,
@@ -121,8 +121,10 @@ class Command(Struct, eq=False):
         except SessiondError as refusal:
             self.fail(refusal)
         except Exception as bug:  # noqa: BLE001 - a bug in one answer is not the session's
-            incident_id = report_bug("answer", bug)
-            self.fail(Internal("a bug in sessiond", incident_id=incident_id))
+            self.fail(
+                exhausted(bug, RETRY_AFTER_MS)
+                or Internal("a bug in sessiond", incident_id=report_bug("answer", bug))
+            )
         else:
             self.settled = True
             if result is not DEFERRED:
