@@ -12,7 +12,6 @@ import pytest
 import zstandard
 from msgspec import Struct
 
-from sessiond.service.actor.internal_commands import look_again
 from sessiond.service.external.watcher import PollingWatcher
 from sessiond.testing.daemon import Daemon
 from sessiond.testing.wire import Wire
@@ -223,8 +222,8 @@ async def test_a_file_that_comes_back_later_is_found_although_nobody_lists(
         away = path.rename(tmp_path / "away")
         actor = daemon.service.registry.by_id[session_id]
         await eventually(lambda: actor.is_without_file)
-        # Behind the look at all roots, which has found nothing.
-        await look_again(actor)
+        # Behind a look at all roots, which finds nothing.
+        await daemon.service.live_catalog.look_for_files()
         there = filed_anew(path)
         away.rename(there)
         claude_answer(there, "later")

@@ -62,8 +62,6 @@ class Loop:
         self._inbox = inbox
         self._readers = readers
         self._deps = deps
-        self._has_missed = False
-        """True once the roots were looked through for the session's file, until the file is found."""
         self._on_open = on_open
         self._on_change = on_change
         self._monitor = ChangeMonitor(deps.watch, self.wake)
@@ -225,15 +223,11 @@ class Loop:
     async def _look(self, live: Live) -> None:
         """Take in foreign lines, from where the file is by now. Raises Replaced."""
         await self._follow(live)
-        if await self._monitor.look(live.opened, live.writer):
-            self._on_change()
-        if not (live.opened.elsewhere and live.writer.foreign_lines.lost):
-            self._has_missed = False
-        elif not self._has_missed:
-            # Another program may have moved the file. Once: what comes later the folders tell.
-            self._has_missed = True
-            if await self._deps.look_around():
-                await self._follow(live)
+        lines = live.writer.foreign_lines
+        was_lost = lines.lost
+        changed = await self._monitor.look(live.opened, live.writer)
+        # A file that is not where it was may be elsewhere: the live catalog looks for it, and no call waits for that.
+        if changed or (lines.lost and not was_lost):
             self._on_change()
 
     async def _follow(self, live: Live) -> None:
