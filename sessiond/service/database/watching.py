@@ -150,6 +150,7 @@ class DatabaseWatches:
         self._tell_whether_rings_come()
         while self._is_wanted and (left := until - monotonic()) > 0:
             wait = min(left, CONTENDED_SECONDS) if self._contended else left
+            began = monotonic()
             try:
                 rung = await to_thread.run_sync(
                     self._database.wait, wait, abandon_on_cancel=True, limiter=self._ears
@@ -157,6 +158,9 @@ class DatabaseWatches:
             except StorageError:
                 # The poll goes on without rings.
                 await anyio.sleep(left)
+                return
+            if rung is None and monotonic() - began < wait:
+                # A ring for all sessions, or a beginning behind rings that were not heard: the poll is due.
                 return
             due = self._due(frozenset() if rung is None else rung)
             if due:
