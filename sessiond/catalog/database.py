@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -62,13 +63,11 @@ def open_database(path: Path, *, wait: float = LOCKED_SECONDS) -> sqlite3.Connec
     Waits up to `wait` seconds for another process that has the file locked.
     """
     try:
-        connection = _begun_anew_if_bad(path, wait)
-        bring_home(connection, path.parent)
+        return _begun_anew_if_bad(path, wait)
     except (*FAILURES, OtherVersion, OSError) as error:
         is_other = os.path.lexists(path) and not path.is_file()
         then = ": move it away, a new one is made" if is_other else ""
         raise refused(error, path, f"cannot open {path}: {error}{then}") from error
-    return connection
 
 
 def open_stand_in(path: Path) -> sqlite3.Connection:
@@ -79,8 +78,7 @@ def open_stand_in(path: Path) -> sqlite3.Connection:
             # Read-only, and without waiting for another process.
             with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0)) as file:
                 copy_rows(file, memory)
-        prepare(memory)
-        bring_home(memory, path.parent)
+        _prepare_at(path.parent, memory)
     except (*FAILURES, OtherVersion, OSError):
         memory.close()
         return connect(MEMORY)
@@ -138,12 +136,18 @@ def has_tables_of(fresh: sqlite3.Connection, connection: sqlite3.Connection) -> 
 
 def _begun_anew_if_bad(path: Path, wait: float) -> sqlite3.Connection:
     try:
-        return connect(path, wait=wait)
+        return connect(path, partial(_prepare_at, path.parent), wait=wait)
     except (*FAILURES, OtherVersion) as error:
         if isinstance(error, sqlite3.OperationalError) and error_code(error) not in PERHAPS_DAMAGED:
             raise
         remove_database(path)
-        return connect(path, wait=wait)
+        return connect(path, partial(_prepare_at, path.parent), wait=wait)
+
+
+def _prepare_at(folder: Path, connection: sqlite3.Connection) -> None:
+    """Make the tables of this version, with rows that name the files of the profile in a folder."""
+    prepare(connection)
+    bring_home(connection, folder)
 
 
 def remove_database(path: Path, *, keep: bool = False) -> None:
