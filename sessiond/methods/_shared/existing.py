@@ -8,20 +8,19 @@ have grown since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 from anyio import to_thread
 from msgspec import Struct, field
 
-from sessiond.catalog.finding import Alike, begun_at
+from sessiond.catalog.finding import Alike
 from sessiond.errors import SessiondError
 from sessiond.model.row import CONTEXT_KINDS, Kind
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.ports import Asker
 from sessiond.service.service import Service
 
 __all__ = ["Existing", "Reason", "existing"]
@@ -40,18 +39,16 @@ class Existing(Struct):
 
 
 async def existing(
-    service: Service, made: SessionInfo, lines: Sequence[bytes], own_id: str | None, asker: Asker
+    service: Service,
+    made: SessionInfo,
+    lines: Sequence[bytes],
+    own_id: str | None,
+    candidates: Iterable[Alike],
 ) -> Existing:
     """Return what is here of a source: `lines` are those of the copy, and `made` is what they make.
 
-    `own_id` is the id in a file of a dialect. Raises StorageError.
+    `own_id` is the id in a file of a dialect. `candidates` are the sessions that began at the same moment.
     """
-    candidates = await service.live_catalog.ask(
-        lambda catalog: catalog.ask(
-            lambda connection: begun_at(connection, made.created_at, made.id)
-        ),
-        asker,
-    )
     found, entry_ids = Existing(), frozenset[str]()
     names = {made.lineage.header_id, own_id} - {None}
     for one in candidates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.catalog.finding import begun_at, copy_of
+from sessiond.catalog.finding import Alike, begun_at, copy_of
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError
 from sessiond.limits import MATCHES_SHOWN_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, require_path
@@ -103,13 +104,13 @@ async def _import(client: Client, params: ImportParams, call: Call[Client]) -> I
     makes, here = partial(make_copy, client, session_id, lambda: iter([lines])), Existing()
     if params.dry_run or params.if_exists == "skip":
         would = await makes(dry_run=True)
-        here = await existing(service, would, lines, own_id, call)
+        begun = await _begun(service, would, call)
+        here = await existing(service, would, lines, own_id, begun)
         if not (params.dry_run or here.whole):
             # Another daemon may have it.
             require_current_lists(call)
         if params.dry_run or here.whole:
-            found = await _twins(service, would, call)
-            return _result(would, report, found, here, imported=False)
+            return _result(would, report, _twins(begun, would), here, imported=False)
     made = await makes(dry_run=False)
     call.progress.report(len(lines), len(lines), "lines")
     return _result(made, report, await _twins_of(service, made, call), here, imported=True)
@@ -151,17 +152,18 @@ async def _copied_parent(service: Service, chosen: Chosen, call: Call[Client]) -
         return None
 
 
-async def _twins(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
-    """Return the ids of the listed sessions with an equal beginning: creation time and first message.
-
-    Raises StorageError.
-    """
-    begun = await service.live_catalog.ask(
+async def _begun(service: Service, made: SessionInfo, call: Call[Client]) -> list[Alike]:
+    """Return the listed sessions that began at the same moment. Raises StorageError."""
+    return await service.live_catalog.ask(
         lambda catalog: catalog.ask(
             lambda connection: begun_at(connection, made.created_at, made.id)
         ),
         call,
     )
+
+
+def _twins(begun: Iterable[Alike], made: SessionInfo) -> list[str]:
+    """Return the ids of those of these sessions that have the same first message."""
     alike = [one.session_id for one in begun if one.first_message == made.first_message]
     return alike[:MATCHES_SHOWN_MAX]
 
@@ -169,7 +171,7 @@ async def _twins(service: Service, made: SessionInfo, call: Call[Client]) -> lis
 async def _twins_of(service: Service, made: SessionInfo, call: Call[Client]) -> list[str]:
     """Return the twins of a session that was imported; none if the lists cannot be read."""
     try:
-        return await _twins(service, made, call)
+        return _twins(await _begun(service, made, call), made)
     except StorageError:
         # The import succeeded: a catalog that cannot be read now must not turn it into an error.
         return []
