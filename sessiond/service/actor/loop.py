@@ -231,7 +231,7 @@ class Loop:
             self._on_change()
 
     async def _follow(self, live: Live) -> None:
-        """Go on at the path that the session's file has by now. Raises Replaced if that is another file."""
+        """Go on at the path that the session's file has by now; a look follows. Raises Replaced if that is another file."""
         place = self._deps.place_of(live.opened)
         if place is None:
             return
@@ -243,8 +243,6 @@ class Loop:
             return
         self._turn_to(live.opened)
         self._on_change()
-        if await live.writer.look():
-            self._on_change()
 
     def _stored(self, changed: bool) -> bool:  # noqa: FBT001 - what `Flights` calls it with
         """Note that a batch was settled; return whether the next one may follow at once."""
