@@ -25,8 +25,8 @@ import pytest
 
 import sessiond_client
 from tests.interop.test_conformance import CASES, skipped, with_daemon
-from tests.kit.foreign_places import PLACES, WAYS
-from tests.kit.other_user import OTHER_UID, listening_as
+from tests.kit.foreign_places import PLACES, WAYS, overheard
+from tests.kit.other_user import OTHER_UID
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
@@ -259,11 +259,8 @@ def test_a_stub_sends_nothing_where_another_user_may_listen(
     """The stub in Python asks who listens; the other two look at the folder."""
     make, _ = (PLACES | WAYS)[name]
     place = make(socket_path.parent)
-    with listening_as(OTHER_UID, place.resolve()) as listener:
-        if name != "the socket of another user":
-            os.chown(place.resolve(), 0, 0)
+    with overheard(place, name):
         done = run([*stub, "context", SESSION], {**environment, "SESSIOND_SOCKET": str(place)})
-        listener.require_silence()
     assert done.returncode == 1
     assert done.stderr.startswith(f"nothing was sent to {place}: ")
     assert (f"uid {OTHER_UID}" if kind == "py" else "mode 0700") in done.stderr

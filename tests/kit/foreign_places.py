@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.kit.other_user import OTHER_UID
+from tests.kit.other_user import OTHER_UID, listening_as
 
-__all__ = ["PLACES", "WAYS"]
+__all__ = ["PLACES", "WAYS", "overheard"]
 
 
 def _open_folder(folder: Path) -> Path:
@@ -71,3 +72,13 @@ WAYS: Final[dict[str, tuple[Callable[[Path], Path], str]]] = {
     "a folder above of another user": (_way_of_another, f"uid {OTHER_UID}"),
 }
 """More places, for a client without a descriptor of the folder."""
+
+
+@contextmanager
+def overheard(place: Path, name: str) -> Iterator[None]:
+    """Let another user listen at a place of this name during a block, and require that nothing is sent there."""
+    with listening_as(OTHER_UID, place.resolve()) as listener:
+        if name != "the socket of another user":
+            os.chown(place.resolve(), 0, 0)
+        yield
+        listener.require_silence()

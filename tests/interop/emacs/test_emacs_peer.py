@@ -12,8 +12,7 @@ import pytest
 from tests.interop.emacs.editor import Editor, quoted
 from tests.interop.emacs.scripted_daemon import ScriptedDaemon
 from tests.interop.test_stubs import SESSION
-from tests.kit.foreign_places import PLACES, WAYS
-from tests.kit.other_user import OTHER_UID, listening_as
+from tests.kit.foreign_places import PLACES, WAYS, overheard
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(240)]
 
@@ -32,11 +31,8 @@ def test_nothing_is_sent_where_another_user_may_listen(
     make, reason = (PLACES | WAYS)[name]
     path = make(socket_path.parent)
     editor.eval(f'(setenv "SESSIOND_SOCKET" {quoted(str(path))})')
-    with listening_as(OTHER_UID, path.resolve()) as listener:
-        if name != "the socket of another user":
-            os.chown(path.resolve(), 0, 0)
+    with overheard(path, name):
         failure = editor.ask("session/heads", f"'(:session_id {quoted(SESSION)})")["error"]
-        listener.require_silence()
     assert failure["kind"] == "foreign_socket"
     assert not failure["data"]
     assert str(path) in failure["message"]

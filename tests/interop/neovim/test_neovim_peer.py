@@ -11,8 +11,7 @@ import pytest
 
 from tests.interop.neovim.acts import SESSION, asked
 from tests.interop.neovim.editor import Editor, editing
-from tests.kit.foreign_places import PLACES, WAYS
-from tests.kit.other_user import OTHER_UID, listening_as
+from tests.kit.foreign_places import PLACES, WAYS, overheard
 
 pytestmark = [pytest.mark.slow, pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -43,11 +42,8 @@ def test_nothing_is_sent_where_another_user_may_listen(
     if not has_descriptors:
         editor.lua(NO_DESCRIPTORS)
     editor.lua("require('sessiond').setup({ socket = ... })", str(place))
-    with listening_as(OTHER_UID, place.resolve()) as listener:
-        if name != "the socket of another user":
-            os.chown(place.resolve(), 0, 0)
+    with overheard(place, name):
         failure: dict[str, Any] = asked(editor, "heads", SESSION)
-        listener.require_silence()
     assert (failure["kind"], failure["outcome_unknown"]) == ("foreign_socket", False)
     assert str(place) in failure["message"]
     assert reason in failure["message"]

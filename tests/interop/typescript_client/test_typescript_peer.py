@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from tests.kit.driver import Driver, JsError
-from tests.kit.foreign_places import PLACES, WAYS
-from tests.kit.other_user import OTHER_UID, listening_as
+from tests.kit.foreign_places import PLACES, WAYS, overheard
+from tests.kit.other_user import OTHER_UID
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.processes.harness.daemon import Daemon
 
@@ -73,11 +73,8 @@ def test_nothing_is_sent_where_another_user_may_listen(
         absent("only root can listen as another user")
     make, reason = (PLACES | WAYS)[name]
     place = make(socket_path.parent)
-    with listening_as(OTHER_UID, place.resolve()) as listener:
-        if name != "the socket of another user":
-            os.chown(place.resolve(), 0, 0)
+    with overheard(place, name):
         said = connect(platform, socket=str(place))
-        listener.require_silence()
     assert (said["name"], said["outcomeUnknown"]) == ("ForeignSocket", False)
     assert str(place) in said["message"]
     assert reason in said["message"]
