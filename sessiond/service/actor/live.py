@@ -50,7 +50,7 @@ class SessionDeps(Struct, frozen=True):
     company: FindCompany | None
     reopen: Callable[[OpenSession], OpenSession]
     look_around: Callable[[], Awaitable[bool]]
-    """Looks for files that came, before a session or its file counts as missing; returns whether any may have come."""
+    """Looks for files that came, before a session counts as missing; returns whether any may have come."""
     look_before_creation: Callable[[], Awaitable[None]]
     """Looks for files that came, before a session gets an id that one of these files may have."""
     place_of: Callable[[OpenSession], Path | None]
