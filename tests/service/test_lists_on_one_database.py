@@ -316,8 +316,7 @@ async def test_a_list_shows_what_a_scan_found_before_the_actor_did(
             await call(three, "session/get")
             await three.call("session/list")
             await three.call("catalog/subscribe")
-            # The look that begins the watch is over, and no other one follows.
-            await eventually(lambda: connection.calls["wait"])
+            await site.watches(three=three)
             await append(one, "e-1")
             asked = connection.calls["changes"]
             await create(three, "session-b", persist="immediate")

@@ -33,21 +33,29 @@ class Wrapped:
 
 
 class Mute(Wrapped):
-    """A connection that tells no other daemon of changes."""
+    """A connection that tells no other daemon of changes, and hears of none.
+
+    Also what a server makes up for, once its connection listens, comes to no daemon that never polls.
+    """
 
     def __init__(self, inner: SessionDatabase) -> None:
         super().__init__(inner)
         self.has_looked = threading.Event()
-        """Set behind the look with which the watch of open sessions begins."""
+        """Set behind the looks with which the watch of open sessions begins."""
+        self._is_over = threading.Event()
 
     def ring(self, numbers: Any) -> None:
         """Do nothing."""
 
-    def beat(self, daemon: str, open_numbers: Collection[int]) -> None:
-        """Note that the daemon goes on."""
-        self.inner.beat(daemon, open_numbers)
-        if open_numbers:
-            self.has_looked.set()
+    def wait(self, seconds: float) -> None:
+        """Wait until the daemon ends, or so many seconds."""
+        self.has_looked.set()
+        self._is_over.wait(min(seconds, threading.TIMEOUT_MAX))
+
+    def close(self) -> None:
+        """Release all connections, and the thread that waits."""
+        self._is_over.set()
+        self.inner.close()
 
 
 class Counted(Wrapped):
