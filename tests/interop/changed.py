@@ -46,7 +46,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
 """Folders, and the tests below tests/interop that try what is in them."""
 OWN: Final = "interop and (search and conformance or not search and not conformance)"
 """Marks of a client's own tests; more than one form of a client is tried by the kit only if it changed."""
-SECONDS: Final = 60
+SECONDS: Final = 40
 """Seconds of processors after which the rest of the changed clients is left to the search."""
 PYTEST: Final = ("-p", "no:randomly", "-n", "auto", "--dist", "worksteal", "--timeout", "600")
 
