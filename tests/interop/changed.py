@@ -30,6 +30,7 @@ TESTS: Final[Mapping[str, Sequence[str]]] = {
         "test_client_alone.py",
         "test_conformance.py::test_the_clients_pass",
         "test_python_client_daemon.py",
+        "test_python_client_elsewhere.py",
         "test_python_client_leases.py",
         "test_python_client_offer.py",
         "test_python_client_start.py",

@@ -107,7 +107,7 @@ def test_root_and_the_own_user_are_talked_to(socket_path: Path, uid: int) -> Non
     socket_path.parent.chmod(0o711)
     with listening_as(uid, socket_path) as listener:
         client = connect_blocking(socket_path)
-        with closing(client._driver):
+        with closing(client._drivers):
             os.seteuid(OTHER_UID)
             try:
                 if uid == ANOTHER_UID:

@@ -21,6 +21,7 @@ from msgspec import Raw
 
 from sessiond_client.calls import Call
 from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions, Timed, wire_params
+from sessiond_client.connection_state import ConnectionState
 from sessiond_client.conversation import Setup
 from sessiond_client.driver import CallDriver, StreamDriver
 from sessiond_client.events import Event
@@ -34,7 +35,7 @@ from sessiond_client.offering import Asked, Offering
 from sessiond_client.reach import way_to
 from sessiond_client.stream import HintFeed, Stream
 from sessiond_client.task_leases import HeldLease
-from sessiond_client.task_waiting import TaskWaiter
+from sessiond_client.task_waiting import TaskDrivers, TaskWaiter
 from sessiond_client.wire import READ_ANY
 
 __all__ = ["CatalogSubscription", "Client", "Offer", "StateSubscription", "Subscription", "connect"]
@@ -49,9 +50,8 @@ _NEW_ENTRY_ID: Final = partial(secrets.token_hex, 16)
 class _Items(Generic[S, E]):
     """An endless iterator. Ends when it or its client is closed."""
 
-    def __init__(self, driver: StreamDriver[S], waiter: TaskWaiter) -> None:
+    def __init__(self, driver: StreamDriver[S, TaskWaiter]) -> None:
         self._driver = driver
-        self._waiter = waiter
 
     def close(self) -> None:
         """End the subscription and its connection; with the blocking client from any thread."""
@@ -59,7 +59,7 @@ class _Items(Generic[S, E]):
 
     async def __aenter__(self) -> Self:
         try:
-            await self._waiter.run(self._driver.start())
+            await self._driver.waiter.run(self._driver.start())
             self._driver.conversation.require_started()
         except BaseException:
             self.close()
@@ -83,7 +83,7 @@ class _Items(Generic[S, E]):
         stream = self._driver.conversation
         if not stream.ready:
             # One checkpoint per read of the socket, not per item of it.
-            await self._waiter.run(self._driver.next())
+            await self._driver.waiter.run(self._driver.next())
         item: E | None = stream.take()
         if item is None:
             raise StopAsyncIteration
@@ -126,7 +126,7 @@ class Offer(_Items[Offering, Asked]):
     """
 
     async def _finish(self) -> None:
-        await self._waiter.run(self._driver.finish())
+        await self._driver.waiter.run(self._driver.finish())
 
 
 def connect(
@@ -150,13 +150,15 @@ class Client(AsyncMethods):
         self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
-        self._waiter = TaskWaiter()
-        self._driver = CallDriver(Exchange(self._setup), self._reach(), self._waiter)
-        self._streams: list[StreamDriver[Any]] = []
+        self._drivers = TaskDrivers(
+            lambda waiter: CallDriver(Exchange(self._setup), self._reach(), waiter)
+        )
+        self._streams: list[StreamDriver[Any, TaskWaiter]] = []
 
     async def __aenter__(self) -> Self:
         try:
-            await self._waiter.run(self._driver.open(self._waiter.clock() + self._connect_timeout))
+            driver = self._drivers.here()
+            await driver.waiter.run(driver.open(TaskWaiter.clock() + self._connect_timeout))
         except BaseException:
             self.disconnect()
             raise
@@ -167,7 +169,8 @@ class Client(AsyncMethods):
 
     def disconnect(self) -> None:
         """Close every connection; a call that still waits gets `ClientClosed`."""
-        for driver in (self._driver, *self._streams):
+        self._drivers.close()
+        for driver in self._streams:
             driver.close()
 
     async def call(self, method: str, /, **params: Any) -> Any:
@@ -186,7 +189,7 @@ class Client(AsyncMethods):
         `ttl` in seconds: other clients wait that long if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
-        return HeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
+        return HeldLease(self, self._standing, session_id, ttl, options)
 
     def subscribe(self, session_id: str, **options: Unpack[SubscribeOptions]) -> Subscription:
         """Iterate the session's events, in order and each once; from `after`, else from now.
@@ -194,12 +197,12 @@ class Client(AsyncMethods):
         "Now" is when the `async with` is entered, or the first event is asked for.
         """
         feed = Feed(self._setup, session_id, options, deadline=self._deadline(options))
-        return Subscription(*self._driven(feed))
+        return Subscription(self._driven(feed))
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> CatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
         feed = HintFeed(self._setup, CatalogChanged, {}, deadline=self._deadline(options))
-        return CatalogSubscription(*self._driven(feed))
+        return CatalogSubscription(self._driven(feed))
 
     def subscribe_state(
         self, namespace: str | None = None, **options: Unpack[Timed]
@@ -207,7 +210,7 @@ class Client(AsyncMethods):
         """Iterate hints that values have changed. `timeout` bounds the first answer only."""
         params = {} if namespace is None else {"namespace": namespace}
         feed = HintFeed(self._setup, StateChanged, params, deadline=self._deadline(options))
-        return StateSubscription(*self._driven(feed))
+        return StateSubscription(self._driven(feed))
 
     def offer(self, **options: Unpack[OfferOptions]) -> Offer:
         """Offer help to the daemon inside the `async with`: what it asks, each to be answered.
@@ -222,9 +225,9 @@ class Client(AsyncMethods):
             raise ValueError("offer something: summarize=True, or hooks")
         deadline = self._deadline(options)
         offering = Offering(self._setup, summarize=summarize, hooks=hooks, deadline=deadline)
-        driver, waiter = self._driven(offering)
+        driver = self._driven(offering)
         offering.reply = lambda asked, frame: driver.act(lambda: offering.put(asked, frame))
-        return Offer(driver, waiter)
+        return Offer(driver)
 
     async def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
         call = Call(
@@ -235,18 +238,21 @@ class Client(AsyncMethods):
             on_progress=options.get("on_progress"),
             patience=options.get("timeout", self._timeout) or 0.0,
         )
-        await self._waiter.run(self._driver.drive(call))
+        driver = self._drivers.here()
+        await driver.waiter.run(driver.drive(call))
         return call.outcome()
 
-    def _driven(self, stream: S) -> tuple[StreamDriver[S], TaskWaiter]:
-        """Return what drives a new stream, and what waits for it."""
-        with self._waiter.lock:
-            waiter = self._waiter.another()
-            driver = StreamDriver(stream, self._reach(), waiter)
+    def _standing(self) -> ConnectionState:
+        return self._drivers.here().conversation.standing
+
+    def _driven(self, stream: S) -> StreamDriver[S, TaskWaiter]:
+        """Return what drives a new stream."""
+        with self._drivers.lock:
+            driver = StreamDriver(stream, self._reach(), self._drivers.waiter())
             self._streams = [known for known in self._streams if not known.is_released]
             self._streams.append(driver)
-        return driver, waiter
+        return driver
 
     def _deadline(self, options: Mapping[str, Any]) -> float:
         timeout = options.get("timeout", self._timeout)
-        return math.inf if timeout is None else self._waiter.clock() + timeout
+        return math.inf if timeout is None else TaskWaiter.clock() + timeout

@@ -23,6 +23,7 @@ from msgspec import Raw
 
 from sessiond_client.calls import Call
 from sessiond_client.connect_options import ConnectOptions, Hook, OfferOptions, Timed, wire_params
+from sessiond_client.connection_state import ConnectionState
 from sessiond_client.conversation import Setup
 from sessiond_client.driver import CallDriver, StreamDriver
 from sessiond_client.events import Event
@@ -36,7 +37,7 @@ from sessiond_client.offering import Asked, Offering
 from sessiond_client.reach import way_to
 from sessiond_client.stream import HintFeed, Stream
 from sessiond_client.thread_leases import BlockingHeldLease
-from sessiond_client.thread_waiting import ThreadWaiter
+from sessiond_client.thread_waiting import ThreadDrivers, ThreadWaiter
 from sessiond_client.wire import READ_ANY
 
 __all__ = [
@@ -58,9 +59,8 @@ _NEW_ENTRY_ID: Final = partial(secrets.token_hex, 16)
 class _Items(Generic[S, E]):
     """An endless iterator. Ends when it or its client is closed."""
 
-    def __init__(self, driver: StreamDriver[S], waiter: ThreadWaiter) -> None:
+    def __init__(self, driver: StreamDriver[S, ThreadWaiter]) -> None:
         self._driver = driver
-        self._waiter = waiter
 
     def close(self) -> None:
         """End the subscription and its connection; with the blocking client from any thread."""
@@ -68,7 +68,7 @@ class _Items(Generic[S, E]):
 
     def __enter__(self) -> Self:
         try:
-            self._waiter.run(self._driver.start())
+            self._driver.waiter.run(self._driver.start())
             self._driver.conversation.require_started()
         except BaseException:
             self.close()
@@ -92,7 +92,7 @@ class _Items(Generic[S, E]):
         stream = self._driver.conversation
         if not stream.ready:
             # One checkpoint per read of the socket, not per item of it.
-            self._waiter.run(self._driver.next())
+            self._driver.waiter.run(self._driver.next())
         item: E | None = stream.take()
         if item is None:
             raise StopIteration
@@ -135,7 +135,7 @@ class BlockingOffer(_Items[Offering, Asked]):
     """
 
     def _finish(self) -> None:
-        self._waiter.run(self._driver.finish())
+        self._driver.waiter.run(self._driver.finish())
 
 
 def connect_blocking(
@@ -159,13 +159,15 @@ class BlockingClient(BlockingMethods):
         self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
-        self._waiter = ThreadWaiter()
-        self._driver = CallDriver(Exchange(self._setup), self._reach(), self._waiter)
-        self._streams: list[StreamDriver[Any]] = []
+        self._drivers = ThreadDrivers(
+            lambda waiter: CallDriver(Exchange(self._setup), self._reach(), waiter)
+        )
+        self._streams: list[StreamDriver[Any, ThreadWaiter]] = []
 
     def __enter__(self) -> Self:
         try:
-            self._waiter.run(self._driver.open(self._waiter.clock() + self._connect_timeout))
+            driver = self._drivers.here()
+            driver.waiter.run(driver.open(ThreadWaiter.clock() + self._connect_timeout))
         except BaseException:
             self.disconnect()
             raise
@@ -176,7 +178,8 @@ class BlockingClient(BlockingMethods):
 
     def disconnect(self) -> None:
         """Close every connection; a call that still waits gets `ClientClosed`."""
-        for driver in (self._driver, *self._streams):
+        self._drivers.close()
+        for driver in self._streams:
             driver.close()
 
     def call(self, method: str, /, **params: Any) -> Any:
@@ -195,7 +198,7 @@ class BlockingClient(BlockingMethods):
         `ttl` in seconds: other clients wait that long if this program is stopped or cut off. Moves name
         `lease_id=lease.id`, which raises `LeaseLost` once it is over.
         """
-        return BlockingHeldLease(self, self._driver.conversation.standing, session_id, ttl, options)
+        return BlockingHeldLease(self, self._standing, session_id, ttl, options)
 
     def subscribe(
         self, session_id: str, **options: Unpack[SubscribeOptions]
@@ -205,12 +208,12 @@ class BlockingClient(BlockingMethods):
         "Now" is when the `with` is entered, or the first event is asked for.
         """
         feed = Feed(self._setup, session_id, options, deadline=self._deadline(options))
-        return BlockingSubscription(*self._driven(feed))
+        return BlockingSubscription(self._driven(feed))
 
     def subscribe_catalog(self, **options: Unpack[Timed]) -> BlockingCatalogSubscription:
         """Hints that `list` shows something else. `timeout` bounds the first answer only."""
         feed = HintFeed(self._setup, CatalogChanged, {}, deadline=self._deadline(options))
-        return BlockingCatalogSubscription(*self._driven(feed))
+        return BlockingCatalogSubscription(self._driven(feed))
 
     def subscribe_state(
         self, namespace: str | None = None, **options: Unpack[Timed]
@@ -218,7 +221,7 @@ class BlockingClient(BlockingMethods):
         """Iterate hints that values have changed. `timeout` bounds the first answer only."""
         params = {} if namespace is None else {"namespace": namespace}
         feed = HintFeed(self._setup, StateChanged, params, deadline=self._deadline(options))
-        return BlockingStateSubscription(*self._driven(feed))
+        return BlockingStateSubscription(self._driven(feed))
 
     def offer(self, **options: Unpack[OfferOptions]) -> BlockingOffer:
         """BlockingOffer help to the daemon inside the `with`: what it asks, each to be answered.
@@ -233,9 +236,9 @@ class BlockingClient(BlockingMethods):
             raise ValueError("offer something: summarize=True, or hooks")
         deadline = self._deadline(options)
         offering = Offering(self._setup, summarize=summarize, hooks=hooks, deadline=deadline)
-        driver, waiter = self._driven(offering)
+        driver = self._driven(offering)
         offering.reply = lambda asked, frame: driver.act(lambda: offering.put(asked, frame))
-        return BlockingOffer(driver, waiter)
+        return BlockingOffer(driver)
 
     def _ask(self, method: str, options: Mapping[str, Any], /, **named: Any) -> Raw:
         call = Call(
@@ -246,18 +249,21 @@ class BlockingClient(BlockingMethods):
             on_progress=options.get("on_progress"),
             patience=options.get("timeout", self._timeout) or 0.0,
         )
-        self._waiter.run(self._driver.drive(call))
+        driver = self._drivers.here()
+        driver.waiter.run(driver.drive(call))
         return call.outcome()
 
-    def _driven(self, stream: S) -> tuple[StreamDriver[S], ThreadWaiter]:
-        """Return what drives a new stream, and what waits for it."""
-        with self._waiter.lock:
-            waiter = self._waiter.another()
-            driver = StreamDriver(stream, self._reach(), waiter)
+    def _standing(self) -> ConnectionState:
+        return self._drivers.here().conversation.standing
+
+    def _driven(self, stream: S) -> StreamDriver[S, ThreadWaiter]:
+        """Return what drives a new stream."""
+        with self._drivers.lock:
+            driver = StreamDriver(stream, self._reach(), self._drivers.waiter())
             self._streams = [known for known in self._streams if not known.is_released]
             self._streams.append(driver)
-        return driver, waiter
+        return driver
 
     def _deadline(self, options: Mapping[str, Any]) -> float:
         timeout = options.get("timeout", self._timeout)
-        return math.inf if timeout is None else self._waiter.clock() + timeout
+        return math.inf if timeout is None else ThreadWaiter.clock() + timeout

@@ -93,6 +93,13 @@ class ConnectionState:
         """Yield the params of every `session/presence` to be said on a new connection."""
         yield from self._present.values()
 
+    def leave_to_parent(self) -> None:
+        """Leave leases and presence to the process that this one was forked from. Wakes nobody."""
+        self._present.clear()
+        for tenure in self._tenures:
+            tenure.wake = None
+        self.lost(LeaseLost("it is that of the process which this one was forked from"))
+
     def lost(self, error: SessiondClientError) -> None:
         """Drop the leases, which are gone with the connection."""
         tenures, self._tenures = self._tenures, set()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from msgspec import UNSET, Raw, Struct
 
 from sessiond_client import wire
-from sessiond_client.errors import ProtocolViolation, RpcError, SessiondClientError
+from sessiond_client.errors import ConnectionLost, ProtocolViolation, RpcError, SessiondClientError
 from sessiond_client.limits import BACKOFF_FIRST, BACKOFF_LONGEST
 
 __all__ = ["Conversation", "Setup", "backoff", "retry_after"]
@@ -90,6 +90,12 @@ class Conversation(ABC):
         self.outgoing.clear()
         self._lost()
         self._is_turned_away = False
+
+    def leave_to_parent(self) -> None:
+        """Begin anew in a process that was forked: the connection, and what waits on it, is the parent's."""
+        text = "the connection is that of the process which this one was forked from"
+        self.lost(ConnectionLost(text, outcome_unknown=True), 0.0)
+        self.connect_at = 0.0
 
     def close(self) -> None:
         """End the conversation: every waiting caller is told."""

@@ -9,6 +9,7 @@ it leaves. A shell runs these functions one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from math import inf
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +17,7 @@ from sessiond_client.calls import Call
 from sessiond_client.conversation import Conversation
 from sessiond_client.errors import ConnectionLost
 from sessiond_client.exchange import Exchange
+from sessiond_client.forks import look_for_forks
 from sessiond_client.limits import LAST_ANSWERS_SECONDS
 from sessiond_client.peer import ForeignSocket
 from sessiond_client.reach import Port, Reach, Start
@@ -26,36 +28,57 @@ __all__ = ["CallDriver", "Driver", "StreamDriver"]
 
 C = TypeVar("C", bound=Conversation)
 S = TypeVar("S", bound=Stream[Any])
+W = TypeVar("W", bound=Waiter)
 
 
-class Driver(Generic[C]):
+class Driver(Generic[C, W]):
     """One conversation and its present connection."""
 
-    def __init__(self, conversation: C, reach: Reach, waiter: Waiter) -> None:
+    def __init__(self, conversation: C, reach: Reach, waiter: W) -> None:
         self.conversation = conversation
+        self.waiter = waiter
         self.is_released = False
         """True once the driver is closed and no caller waits on it."""
         self._reach = reach
-        self._waiter = waiter
         self._port: Port | None = None
         self._waiting: Wait | None = None
+        look_for_forks(self)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock that is held while this driver moves."""
+        return self.waiter.lock
+
+    def leave_to_parent(self) -> None:
+        """Let go of the connection of the process that this one was forked from, and of its calls."""
+        if self.is_released:
+            return
+        self._reach.leave_to_parent()
+        if self._port is not None:
+            self._port.close()
+        self._port = self._waiting = None
+        self.waiter.leave_to_parent()
+        self.conversation.leave_to_parent()
 
     def act(self, change: Callable[[], None]) -> None:
         """Make a change that no caller waits for, and send at once what the change queues."""
-        with self._waiter.lock:
+        with self.lock:
             change()
             self._push()
 
     def close(self) -> None:
         """End the conversation; a socket that is being waited on is closed by its waiter."""
-        with self._waiter.lock:
+        self.waiter.soon(self._close)
+
+    def _close(self) -> None:
+        with self.lock:
             if self.conversation.is_closed:
                 return
             self.conversation.close()
             if self._waiting is None:
                 self._release()
             else:
-                self._waiter.interrupt()
+                self.waiter.interrupt()
 
     def _until(self, is_done: Callable[[], bool]) -> Generator[Wait, None, None]:
         """Go on until something is done; one caller at a time does so."""
@@ -69,7 +92,7 @@ class Driver(Generic[C]):
 
     def _advance(self) -> Wait | None:
         """Do what can be done now; then what to wait for, None if there may be more to do."""
-        conversation, now = self.conversation, self._waiter.clock()
+        conversation, now = self.conversation, self.waiter.clock()
         conversation.tick(now)
         if self._port is None:
             if now < conversation.connect_at and not self._reach.is_starting:
@@ -132,17 +155,17 @@ class Driver(Generic[C]):
         if self._waiting is not None:
             wait = self._next_wait()
             if (wait.write and not self._waiting.write) or wait.until < self._waiting.until:
-                self._waiter.interrupt()
+                self.waiter.interrupt()
 
     def _lose(self, error: Exception) -> None:
         self._hang_up()
-        self.conversation.lost(error, self._waiter.clock())
+        self.conversation.lost(error, self.waiter.clock())
 
     def _release(self) -> None:
         if not self.is_released:
             self.is_released = True
             self._hang_up()
-            self._waiter.release()
+            self.waiter.release()
 
     def _hang_up(self) -> None:
         self._reach.close()
@@ -151,10 +174,14 @@ class Driver(Generic[C]):
             self._port = None
 
 
-class CallDriver(Driver[Exchange]):
+class CallDriver(Driver[Exchange, W]):
     """Many calls on one connection."""
 
     _leader: Call | None = None
+
+    def leave_to_parent(self) -> None:
+        super().leave_to_parent()
+        self._leader = None
 
     def open(self, deadline: float) -> Generator[Wait, None, None]:
         """Make the first connection, or raise `ConnectionLost` when `deadline` is over.
@@ -168,7 +195,7 @@ class CallDriver(Driver[Exchange]):
             # A start that is under way has a bound of its own.
             until = inf if self._reach.is_starting else deadline
             loss = self.conversation.last_loss
-            if loss is not None and self._waiter.clock() >= until:
+            if loss is not None and self.waiter.clock() >= until:
                 text = f"cannot connect to sessiond: {loss}"
                 raise ConnectionLost(text, outcome_unknown=False) from loss
             yield Wait(wait.on, write=False, until=min(wait.until, until))
@@ -211,7 +238,7 @@ class CallDriver(Driver[Exchange]):
                 return
 
 
-class StreamDriver(Driver[S]):
+class StreamDriver(Driver[S, W], Generic[S, W]):
     """A stream on a connection of its own, read only as its consumer asks."""
 
     def start(self) -> Generator[Wait, None, None]:
@@ -224,11 +251,11 @@ class StreamDriver(Driver[S]):
 
     def finish(self) -> Generator[Wait, None, None]:
         """Go on until what was answered is sent, for a while."""
-        until = self._waiter.clock() + LAST_ANSWERS_SECONDS
+        until = self.waiter.clock() + LAST_ANSWERS_SECONDS
         outgoing = self.conversation.outgoing
         if self._waiting is not None:
             return  # who waits there sends it
-        for wait in self._drive(lambda: not outgoing or self._waiter.clock() >= until):
+        for wait in self._drive(lambda: not outgoing or self.waiter.clock() >= until):
             yield Wait(wait.on, write=wait.write, until=min(wait.until, until))
 
     def _drive(self, is_there: Callable[[], bool]) -> Generator[Wait, None, None]:

@@ -92,6 +92,15 @@ class Exchange(Conversation):
         super().close()
         self._refused(ClientClosed("the client was closed before the answer"))
 
+    def leave_to_parent(self) -> None:
+        # The threads that wait are the parent's; a call on whose way this process was forked ends here.
+        text = "this process was forked while the call was on its way, which the parent makes"
+        for call in list(self.calls.values()):
+            call.wake = None
+            self._settle(call, ConnectionLost(text, outcome_unknown=True))
+        self.standing.leave_to_parent()
+        super().leave_to_parent()
+
     def _begin(self) -> None:
         for params in self.standing.again():
             self._say("session/presence", params)

@@ -142,6 +142,12 @@ class Offering(Stream[Asked]):
             del self._open[number]
             self.outgoing.put(frame)
 
+    def leave_to_parent(self) -> None:
+        for asked in self._open.values():
+            # What the program does on a withdrawal is the parent's.
+            asked.on_withdrawn(_nothing)
+        super().leave_to_parent()
+
     def close(self) -> None:
         super().close()
         self._withdraw_all()
@@ -193,3 +199,7 @@ class Offering(Stream[Asked]):
         if asked in self.ready:
             # It need not be looked at any more.
             self.ready.remove(asked)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -133,6 +133,12 @@ class Start:
                 self._process.kill()
         os.close(self._readable)
 
+    def leave_to_parent(self) -> None:
+        """Let go of the command of the process that this one was forked from."""
+        os.close(self._readable)
+        if not self.has_ended:
+            os.close(self._ended)
+
     def _run(self, command: Callable[[], Sequence[str]]) -> None:
         try:
             self._failure = self._outcome(command())
@@ -195,6 +201,12 @@ class Reach:
         self._start = None
         start.finish()
         return self._connect()
+
+    def leave_to_parent(self) -> None:
+        """Forget a start of the process that this one was forked from: its command goes on."""
+        if self._start is not None:
+            self._start.leave_to_parent()
+            self._start = None
 
     def close(self) -> None:
         """End a start that is under way."""

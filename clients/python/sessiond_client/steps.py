@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -45,6 +45,8 @@ class Waiter(Protocol):
     def release(self) -> None:
         """Drop what the waits needed: no more will come."""
 
-    def another(self) -> Self:
-        """Return a waiter for another driver of the same client."""
-        ...
+    def leave_to_parent(self) -> None:
+        """Let go of what the waits of the process that this one was forked from need."""
+
+    def soon(self, act: Callable[[], None]) -> None:
+        """Call a function where the waits are: at once, unless that is another event loop that runs."""

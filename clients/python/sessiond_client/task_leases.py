@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 from sessiond_client.connection_state import ConnectionState, LeaseState
@@ -20,7 +21,7 @@ class HeldLease:
     def __init__(
         self,
         client: AsyncMethods,
-        standing: ConnectionState,
+        connection: Callable[[], ConnectionState],
         session_id: str,
         ttl: float,
         options: AcquireOptions,
@@ -28,7 +29,7 @@ class HeldLease:
         self.lost = TaskWork.Event()
         """Set when the lease is known to be over before it was released."""
         self._client = client
-        self._standing = standing
+        self._connection = connection
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
@@ -58,6 +59,7 @@ class HeldLease:
             tenure.granted(lease, self._clock())
             await self._renew()
             tenure.require()
+        self._standing = self._connection()
         self._standing.begin(tenure)
         await self._work.start(self._keep)
         return self

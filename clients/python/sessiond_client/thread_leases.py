@@ -5,6 +5,7 @@ Generated from task_leases.py by scripts/unasync; run: make fix
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 from sessiond_client.connection_state import ConnectionState, LeaseState
@@ -23,7 +24,7 @@ class BlockingHeldLease:
     def __init__(
         self,
         client: BlockingMethods,
-        standing: ConnectionState,
+        connection: Callable[[], ConnectionState],
         session_id: str,
         ttl: float,
         options: AcquireOptions,
@@ -31,7 +32,7 @@ class BlockingHeldLease:
         self.lost = ThreadWork.Event()
         """Set when the lease is known to be over before it was released."""
         self._client = client
-        self._standing = standing
+        self._connection = connection
         self._session_id = session_id
         patience = options.get("wait_ms", 0) / 1000 + TIMEOUT_DEFAULT
         self._options: AcquireOptions = {"timeout": patience, **options}
@@ -61,6 +62,7 @@ class BlockingHeldLease:
             tenure.granted(lease, self._clock())
             self._renew()
             tenure.require()
+        self._standing = self._connection()
         self._standing.begin(tenure)
         self._work.start(self._keep)
         return self

@@ -12,6 +12,7 @@ from contextlib import closing
 from math import inf
 
 from sessiond_client.calls import Call
+from sessiond_client.driver import CallDriver
 from sessiond_client.steps import Steps, Wait
 
 __all__ = ["ThreadWaiter", "ThreadWork"]
@@ -22,15 +23,15 @@ class ThreadWaiter:
 
     clock = staticmethod(time.monotonic)
 
-    def __init__(self, lock: threading.Lock | None = None) -> None:
-        self.lock = lock or threading.Lock()
+    def __init__(self, lock: threading.RLock | None = None) -> None:
+        # A callback of a call, which runs under the lock, may fork.
+        self.lock = lock or threading.RLock()
+        self._open()
+
+    def _open(self) -> None:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.settimeout(0)
         self._wake_out.settimeout(0)
-
-    def another(self) -> ThreadWaiter:
-        """Return a waiter for another driver of the same client."""
-        return ThreadWaiter(self.lock)
 
     def run(self, steps: Steps) -> None:
         """Take the steps of a driver to their end."""
@@ -66,6 +67,15 @@ class ThreadWaiter:
         self._wake_in.close()
         self._wake_out.close()
 
+    def soon(self, act: Callable[[], None]) -> None:
+        """Call a function at once: the lock gives threads their turns."""
+        act()
+
+    def leave_to_parent(self) -> None:
+        """Wake no thread of the process that this one was forked from."""
+        self.release()
+        self._open()
+
     @contextlib.contextmanager
     def _unlocked(self) -> Generator[None, None, None]:
         self.lock.release()
@@ -73,6 +83,27 @@ class ThreadWaiter:
             yield
         finally:
             self.lock.acquire()
+
+
+class ThreadDrivers:
+    """The driver of one client, which all threads share."""
+
+    def __init__(self, make: Callable[[ThreadWaiter], CallDriver[ThreadWaiter]]) -> None:
+        first = ThreadWaiter()
+        self.lock = first.lock
+        self._driver = make(first)
+
+    def waiter(self) -> ThreadWaiter:
+        """Return a waiter for another driver of the client."""
+        return ThreadWaiter(self.lock)
+
+    def here(self) -> CallDriver[ThreadWaiter]:
+        """Return the driver."""
+        return self._driver
+
+    def close(self) -> None:
+        """Close the driver."""
+        self._driver.close()
 
 
 class ThreadWork:
@@ -96,8 +127,10 @@ class ThreadWork:
     def stop(self, last: Callable[[], None]) -> None:
         """End the work, wait for the end, and make one last request."""
         assert self._thread is not None, "it was started"
-        self._ended.set()
         try:
-            self._thread.join()
+            # In a process that was forked the thread is not there.
+            if self._thread.is_alive():
+                self._ended.set()
+                self._thread.join()
         finally:
             last()
