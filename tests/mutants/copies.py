@@ -28,6 +28,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".venv", ".bench", "bench-results", ".hypothesis", "*_cache", "node_modules"
 )
 _PATIENCE: Final = re.compile(r"(?m)^(_?PATIENCE_SECONDS: Final = )\d+(\.0)?$")
+_PATIENT: Final = ("tests/kit/patience.py", "sessiond/testing/wire.py")
 _WAIT_SECONDS: Final = 10
 _SCRIPT: Final = "#!{python}\nimport sys\nfrom sessiond.cli import main\nsys.exit(main())\n"
 _WHOSE: Final = (
@@ -90,11 +91,21 @@ class Copy:
 
     def shorten_waits(self) -> None:
         """Let the copy's tests wait for less long: a bug that makes a test hang costs that wait."""
-        for name in ("tests/kit/patience.py", "sessiond/testing/wire.py"):
+        for name in _PATIENT:
             path = self.tree / name
             text, count = _PATIENCE.subn(rf"\g<1>{_WAIT_SECONDS}", path.read_text("utf-8"))
             assert count == 1, f"{name} has no patience of its own any more"
             self.write(path, text)
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """Let the copy's tests wait as long as everywhere, for the time of a block."""
+        for name in _PATIENT:
+            self.write(self.tree / name, Path(REPOSITORY, name).read_text("utf-8"))
+        try:
+            yield
+        finally:
+            self.shorten_waits()
 
     @contextmanager
     def planted(self, bug: Bug) -> Iterator[None]:

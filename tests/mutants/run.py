@@ -257,7 +257,12 @@ def _attack(copy: Copy, tests: Sequence[str], marks: str) -> Attack:
     places = functions_of(tests, copy.tree)
     if not places:
         return Attack(Outcome.NOT_RUN, said="no test is known that finds it: --reach looks for one")
-    return attack(copy, places, marks)
+    found = attack(copy, places, marks)
+    if found.outcome is Outcome.NOT_RUN and found.test:
+        # What a test needs may start more slowly than a test waits here, where others have the processors.
+        with copy.patient():
+            found = attack(copy, places, marks)
+    return found
 
 
 def _record(found: Sequence[Tried], folder: Path) -> None:
