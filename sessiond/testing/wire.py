@@ -70,8 +70,11 @@ class RawWire:
     async def lines(self, count: int) -> list[bytes]:
         """Return the next lines, each with its newline."""
         with anyio.fail_after(_PATIENCE_SECONDS):
-            while self._received.count(b"\n") < count:
+            found = self._received.count(b"\n")
+            while found < count:
+                before = len(self._received)
                 assert await self._receive_more(), "the connection ended early"
+                found += self._received.count(b"\n", before)
         *lines, self._received = self._received.split(b"\n", count)
         return [bytes(line) + b"\n" for line in lines]
 
