@@ -86,14 +86,17 @@ async def test_a_replaced_file_that_a_link_leads_to_is_the_same_session_while_op
         assert await ids(wire) == [OLD]
 
 
+@pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("purged", [False, True])
 async def test_a_file_in_the_place_of_a_deleted_one_is_another_session(
-    real_house: House, tmp_path: Path, *, purged: bool, in_root: bool
+    real_house: House, tmp_path: Path, *, purged: bool, listed: bool, in_root: bool
 ) -> None:
     path = put(tmp_path.resolve() / "pi", "a", pi_file(OLD, "a", "b"))
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         if in_root:
             await add_root(wire, path.parent)
+        if listed:
+            assert await ids(wire) == ([OLD] if in_root else [])
         await call(wire, "session/open", "session", path=str(path))
         await wire.call("session/delete", session_id=OLD)
         if purged:

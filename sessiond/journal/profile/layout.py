@@ -224,6 +224,11 @@ class Layout:
         ]
         return [path for path in named if self.is_trashed(files, path)]
 
+    def ids_in_trash(self, files: Files) -> set[str]:
+        """Return the session ids in the names of what is in the trash. Raises StorageError."""
+        ids = map(trashed_id, _names(files, self.trash))
+        return {session_id for session_id in ids if session_id is not None}
+
     def is_trashed(self, files: Files, path: Path) -> bool:
         """Return whether sessiond put the file into the trash. Raises StorageError."""
         # A session's file may have been a link, which delete moved unchanged. Copies are files.

@@ -97,6 +97,10 @@ class Trash:
             for folder in self._layout.folders:
                 self._files.fsync_folder(folder)
 
+    def ids(self) -> set[str]:
+        """Return the ids of all sessions of which `has` may be true. Raises StorageError."""
+        return self._layout.ids_in_trash(self._files) | self._half_purged
+
     def has(self, session_id: str) -> bool:
         """Return whether there is anything of a session to purge. Raises StorageError."""
         return session_id in self._half_purged or bool(self.of(session_id))

@@ -60,21 +60,20 @@ class FileIndex:
         """Set the names of files that may be sessions; yield the session ids that the change concerns.
 
         `identify` returns the session id of a file whose name sessiond did not make; for the files
-        without a session in `again` that is asked again.
+        in `again` that is asked again.
         """
         now = set(names)
         before, self._names[folder] = self._names.get(folder, set()) - again, now
         for name in before - now:
             path = f"{folder}/{name}"
             self._gone.append(path)
-            session_id = self._id_at.pop(path)
+            session_id = self._release(path)
             if session_id is not None:
-                self._files_of[session_id].remove(path)
-                if not self._files_of[session_id]:
-                    del self._files_of[session_id]
                 yield session_id
         for name in sorted(now - before):
             path = f"{folder}/{name}"
+            if (other := self._release(path)) is not None:
+                yield other
             session_id = self._layout.id_of(folder / name)
             if session_id is None and folder != self._layout.pending:
                 session_id = identify(folder / name)
@@ -90,6 +89,15 @@ class FileIndex:
         files.append(path)
         if len(files) > 1:
             files.sort(key=self._rank)
+
+    def _release(self, path: str) -> str | None:
+        """Forget which session a file claimed to be; return that."""
+        session_id = self._id_at.pop(path, None)
+        if session_id is not None:
+            self._files_of[session_id].remove(path)
+            if not self._files_of[session_id]:
+                del self._files_of[session_id]
+        return session_id
 
     def take_gone(self) -> list[str]:
         """Return the files that disappeared since the last call."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from pathlib import Path
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
@@ -101,6 +101,8 @@ class FolderScanner:
         self._arrived: dict[str, FileStat] = {}
         self._unreadable: dict[str, str] = {}
         self._folders = MtimeCache(self._files)
+        # Ids in the names of the files in the trash.
+        self._trashed: Set[str] = frozenset()
         self._next_full = float("-inf")
         self._expected: set[str] = set()
         # Sessions whose agents gave them names in other files, until they are read.
@@ -348,9 +350,24 @@ class FolderScanner:
                 yield from () if session_id is None else (session_id,)
 
     def _is_changed(self, path: str, found: FileStat | None) -> bool:
-        """Return whether a file that was no session has changed since."""
+        """Return whether a file that was no session, or one that was deleted, has changed since."""
+        if found is None:
+            return False
+        session_id = self._claims.id_at(path)
+        if session_id is not None and self._layout.id_of(Path(path)) is None:
+            return self._seen.get(path) != fingerprint_of(found) and self._is_deleted(session_id)
         refused = self._refused.get(path)
-        return refused is not None and found is not None and refused != _state(found)
+        return refused is not None and refused != _state(found)
+
+    def _is_deleted(self, session_id: str) -> bool:
+        """Return whether a session was deleted, and is in the trash. Raises StorageError."""
+        folder, trash = self._layout.trash, self._profile.session_files.trash
+        if self._folders.has_changed(folder):
+            look = self._folders.look(folder)
+            self._trashed = trash.ids()
+            self._folders.looked(look)
+        # The folder may have other things of such a name.
+        return session_id in self._trashed and trash.has(session_id)
 
     def _identify(self, path: Path, found: FileStat | None) -> str | None:
         """Return the session id of a file whose name has none; record why if it is no session."""
@@ -380,8 +397,7 @@ class FolderScanner:
             # The parts and copies of one session of an agent have its id.
             return header_id, self._profile.records.known(header_id)
         other, _ = self._claims.of(header_id)
-        is_deleted = self._profile.session_files.trash.has
-        return self._profile.records.identify(path, header_id, other, is_deleted)
+        return self._profile.records.identify(path, header_id, other, self._is_deleted)
 
     def _tell_unreadable(self, path: Path, error: SessiondError | OSError) -> None:
         """Record why a file is no session, unless it may become one."""
@@ -562,8 +578,10 @@ class FolderScanner:
         if known.listed:
             gone.append(known.session_id)
         elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
-            # A file outside the profile keeps its id and its epoch until session/forget.
-            self._catalog.forget([known.session_id])
+            # A file outside the profile keeps its id and its epoch until session/forget, and a
+            # deleted session until it is purged: it may be restored.
+            if not self._is_deleted(known.session_id):
+                self._catalog.forget([known.session_id])
 
     def _is_there(self, session_id: str) -> bool:
         """Return whether the session is open, in a file inside the profile."""
