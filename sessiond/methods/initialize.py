@@ -203,6 +203,5 @@ METHOD = Method(
     result=InitializeResult,
     handle=handle,
     access="status",
-    lenient=True,
     errors=(VersionUnsupported,),
 )

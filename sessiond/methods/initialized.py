@@ -21,5 +21,4 @@ METHOD = Method(
     result=None,
     handle=handle,
     access="status",
-    lenient=True,
 )

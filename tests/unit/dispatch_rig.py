@@ -29,6 +29,10 @@ class EchoParams(Params):
     counts: dict[str, int] | None = None
 
 
+class LenientParams(EchoParams, forbid_unknown_fields=False):
+    pass
+
+
 class NeedParams(Params):
     session_id: str
 
@@ -102,7 +106,7 @@ class Rig:
             method("answer_and_fail", self._answer_and_fail),
             method("forbidden", self._echo, access="write"),
             method("change", self._echo, access="write"),
-            method("initialize", self._echo, lenient=True),
+            method("initialize", self._echo, LenientParams),
         ]
 
     def _allow(self, client: str, method: Method[str, Any]) -> None:
