@@ -40,7 +40,6 @@ __all__ = [
     "act",
     "ask",
     "ask_in_turn",
-    "cursor_numbers",
     "encode",
     "page_limit",
     "parse_entry",
@@ -120,13 +119,6 @@ def page_limit(limit: int | None) -> int:
     if limit < 1:
         raise InvalidParams("limit must be 1 or more", path="limit")
     return min(limit, PAGE_ROWS_MAX)
-
-
-def cursor_numbers(text: str, count: int) -> list[int] | None:
-    """Return the numbers of a cursor, which have colons between them; None unless there are `count`."""
-    parts = text.split(":")
-    is_whole = len(parts) == count and all(one.isdecimal() and len(one) < 16 for one in parts)
-    return [*map(int, parts)] if is_whole else None
 
 
 def raw(parts: Iterable[bytes]) -> Raw:

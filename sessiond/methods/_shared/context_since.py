@@ -13,6 +13,7 @@ from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.methods._shared.common import encode, raw
+from sessiond.methods._shared.place import proof_of
 from sessiond.model.digests import sha256_hex
 from sessiond.model.ids import EntryId
 from sessiond.service.actor.actor import SessionActor
@@ -61,17 +62,16 @@ class ContextQuestion(Struct, frozen=True):
     def etag(self) -> str:
         """Name of the answer: epoch, leaf and view, which fix the messages.
 
-        A later `session_info` may set another model or level at an unchanged leaf, so its seq is part of
+        A later `session_info` may set another model or level at an unchanged leaf, so its line is part of
         the name.
         """
-        mark = self.view.mark
-        if self.settings.stated_at:
-            mark += f".s{self.settings.stated_at}"
+        mark, opened = self.view.mark, self.actor.opened
         if isinstance(self.system, str):
             mark += f".{sha256_hex(self.system.encode(errors='replace'))[:16]}"
         elif self.system is None:
             mark += ".none"
-        return f"{self.actor.opened.epoch}.{self.leaf}{mark}"
+        proof = proof_of(opened.session, (self.leaf, self.settings.stated_at))
+        return f"{opened.epoch}.{self.leaf}.{proof}{mark}"
 
     @property
     def _held(self) -> int:

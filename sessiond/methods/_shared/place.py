@@ -1,14 +1,22 @@
-"""Place in the tree that a question is about: an entry or a head."""
+"""Place in the tree that a question is about: an entry, a head, or the end of the page before.
+
+Law: a name of a place that was handed out, as a cursor or an etag, fits no entry of another id. A home or a database
+that was brought back to an earlier moment has other entries at the same seqs and, perhaps, the same epoch.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
+from sessiond.model.digests import key_digest
 from sessiond.model.ids import MAIN
 from sessiond.session.index import Session
 
-__all__ = ["AtEntryOrHead", "head_leaf", "leaf_of"]
+__all__ = ["AtEntryOrHead", "cursor_numbers", "cursor_of", "head_leaf", "leaf_of", "proof_of"]
+
+_PROOF_DIGITS: Final = 12
 
 
 class AtEntryOrHead(Protocol):
@@ -45,3 +53,31 @@ def head_leaf(session: Session, name: str) -> int:
     if head is None:
         raise HeadNotFound("no head of this name", head=name)
     return head.leaf
+
+
+def proof_of(session: Session, seqs: Sequence[int]) -> str:
+    """Return digits that entries of other ids do not have at these seqs; 0 is the place before the first entry."""
+    return key_digest("\n".join(session.names[seq] for seq in seqs))[:_PROOF_DIGITS]
+
+
+def cursor_of(session: Session, seqs: Sequence[int], *more: int) -> str:
+    """Return the cursor of the next page: the seqs of the lines that it stands on, and more numbers."""
+    return ":".join([*map(str, (*seqs, *more)), proof_of(session, seqs)])
+
+
+def cursor_numbers(session: Session, cursor: str, lines: int, count: int) -> list[int]:
+    """Return the `count` numbers of a cursor, of which the first `lines` are seqs, the latest first.
+
+    Raises InvalidParams.
+    """
+    *parts, proof = cursor.split(":")
+    if len(parts) == count and all(one.isdecimal() and len(one) < 16 for one in parts):
+        found = [*map(int, parts)]
+        seqs = found[:lines]
+        is_falling = seqs == sorted(seqs, reverse=True)
+        if is_falling and seqs[0] <= session.seq and proof == proof_of(session, seqs):
+            return found
+    raise InvalidParams(
+        "no cursor of this method, or the session has other content by now: ask for the first page",
+        path="cursor",
+    )

@@ -7,7 +7,6 @@ from typing import Any
 from anyio import to_thread
 from msgspec import Struct
 
-from sessiond.errors import InvalidParams
 from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods._shared.common import (
     Call,
@@ -15,9 +14,9 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
-    cursor_numbers,
     page_limit,
 )
+from sessiond.methods._shared.place import cursor_numbers, cursor_of
 from sessiond.methods._shared.rows import fitting, is_small
 from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import LabelState
@@ -50,9 +49,11 @@ class LabelsResult(Struct, frozen=True):
 def handle(client: Client, params: LabelsParams, call: Call[Client]) -> Any:
     """Answer from the index; only the times are read from the file."""
     limit = page_limit(params.limit)
-    after = _cursor(params.cursor)
 
     def look(actor: SessionActor) -> Any:
+        after = 0
+        if params.cursor is not None:
+            (after,) = cursor_numbers(actor.opened.session, params.cursor, 1, 1)
         # A copy: the writer may set labels while a worker thread reads these.
         labels = actor.opened.session.labels.copy()
         seqs = [state.seq for state in labels.values()]
@@ -73,17 +74,8 @@ def _page(
         LabelRow(opened.session.names[seq], labels[seq].label, opened.line_time(labels[seq].seq))
         for seq in wanted[:count]
     ]
-    return LabelsResult(rows, str(wanted[count - 1]) if count < len(wanted) else None)
-
-
-def _cursor(text: str | None) -> int:
-    """Return the cursor's position, which is the `seq` of the last entry of the page before."""
-    if text is None:
-        return 0
-    found = cursor_numbers(text, 1)
-    if found is None:
-        raise InvalidParams("not a cursor that session/labels returned", path="cursor")
-    return found[0]
+    more = cursor_of(opened.session, (wanted[count - 1],)) if count < len(wanted) else None
+    return LabelsResult(rows, more)
 
 
 METHOD = Method(name="session/labels", params=LabelsParams, result=LabelsResult, handle=handle)

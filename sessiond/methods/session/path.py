@@ -7,7 +7,7 @@ from typing import Any
 from anyio import to_thread
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from sessiond.errors import EntryNotFound, HeadNotFound, InvalidParams
+from sessiond.errors import EntryNotFound, HeadNotFound
 from sessiond.limits import INLINE_WALK_STEPS
 from sessiond.methods._shared.common import (
     Call,
@@ -15,12 +15,11 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
-    cursor_numbers,
     encode,
     page_limit,
     raw,
 )
-from sessiond.methods._shared.place import leaf_of
+from sessiond.methods._shared.place import cursor_numbers, cursor_of, leaf_of
 from sessiond.methods._shared.rows import children_are_near, details, entry_row, fitting, is_small
 from sessiond.model.entries import EntryBytes
 from sessiond.model.ids import EntryId, HeadName
@@ -65,7 +64,10 @@ def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
 
     def look(actor: SessionActor) -> Any:
         session = actor.opened.session
-        leaf, start = _cursor(actor, params) if params.cursor else (leaf_of(session, params), None)
+        if params.cursor is None:
+            leaf, start = leaf_of(session, params), None
+        else:
+            leaf, start = cursor_numbers(session, params.cursor, 1, 2)
         upto = session.seq
         if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(actor):
             page = _page(actor, leaf, limit, start, from_end=params.from_end)
@@ -84,17 +86,18 @@ def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
 def _page(
     actor: SessionActor, leaf: int, limit: int, start: int | None, *, from_end: bool
 ) -> tuple[list[int], str | None]:
-    """Return the seqs of a page and the cursor of the next page; a cursor is leaf:index."""
-    path = actor.opened.session.path(leaf)
+    """Return the seqs of a page and the cursor of the next page: the leaf, and an index."""
+    opened = actor.opened
+    path = opened.session.path(leaf)
     if from_end:
         end = len(path) if start is None else start
-        begin = fitting(actor.opened, path[:end][::-1], limit)
+        begin = fitting(opened, path[:end][::-1], limit)
         begin = end - begin
-        more = f"{leaf}:{begin}" if begin > 0 else None
+        more = cursor_of(opened.session, (leaf,), begin) if begin > 0 else None
         return path[begin:end], more
     begin = start or 0
-    end = begin + fitting(actor.opened, path[begin:], limit)
-    return path[begin:end], f"{leaf}:{end}" if end < len(path) else None
+    end = begin + fitting(opened, path[begin:], limit)
+    return path[begin:end], cursor_of(opened.session, (leaf,), end) if end < len(path) else None
 
 
 def _read(actor: SessionActor, seqs: list[int], more: str | None, upto: int) -> Raw:
@@ -112,15 +115,6 @@ def _resolved(actor: SessionActor, seq: int) -> bytes:
     if seq not in session.rerouted:
         return b""
     return b',"resolved_parent_id":%s' % encode(session.id_of(session.parents[seq]))
-
-
-def _cursor(actor: SessionActor, params: PathParams) -> tuple[int, int]:
-    found = cursor_numbers(params.cursor or "", 2)
-    if found is not None:
-        leaf, index = found
-        if leaf <= actor.seq and actor.opened.session.is_node(leaf):
-            return leaf, index
-    raise InvalidParams("not a cursor that session/path returned for this session", path="cursor")
 
 
 METHOD = Method(

@@ -19,7 +19,6 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
-    cursor_numbers,
     encode,
     page_limit,
     raw,
@@ -32,6 +31,7 @@ from sessiond.methods._shared.nodes import (
     laid_out,
     read_nodes,
 )
+from sessiond.methods._shared.place import cursor_numbers, cursor_of
 from sessiond.model.ids import MAIN, EntryId
 from sessiond.service.actor.actor import SessionActor
 from sessiond.session.index import Session
@@ -115,7 +115,7 @@ def handle(client: Client, params: TreeParams, call: Call[Client]) -> Any:
         session = actor.opened.session
         seq, leaf, start = session.seq, session.heads[MAIN].leaf, 0
         if params.cursor is not None:
-            seq, leaf, start = _cursor(params.cursor, session.seq)
+            seq, leaf, start = cursor_numbers(session, params.cursor, 2, 3)
         sight = _Sight(actor, seq, leaf, _other_heads(session))
         part = TreePart(session, around=_around(session, params.around), depth=params.depth)
 
@@ -168,7 +168,7 @@ def _flat(sight: _Sight, start: int, limit: int, *, layout: bool) -> Raw:
     for place, node in read_nodes(sight.actor.opened, page, sight.seq):
         row = encode(laid_out(place, node, layout=layout))
         if len(rows) == limit or (rows and size + len(row) > RESULT_BYTES_MAX // 2):
-            more = f"{sight.seq}:{sight.leaf}:{start + len(rows)}"
+            more = cursor_of(sight.actor.opened.session, (sight.seq, sight.leaf), start + len(rows))
             break
         rows.append(row)
         size += len(row)
@@ -232,15 +232,6 @@ def _shown(sight: _Sight, part: TreePart) -> Iterator[tuple[ShownRow, TreeNode]]
 
 def _too_large(what: str, limit: int) -> TooLarge:
     return TooLarge(f"{what}: ask for form flat, a page at a time", limit=limit)
-
-
-def _cursor(text: str, seq: int) -> tuple[int, int, int]:
-    found = cursor_numbers(text, 3)
-    if found is not None:
-        at, leaf, start = found
-        if leaf <= at <= seq:
-            return at, leaf, start
-    raise InvalidParams("not a cursor that session/tree returned for this session", path="cursor")
 
 
 METHOD = Method(

@@ -12,7 +12,7 @@ from anyio import to_thread
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond.dialects.lenient_json import lenient, text
-from sessiond.errors import HeadNotFound, InvalidParams
+from sessiond.errors import HeadNotFound
 from sessiond.limits import INLINE_READ_BYTES, INLINE_WALK_STEPS, RESULT_BYTES_MAX
 from sessiond.methods._shared.common import (
     Call,
@@ -20,12 +20,11 @@ from sessiond.methods._shared.common import (
     Method,
     SessionParams,
     ask,
-    cursor_numbers,
     encode,
     page_limit,
     raw,
 )
-from sessiond.methods._shared.place import head_leaf
+from sessiond.methods._shared.place import cursor_numbers, cursor_of, head_leaf
 from sessiond.model.ids import MAIN, HeadName
 from sessiond.model.usage import Usage
 from sessiond.service.actor.actor import SessionActor
@@ -94,9 +93,10 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
 
     def look(actor: SessionActor) -> Any:
         session = actor.opened.session
-        leaf, at = (
-            _cursor(actor, params) if params.cursor else (head_leaf(session, params.head), None)
-        )
+        if params.cursor is None:
+            leaf, at = head_leaf(session, params.head), None
+        else:
+            leaf, at = cursor_numbers(session, params.cursor, 2, 2)
         present = actor.hub.presence.clients()
         streams = any(
             one.state in STREAMING_STATES and (one.head or MAIN) == params.head for one in present
@@ -130,7 +130,7 @@ def _read(actor: SessionActor, params: TurnsParams, page: _Page, upto: int) -> R
         found.append(shown)
     after = next(spans, None)
     if after is not None:
-        more = f"{leaf}:{after.last if params.from_end else after.first}"
+        more = cursor_of(opened.session, (leaf, after.last if params.from_end else after.first))
     if params.from_end:
         found.reverse()
     tail = {"next_cursor": more, "leaf_id": opened.session.id_of(leaf), "seq": upto}
@@ -172,17 +172,6 @@ def _as_block(part: TurnPart) -> TurnPart:
     if isinstance(part, ShownBlock) or text(lenient(part).get("type")) is not None:
         return part
     return Raw(b'{"type":"custom","content":"","meta":{"block":%s}}' % bytes(part))
-
-
-def _cursor(actor: SessionActor, params: TurnsParams) -> tuple[int, int]:
-    """Return the leaf and the line at which a page begins; a cursor is leaf:line."""
-    session = actor.opened.session
-    found = cursor_numbers(params.cursor or "", 2)
-    if found is not None:
-        leaf, at = found
-        if 0 < at <= leaf <= session.seq and session.is_node(leaf) and session.is_node(at):
-            return leaf, at
-    raise InvalidParams("not a cursor that session/turns returned for this session", path="cursor")
 
 
 METHOD = Method(
