@@ -17,7 +17,7 @@ from sessiond.catalog.home import bring_home
 from sessiond.testing.daemon import running_daemon
 from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, refused
-from tests.kit.roots import pi_file
+from tests.kit.roots import add_root, pi_file
 
 KEPT, ARCHIVED, GONE, DRAFT = "session-kept", "session-archived", "session-gone", "session-draft"
 ODD, ODD_GONE = "odd-session-1", "odd-session-2"
@@ -179,3 +179,64 @@ async def test_a_session_of_an_odd_name_is_restored_without_a_record(tmp_path: P
     async with running_daemon(home) as daemon, daemon.connect() as wire:
         restored = await call(wire, "session/restore", "session.id", session_id=ODD_GONE)
         assert restored == ODD_GONE
+
+
+def mounted(home: Path) -> Path:
+    """Leave a home where it is."""
+    return home
+
+
+async def draft_for(root: Path, home: Path) -> None:
+    """Make a draft for a root in a home."""
+    async with running_daemon(home) as daemon, daemon.connect() as wire:
+        await add_root(wire, root, "pi")
+        await create(wire, DRAFT, root=str(root))
+        assert not list(root.iterdir())
+
+
+async def answered(home: Path, text: str) -> Path:
+    """Store the first answer of the draft; return where its file is then."""
+    async with running_daemon(home) as daemon, daemon.connect() as wire:
+        await append(wire, "e-1", session_id=DRAFT)
+        said = [{"type": "text", "text": text}]
+        await append(wire, f"e-{text}", said, role="assistant", session_id=DRAFT)
+        path = Path(await call(wire, "session/get", "session.path", session_id=DRAFT))
+        assert text.encode() in path.read_bytes()
+        assert [one["path"] for one in await shown(wire) if one["id"] == DRAFT] == [str(path)]
+        return path
+
+
+@pytest.mark.parametrize("order", [("first", "second"), ("second", "first")], ids=" before ".join)
+async def test_a_draft_for_a_root_is_placed_there_by_its_own_home(
+    tmp_path: Path, order: tuple[str, str]
+) -> None:
+    root = tmp_path.resolve() / "root"
+    root.mkdir()
+    await draft_for(root, tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    places = {name: await answered(tmp_path / name, f"by-{name}") for name in order}
+    assert places["first"].parent == root
+    assert places["second"].parent == tmp_path / "second" / "profiles" / "default" / "sessions"
+    assert b"by-second" not in places["first"].read_bytes()
+    assert len(list(root.iterdir())) == 1
+
+
+@pytest.mark.parametrize("how", [mounted, moved, linked])
+async def test_a_home_that_is_no_copy_places_its_draft_in_the_root(
+    tmp_path: Path, how: Callable[[Path], Path]
+) -> None:
+    root = tmp_path.resolve() / "root"
+    root.mkdir()
+    await draft_for(root, tmp_path / "first")
+    assert (await answered(how(tmp_path / "first"), "answer")).parent == root
+
+
+async def test_a_restored_home_places_its_draft_in_the_root(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "root"
+    root.mkdir()
+    home = tmp_path / "first"
+    await draft_for(root, home)
+    shutil.copytree(home, tmp_path / "backup")
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "backup", home)
+    assert (await answered(home, "answer")).parent == root

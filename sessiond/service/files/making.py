@@ -81,7 +81,9 @@ class SessionMaker:
             # A note of an earlier draft that was deleted would send this one elsewhere.
             with suppress(OSError):
                 self._files.unlink(note)
-            self.write_new(note, [note_of(place)])
+            with telling("create", note):
+                told = note_of(self._files, place, note.parent)
+            self.write_new(note, [told])
         self.write_new(target, [line + b"\n"])
         try:
             opened = self._opener.open_file(target, header.id)

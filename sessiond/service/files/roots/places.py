@@ -7,6 +7,9 @@ Rule 2: a draft lies in the profile, as every draft. A note beside the draft say
 belongs, so that a restart, or the loss of the catalog, does not send the file elsewhere. The note
 goes only after the catalog has the file's new path on disk: until then nothing else names the file
 by its id. A root on another disk has no drafts, because a file cannot be moved there in one step.
+
+Rule 3: the note counts in its own home alone. In the copy of a home it is no note, so that of a draft and its copies
+one comes to the root. A home that was moved has the folder of the note; one that was restored has its path.
 """
 
 from __future__ import annotations
@@ -42,10 +45,15 @@ __all__ = [
 
 
 class DraftNote(Struct, frozen=True):
-    """The path that a draft's file gets, and what the draft waits for."""
+    """The path that a draft's file gets, what the draft waits for, and the folder that the note was written in.
+
+    A note of an earlier version names no folder.
+    """
 
     path: str
     appears: Appears
+    folder: str = ""
+    inode: int = 0
 
 
 class DamagedNote(StorageError):
@@ -120,9 +128,10 @@ def _project_folder(files: Files, root: Path, places: Places, cwd: str) -> Path:
 # -- drafts ------------------------------------------------------------------------------------
 
 
-def note_of(place: RootPlace) -> bytes:
-    """Return the note of a draft."""
-    return msgspec.json.encode(DraftNote(str(place.path), place.appears))
+def note_of(files: Files, place: RootPlace, folder: Path) -> bytes:
+    """Return the note of a draft in a folder. Raises OSError."""
+    inode = files.stat(folder).st_ino
+    return msgspec.json.encode(DraftNote(str(place.path), place.appears, str(folder), inode))
 
 
 def read_note(files: Files, path: Path) -> DraftNote | None:
@@ -130,6 +139,7 @@ def read_note(files: Files, path: Path) -> DraftNote | None:
 
     Raises DamagedNote, StorageError.
     """
+    folder = path.parent
     with telling("read", path):
         try:
             fd = files.open_read(path)
@@ -139,8 +149,11 @@ def read_note(files: Files, path: Path) -> DraftNote | None:
             data = files.pread(fd, files.fstat(fd).st_size, 0)
         finally:
             close_quietly(files, fd)
+        inode = files.stat(folder).st_ino
     try:
-        return msgspec.json.decode(data, type=DraftNote)
+        note = msgspec.json.decode(data, type=DraftNote)
     except msgspec.DecodeError as error:
         text = f"{path} is damaged: remove it, and the draft's file comes into the profile"
         raise DamagedNote(text, errno="EINVAL", path=str(path), retryable=False) from error
+    is_own = note.folder in {"", str(folder)} or note.inode == inode
+    return note if is_own else None
