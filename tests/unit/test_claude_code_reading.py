@@ -868,6 +868,32 @@ def test_a_kept_line_that_is_written_again_below_the_summary_is_there_once() -> 
     assert found.texts() == ["summary: short", "user: c", "assistant: d", "user: e"]
 
 
+@pytest.mark.parametrize("lost", range(8))
+def test_of_kept_lines_that_are_written_again_one_may_be_lost(lost: int) -> None:
+    part = claude_line(5, 4, "e", "assistant")
+    part["message"]["id"] = "msg_4"
+    kept = [
+        claude_line(3, 2, "c"),
+        claude_line(4, 3, "d", "assistant"),
+        part,
+        claude_line(8, 5, "f"),
+    ]
+    first, again = kept[:], kept[:]
+    (first if lost < 4 else again)[lost % 4] = {"type": "mode"}
+    found = ReadSession(
+        ClaudeCodeReading(),
+        *TALK[:2],
+        *first[:3],
+        *(boundary(6, 3, 4, 5) | {"logicalParentUuid": "u-5"}, summary(7, 6)),
+        first[3],
+        *(boundary(9, 3, 4, 5, 8) | {"logicalParentUuid": "u-8"}, summary(10, 9)),
+        *again,
+        claude_line(11, 10, "g"),
+    )
+    talk = ["summary: short", "user: c", "assistant: d + e", "user: f", "user: g"]
+    assert found.texts() == talk
+
+
 def test_below_a_boundary_without_a_summary_begins_a_new_conversation() -> None:
     found = ReadSession(ClaudeCodeReading(), *TALK, boundary(5), claude_line(6, 5, "e"))
     assert (found.texts(), found.problems()) == (["user: e"], [])

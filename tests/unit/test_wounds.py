@@ -134,6 +134,28 @@ def test_no_whole_record_is_lost(name: str, wound: Wound) -> None:
         held(kit, damaged, whole)
 
 
+def twice(lines: list[bytes]) -> Iterator[int]:
+    """Yield the places of the lines that a second compaction wrote again, and of their copies."""
+    uuids = [json.loads(line).get("uuid") for line in lines]
+    for at, uuid in enumerate(uuids[:-1]):
+        if uuid is not None and uuids.count(uuid) > 1:
+            yield at
+
+
+def test_of_a_line_that_was_written_twice_one_may_be_lost() -> None:
+    """The line stands where it stood, whichever of the two is whole."""
+    kit, tries = KITS["claude"], 0
+    for seed in range(2 * SEEDS):
+        lines = made("claude", seed)
+        for at in twice(lines):
+            chosen = [*WOUNDS.values()][tries % len(WOUNDS)]
+            tries += 1
+            if chosen.__name__ != "swapped":
+                held(kit, *chosen(lines, at, random.Random(f"{seed} {at}")))
+                held(kit, *WOUNDS["dropped"](lines, at, random.Random()))
+    assert tries > 200
+
+
 # -- what a record quotes ---------------------------------------------------------------------------
 
 

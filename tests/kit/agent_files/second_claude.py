@@ -355,7 +355,8 @@ def _messages(talk: Talk, chain: Chain) -> list[Said]:
             parts = [
                 one for one in allowed if one.role == "assistant" and one.answer == node.answer
             ]
-            reply = _reply(parts)
+            # A line that was written again stands where it stood, whichever of the two is whole.
+            reply = _reply(sorted(parts, key=lambda one: len(_walk(talk, one.uuid))))
             found.append(reply)
             for asked in reply.calls:
                 found += _result_of(asked, allowed, on_chain, results)
