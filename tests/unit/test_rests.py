@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from sessiond.dialects import rests
 from sessiond.dialects.rests import is_rest
 from sessiond.limits import NESTING_MAX
 
@@ -47,3 +49,64 @@ def test_an_object_with_a_byte_that_is_lost_or_wrong_is_no_rest(line: bytes) -> 
 )
 def test_what_no_beginning_makes_an_object_is_no_rest(line: bytes) -> None:
     assert not is_rest(line)
+
+
+# -- long lines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probe", [24, 100])
+@pytest.mark.parametrize("line", LINES)
+def test_a_long_line_is_judged_as_a_short_one(
+    monkeypatch: pytest.MonkeyPatch, line: bytes, probe: int
+) -> None:
+    some = [line, *(line[:at] + b"#" + line[at + 1 :] for at in range(0, len(line), 41))]
+    ends = [one[at:] for one in some for at in range(1, len(one))]
+    short = [is_rest(end) for end in ends]
+    assert True in short[len(line) :]
+    monkeypatch.setattr(rests, "PROBE_BYTES", probe)
+    assert [is_rest(end) for end in ends] == short
+
+
+HOSTILE = {
+    "numbers": (b"5", b",1", b",x]}"),
+    "words": (b"e", b",null", b",x]}"),
+    "a value, then numbers": (b"5", b',"":1', b",x}"),
+    "a string": (b"abcd", b"ef", b'":1,x}'),
+    "an escape, then strings": (b'0123"', b',"a":"b"', b",x}"),
+    "an escape, then pairs": (b'0123"', b",[]", b",x]}"),
+    "a string and a colon": (b'abc"', b':{}, "":[]', b",x}"),
+    "escaped quotes": (b'"', b'\\"', b'",x}'),
+    "quotes": (b"", b'"', b"}"),
+    "a quote without an end": (b'"', b'\\"', b"}"),
+    "blanks": (b"", b" ", b",x}"),
+    "openers": (b"", b"[", b"}"),
+    "closers": (b"5" + b"]" * 500, b",1", b",x}"),
+    "no characters": (b"5", b',"\xff"', b",1]}"),
+}
+"""Beginnings, middles and ends of lines that many beginnings go on from, and no beginning makes an object."""
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_line_is_looked_at_a_few_times(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    looked = 0
+
+    def counting(name: str) -> None:
+        look = getattr(rests, name)
+
+        def count(text: bytes) -> Any:
+            nonlocal looked
+            looked += len(text)
+            return look(text)
+
+        monkeypatch.setattr(rests, name, count)
+
+    for name in ("_is_object", "_goes_on", "_missing"):
+        counting(name)
+    begin, middle, end = HOSTILE[kind]
+    for size in (200_000, 400_000):
+        looked = 0
+        line = begin + middle * (size // len(middle)) + end
+        assert not is_rest(line)
+        assert looked < 8 * len(line) + 200 * rests.PROBE_BYTES
