@@ -231,6 +231,24 @@ async def test_a_home_that_is_no_copy_places_its_draft_in_the_root(
     assert (await answered(how(tmp_path / "first"), "answer")).parent == root
 
 
+async def test_a_draft_whose_place_in_the_root_is_taken_comes_into_the_profile(
+    tmp_path: Path,
+) -> None:
+    """Where its home was brought back to before the draft's first answer, the file of that answer is in the root."""
+    root = tmp_path.resolve() / "root"
+    root.mkdir()
+    home = tmp_path / "first"
+    await draft_for(root, home)
+    shutil.copytree(home, tmp_path / "backup")
+    lost = await answered(home, "lost")
+    before = lost.read_bytes()
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "backup", home)
+    place = await answered(home, "other")
+    assert place.parent == home / "profiles" / "default" / "sessions"
+    assert (lost.read_bytes(), len(list(root.iterdir()))) == (before, 1)
+
+
 async def test_a_restored_home_places_its_draft_in_the_root(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "root"
     root.mkdir()

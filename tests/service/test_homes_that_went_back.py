@@ -141,7 +141,7 @@ async def test_an_etag_is_that_of_one_content(went: Home, future: Future) -> Non
         held = [
             (entry_id, view, await call(wire, "build_context", entry_id=entry_id, **view))
             for entry_id, _ in await lines(wire)
-            for view in ({}, {"repair": True}, {"shape": "openai", "include": ["system"]})
+            for view in ({}, {"shape": "openai", "include": ["system"]})
         ]
     went.go_back()
     async with went.wire() as wire:
@@ -171,20 +171,19 @@ async def test_an_etag_names_the_settings_of_its_context(went: Home) -> None:
         assert (again["leaf_id"], again["model"]["model_id"]) == (was["leaf_id"], "other")
 
 
-PAGED: Final[dict[str, list[dict[str, Any]]]] = {
-    "session/path": [{}, {"from_end": True}],
-    "session/turns": [{}, {"from_end": True}, {"view": "agent"}],
-    "session/tree": [{}, {"layout": True}],
-    "session/labels": [{}],
-}
-"""Methods whose answers go on behind a line, with the forms of their pages."""
+PAGED: Final[list[tuple[str, dict[str, Any]]]] = [
+    *(("session/path", form) for form in ({}, {"from_end": True})),
+    *(("session/turns", form) for form in ({}, {"from_end": True}, {"view": "agent"})),
+    *(("session/tree", form) for form in ({}, {"layout": True})),
+]
+LABELS: Final[tuple[str, dict[str, Any]]] = ("session/labels", {})
+"""Methods whose answers go on behind a line, with the forms of their pages. A label moves the end of the tree."""
 
 
-async def labelled(wire: Wire, method: str) -> None:
-    """Label all entries where the method lists labels; a label moves the end of the tree."""
-    if method == "session/labels":
-        for entry_id, _ in await lines(wire):
-            await call(wire, "session/label", entry_id=entry_id, label=f"label of {entry_id}")
+async def labelled(wire: Wire) -> None:
+    """Label all entries."""
+    for entry_id, _ in await lines(wire):
+        await call(wire, "session/label", entry_id=entry_id, label=f"label of {entry_id}")
 
 
 async def pages(wire: Wire, method: str, form: dict[str, Any]) -> dict[str, list[str]]:
@@ -206,29 +205,37 @@ def shown(page: Any) -> list[str]:
     return [row.get("entry_id") or row.get("entry", row)["id"] for row in rows]
 
 
-@FUTURES
-@pytest.mark.parametrize(
-    ("method", "form"), [(method, form) for method, forms in PAGED.items() for form in forms]
-)
-async def test_a_page_goes_on_in_the_content_that_it_began_in(
-    went: Home, future: Future, method: str, form: dict[str, Any]
+async def go_on(
+    wire: Wire, way: tuple[str, dict[str, Any]], held: dict[str, list[str]], fitting: int
 ) -> None:
+    """Ask for the pages behind cursors: the first `fitting` ones show what they showed, and the others are refused."""
+    method, form = way
+    for number, (cursor, was) in enumerate(held.items()):
+        if number < fitting:
+            assert shown(await call(wire, method, **form, limit=2, cursor=cursor)) == was
+        else:
+            assert await refused(wire, method, "path", **form, cursor=cursor) == "cursor"
+
+
+@FUTURES
+async def test_a_page_goes_on_in_the_content_that_it_began_in(went: Home, future: Future) -> None:
     async with went.wire() as wire:
         await lost(wire)
-        await labelled(wire, method)
-        held = await pages(wire, method, form)
-    assert len(held) > 1
+        held = [await pages(wire, *way) for way in PAGED]
+        await labelled(wire)
+        labels = await pages(wire, *LABELS)
+    assert min(map(len, [*held, labels])) > 1
     went.go_back()
     async with went.wire() as wire:
         await future(wire)
-        await labelled(wire, method)
-        # The first page of labels ended at a line that is still there.
-        fitting = len(held) if future is lost else int(method == "session/labels")
-        for number, (cursor, was) in enumerate(held.items()):
-            if number >= fitting:
-                assert await refused(wire, method, "path", **form, cursor=cursor) == "cursor"
-            elif future is lost:
-                assert shown(await call(wire, method, **form, limit=2, cursor=cursor)) == was
+        for way, cursors in zip(PAGED, held, strict=True):
+            await go_on(wire, way, cursors, len(cursors) if future is lost else 0)
+        await labelled(wire)
+        if future is otherwise:
+            # The first page ended at a line that is still there.
+            assert await call(wire, LABELS[0], limit=2, cursor=next(iter(labels)))
+            del labels[next(iter(labels))]
+        await go_on(wire, LABELS, labels, len(labels) if future is lost else 0)
 
 
 @pytest.mark.parametrize("kind", ["state", "secret"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from sessiond.catalog.rows import Known
 from sessiond.dialects.agents.view import AgentDialect
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.store import SessionLog
@@ -51,6 +53,8 @@ class Assembly:
         place, note = None, None
         if self._layout.is_pending(path):
             note = read_note(self._files, self._layout.note_path(session_id))
+            if note is not None and self._is_taken(Path(note.path), journal):
+                note = None
             place = self._layout.session_path(session_id, self._environment.file_stamp())
             place = place if note is None else Path(note.path)
         elsewhere = (place or path).parent not in self._layout.folders
@@ -75,6 +79,12 @@ class Assembly:
         # The last message may be long: this is a worker thread, where its line may be read.
         opened.endings.read(opened.session, journal, opened.dialect)
         return opened
+
+    def _is_taken(self, path: Path, journal: SessionLog) -> bool:
+        """Return whether another file has a draft's place, as where a home was brought back to an earlier moment."""
+        with telling("look for", path), suppress(FileNotFoundError):
+            return self._files.stat(path).st_ino != journal.inode
+        return False
 
 
 def _unwritable(indexer: Indexer) -> ReadOnlyReason | None:
