@@ -82,19 +82,22 @@ class FileStore:
         running = RunningPrograms(files, profile.roots, environment.monotonic)
         self.with_activity = running.marked
 
-        # The clock or the catalog may be lost; the other one still exceeds all earlier epochs. Where the files
-        # went back to an earlier moment, the clock exceeds all revisions: no change takes less than a microsecond.
-        now_us = (unix_ms(environment.now()) or 0) * 1000
+        # The clock or the catalog may be lost; the other one still exceeds all earlier epochs.
+        now_ms = unix_ms(environment.now()) or 0
+        now_us = now_ms * 1000
+        # Where the files went back to an earlier moment, the clock exceeds all revisions: in tenths of milliseconds,
+        # which changes do not outrun, and fourteen digits, which encoders in Lua keep.
+        tenths = now_ms * 10
         first = self.catalog.reserve("lease_epoch", now_us, LEASE_EPOCHS_RESERVED)
         self.next_lease_epoch = count(first).__next__
         # One daemon serves a profile.
         self.lease_table = self.company = self.database = None
         report = environment.report_trouble
         values = self._folder(layout.state, partial(codec.decode_as, codec.STATE))
-        self.documents = Documents(values, now_us, report)
+        self.documents = Documents(values, tenths, report)
         encrypted = self._folder(layout.secrets, partial(codec.decode_as, codec.SECRETS))
         self.keys = keys = KeySource(files, layout.home, environment.key_settings)
-        self.secrets = SecretStore(keys, partial(Documents, encrypted, now_us, report))
+        self.secrets = SecretStore(keys, partial(Documents, encrypted, tenths, report))
 
     def open_elsewhere(self) -> Collection[str]:
         """Return no ids: one daemon serves the files of a profile."""
