@@ -9,6 +9,8 @@ against the table `ERRORS`. The class docstrings are the meanings in the schema.
 from __future__ import annotations
 
 import errno
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self, cast
 
 __all__ = [
@@ -47,8 +49,8 @@ __all__ = [
     "TooLarge",
     "VersionUnsupported",
     "Vetoed",
+    "as_outage",
     "exhausted",
-    "system_error",
 ]
 
 
@@ -329,28 +331,19 @@ class SecretCorrupt(SessiondError):
     kind = "secret_corrupt"
 
 
-def system_error(error: BaseException) -> OSError | None:
-    """Return the OSError of the system call that ended some work; None for any other error.
-
-    An exception group counts if every error in the group is such an OSError.
-    """
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        found = [system_error(one) for one in group.exceptions]
-        return None if None in found else found[0]
-    # A timeout is an OSError without a number.
-    return error if isinstance(error, OSError) and error.errno is not None else None
-
-
 def exhausted(error: BaseException, retry_after_ms: int) -> SessiondError | None:
     """Return the error for work that the system ended: no memory, no thread, a failed call.
 
-    Returns None for any other error.
+    Returns None for any other error. An exception group counts if every error in the group does.
     """
-    failed = system_error(error)
-    if failed is not None:
-        name = errno.errorcode.get(failed.errno or 0, "EIO")
-        text = f"the system refused a call: {failed.strerror or name}"
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        short = [exhausted(one, retry_after_ms) for one in group.exceptions]
+        return None if None in short else short[0]
+    # A timeout is an OSError without a number.
+    if isinstance(error, OSError) and error.errno is not None:
+        name = errno.errorcode.get(error.errno, "EIO")
+        text = f"the system refused a call: {error.strerror or name}"
         return StorageError(text, errno=name, retryable=name not in StorageError.for_good)
     if isinstance(error, MemoryError):
         return Overloaded("there is not enough memory for this", retry_after_ms=retry_after_ms)
@@ -358,6 +351,18 @@ def exhausted(error: BaseException, retry_after_ms: int) -> SessiondError | None
     if isinstance(error, RuntimeError) and error.args[:1] == ("can't start new thread",):
         return Overloaded("the system cannot start another thread", retry_after_ms=retry_after_ms)
     return None
+
+
+@contextmanager
+def as_outage() -> Generator[None]:
+    """Raise a lack of memory or of threads as StorageError: who waits for a store tries again later."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        short = exhausted(error, 0)
+        if short is None:
+            raise
+        raise StorageError(short.message, errno="ENOMEM") from error
 
 
 ERRORS: tuple[type[SessiondError], ...] = (

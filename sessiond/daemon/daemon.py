@@ -30,6 +30,7 @@ from sessiond.daemon.retention_timer import keep_retaining
 from sessiond.daemon.secret_keys import key_settings
 from sessiond.daemon.stores import store_of
 from sessiond.daemon.summarizer_command import SummarizerCommand
+from sessiond.errors import StorageError, as_outage
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.methods import METHODS
@@ -184,7 +185,12 @@ class Daemon:
             task_status.started()
             async for number in signals:
                 if number == signal.SIGHUP:
-                    fresh = await to_thread.run_sync(self._tuning.read_again)
+                    try:
+                        with as_outage():
+                            fresh = await to_thread.run_sync(self._tuning.read_again)
+                    except StorageError as error:
+                        self._log.error("configuration kept", extra={"reason": str(error)})  # noqa: TRY400
+                        continue
                     if fresh is not None:
                         self._tuning.take(fresh, self._service)
                 elif self._stop.is_set():

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from threading import Thread
 from typing import Final
 
 import anyio
@@ -16,7 +17,13 @@ from sessiond.daemon.daemon import Daemon, DaemonOptions
 from sessiond.daemon.exit_status import Status
 from sessiond.daemon.process_log import configure_log
 from sessiond.daemon.reload import Tuning
-from sessiond.daemon.startup import listener_at, listener_inherited, raise_open_files, take_profile
+from sessiond.daemon.startup import (
+    begin_or_refuse,
+    listener_at,
+    listener_inherited,
+    raise_open_files,
+    take_profile,
+)
 from sessiond.errors import SessiondError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.holder import Holder
@@ -34,6 +41,7 @@ def run(options: DaemonOptions) -> int:
     configure_log()
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
+    Thread.start = begin_or_refuse  # type: ignore[method-assign]
     files = Files()
     try:
         tuning = Tuning(options.sources, raise_open_files())

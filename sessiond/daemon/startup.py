@@ -1,4 +1,4 @@
-"""Resources that a starting daemon takes from its process: descriptors, limits, the profile's lock.
+"""Resources that a starting daemon takes from its process: descriptors, limits, threads, the profile's lock.
 
 Law: all of this happens before the event loop runs, in the main thread.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 from collections.abc import Callable, MutableMapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from weakref import ref
 
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
@@ -19,7 +22,14 @@ from sessiond.limits import OPEN_FILES_MAX
 from sessiond.transports.listening import CannotListen, Listening, listen, listen_on_inherited
 from sessiond_client.place import is_shared_folder, require_private
 
-__all__ = ["leave_starter", "listener_at", "listener_inherited", "raise_open_files", "take_profile"]
+__all__ = [
+    "begin_or_refuse",
+    "leave_starter",
+    "listener_at",
+    "listener_inherited",
+    "raise_open_files",
+    "take_profile",
+]
 
 # The first descriptor that a service manager hands over (sd_listen_fds).
 _FIRST_INHERITED: Final = 3
@@ -28,6 +38,8 @@ _INHERITED: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 _LOOKERS_SECONDS: Final = 0.2
 _LOOK_AGAIN_SECONDS: Final = 0.02
 _MACOS_OPEN_MAX: Final = 10_240
+_THREAD_LOOK_SECONDS: Final = 0.05
+_start: Final = threading.Thread.start
 
 
 def leave_starter() -> None:
@@ -50,6 +62,36 @@ def raise_open_files() -> int:
             continue
         return each
     return soft
+
+
+def begin_or_refuse(thread: Any) -> None:
+    """Start a thread, in place of `Thread.start`. Raise RuntimeError if the thread ends before it begins.
+
+    `Thread.start` waits for ever for a thread that lacks the memory to begin (python/cpython#140746), and
+    the event loop starts threads. What the thread is to call is let go of at its end: then nothing will begin.
+    """
+    if not hasattr(thread, "_started"):
+        # A Python that has mended this has another way to wait.
+        _start(thread)
+        return
+    begun, wait, first = thread._started, thread._started.wait, partial(thread._bootstrap)
+    ended = ref(first)
+
+    def wait_or_refuse() -> None:
+        # From here on nothing but the new thread holds what it is to call.
+        del thread._bootstrap
+        while not wait(_THREAD_LOOK_SECONDS):
+            if ended() is None and not begun.is_set():
+                threading._limbo.pop(thread, None)  # type: ignore[attr-defined]
+                raise RuntimeError("can't start new thread")
+
+    thread._bootstrap, begun.wait = first, wait_or_refuse
+    del first
+    try:
+        _start(thread)
+    finally:
+        thread.__dict__.pop("_bootstrap", None)
+        del begun.wait
 
 
 def take_profile(files: Files, layout: Layout, socket: Path | None) -> DaemonLock:

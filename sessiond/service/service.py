@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.finding import listed_files
-from sessiond.errors import SessionNotFound
+from sessiond.errors import SessionNotFound, StorageError, as_outage
 from sessiond.journal.disk.files import Files
 from sessiond.limits import Bounds
 from sessiond.service.actor.actor import SessionActor
@@ -151,7 +151,15 @@ class Service:
 
     def configure_roots(self, folders: Mapping[str, Sequence[str]]) -> None:
         """Take over the roots of another configuration, by kind."""
-        self._tasks.start_soon(self.roots.configure, folders)
+
+        async def configure() -> None:
+            try:
+                with as_outage():
+                    await self.roots.configure(folders)
+            except StorageError as error:
+                self.environment.report_trouble(f"the configured roots are not in force: {error}")
+
+        self._tasks.start_soon(configure)
 
     def note_use(self) -> None:
         """Wake the waiters of `use_changed`: `in_use` or a setting may have changed."""

@@ -22,11 +22,12 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from sessiond.errors import SessiondError, system_error
+from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
     IN_FLIGHT_BYTES_MAX,
     IN_FLIGHT_MAX,
     OUTBOX_BYTES_MAX,
+    RETRY_AFTER_MS,
     TURN_MESSAGES_MAX,
 )
 from sessiond.model.requests import Reply
@@ -283,13 +284,13 @@ class Connection(Generic[C]):
         try:
             await function(*args)
         except Exception as error:  # noqa: BLE001  # rule 4
-            failed = system_error(error)
-            if failed is None:
+            short = exhausted(error, RETRY_AFTER_MS)
+            if short is None:
                 name = getattr(function, "__qualname__", "task")
                 self._dispatcher.incident(name, error)
                 self._abort("a task of the connection failed")
             else:
-                self._abort(f"a system call failed: {failed.strerror}")
+                self._abort(short.message)
         finally:
             self._running -= 1
             self._moved()

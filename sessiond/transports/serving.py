@@ -12,7 +12,8 @@ from typing import Final
 
 import anyio
 
-from sessiond.errors import system_error
+from sessiond.errors import exhausted
+from sessiond.limits import RETRY_AFTER_MS
 from sessiond.rpc.dispatch import Dispatcher
 from sessiond.service.byte_budget import ByteBudget
 from sessiond.transports.base import Port
@@ -43,12 +44,12 @@ async def serve_connection(
                 reason = connection.end_reason
             tasks.cancel_scope.cancel()
     except Exception as error:  # noqa: BLE001  # the law
-        failed = system_error(error)
-        if failed is None:
+        short = exhausted(error, RETRY_AFTER_MS)
+        if short is None:
             dispatcher.incident("connection", error)
             reason = "a bug ended the connection"
         else:
-            reason = f"a system call failed: {failed.strerror}"
+            reason = short.message
     finally:
         # A close that fails still closes the descriptor.
         with suppress(OSError):

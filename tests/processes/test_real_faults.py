@@ -7,6 +7,7 @@ sessions go on.
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import pytest
 
 from tests.kit.link import Refused
 from tests.kit.sessions import SESSION
-from tests.processes.harness.daemon import Daemon
+from tests.processes import short_daemon
+from tests.processes.harness.daemon import Daemon, running
 from tests.processes.harness.faults import failing
 from tests.processes.harness.load import Appender, Watcher, at_work, what_is_wrong
 
 pytestmark = pytest.mark.slow
 
 OTHER = "session-b"
+HELLO = {"role": "assistant", "content": "hello"}
 WRITES = "write,pwrite64,writev,pwritev"
 FAULTS = [
     (WRITES, "ENOSPC"),
@@ -59,6 +62,23 @@ def test_appends_under_load(daemon: Daemon, strace: str, calls: str, error: str)
     assert not there.refusals
     assert what_is_wrong(daemon, here, [watcher]) == []
     assert what_is_wrong(daemon, [there]) == []
+
+
+def test_threads_that_lack_the_memory_to_begin_stop_no_loop(socket_path: Path, home: Path) -> None:
+    sign = home / "short"
+    home.mkdir(exist_ok=True)
+    program = [sys.executable, short_daemon.__file__, str(sign)]
+    with running(Daemon(socket_path, home / "data", program=program)) as daemon:
+        with daemon.connect() as link, daemon.connect() as other:
+            sign.touch()
+            link.ask("session/create", cwd="/p", session_id=SESSION)
+            # The first append needs a thread for the disk.
+            refused = link.refusal("session/append", session_id=SESSION, message=HELLO)
+            assert (refused.kind, refused.data["retryable"]) == ("overloaded", True)
+            assert other.ask("server/ping") is not None
+            sign.unlink()
+            assert link.say(SESSION, "one")["seq"] == 1
+        assert '"bug"' not in daemon.said()
 
 
 def test_a_write_that_is_cut_short_is_taken_back(daemon: Daemon) -> None:

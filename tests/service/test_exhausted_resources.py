@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from anyio import to_thread
 
+from sessiond.limits import WATCH_POLL_SECONDS
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
 from sessiond.service.actor.disk_threads import DiskThreads
-from tests.kit.calls import append, create, let_go, session_info
+from sessiond.service.external.watcher import PollingWatcher
+from sessiond.session.draft import Draft
+from sessiond.testing.wire import Refusal, Wire
+from tests.kit.calls import append, call, create, events, let_go, refused, session_info, watch
+from tests.kit.clock import let_pass
 from tests.kit.house import House
-from tests.kit.sessions import SESSION
+from tests.kit.patience import eventually
+from tests.kit.sessions import SESSION, entry
+from tests.service.one_database.site import Site
 
 pytestmark = pytest.mark.both_loops
 
@@ -24,6 +33,8 @@ class NoThreads:
     """Worker threads that cannot be started, `left` times."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.before = 0
+        """Number of threads that are had first."""
         self.left = 0
         self._real: Callable[..., Awaitable[Any]] = to_thread.run_sync
         patch.setattr(to_thread, "run_sync", self._run)
@@ -40,7 +51,9 @@ class NoThreads:
         return await self._real(*arguments, **options)
 
     def _require_thread(self) -> None:
-        if self.left:
+        if self.left and self.before:
+            self.before -= 1
+        elif self.left:
             self.left -= 1
             raise RuntimeError(NO_THREAD)
 
@@ -101,6 +114,91 @@ async def test_a_job_without_a_thread_is_told_to_come_again(
         threads.left = 1
         refused = await wire.refusal("session/import", content="{}")
         assert (refused.data["kind"], refused.data["retryable"]) == ("overloaded", True)
+
+
+@pytest.mark.usefixtures("clock")
+async def test_each_thread_may_be_missing_once_and_the_daemon_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = NoThreads(monkeypatch)
+    for number in count():
+        watching = PollingWatcher(house.files)
+        async with (
+            house.daemon(watching) as daemon,
+            daemon.connect() as wire,
+            daemon.connect() as other,
+        ):
+            threads.before, threads.left = number, 1
+            await live_on(wire, other, f"session-of-{number}")
+            was_missing, threads.left = not threads.left, 0
+        if not was_missing:
+            break
+    assert number > 20
+
+
+async def test_a_daemon_that_gets_no_thread_hears_of_its_database_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = NoThreads(monkeypatch)
+    async with site.daemon("one") as one, one.connect() as wire, one.connect() as other:
+        await create(wire)
+        await append(wire, "one", role="assistant")
+        await watch(other)
+        await call(wire, "catalog/subscribe")
+        await call(wire, "state/subscribe")
+        for number in range(8):
+            threads.before, threads.left = number, 1
+            await eventually(lambda: not threads.left)
+        async with site.daemon("two") as two, two.connect() as there:
+            await append(there, "two")
+        assert await events(other, 1) == [("two", 2)]
+
+
+async def live_on(wire: Wire, other: Wire, name: str) -> None:
+    """Begin a session, watch it and all others, let time pass, and delete it."""
+    await patiently(wire, "session/create", session_id=name, cwd="/p")
+    await patiently(wire, "session/append", session_id=name, entry=entry(f"one-of-{name}"))
+    await patiently(other, "session/subscribe", session_id=name)
+    await patiently(other, "catalog/subscribe")
+    await let_pass(3 * WATCH_POLL_SECONDS)
+    await patiently(wire, "session/append", session_id=name, entry=entry(f"two-of-{name}"))
+    await patiently(wire, "state/set", namespace="n", key="k", value=1)
+    await patiently(wire, "state/list")
+    await patiently(wire, "session/list")
+    await patiently(wire, "session/close", session_id=name)
+    await patiently(wire, "session/verify", session_id=name)
+    await patiently(wire, "session/append", session_id=name, entry=entry(f"three-of-{name}"))
+    await patiently(wire, "session/delete", session_id=name)
+
+
+async def test_a_commit_that_the_memory_does_not_suffice_for_leaves_the_call_in_doubt(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire)
+        await append(wire, "one", role="assistant")
+        with monkeypatch.context() as patch:
+            patch.setattr(Draft, "commit", Mock(side_effect=MemoryError))
+            said = {"message": entry("two")["message"], "idempotency_key": "k"}
+            # The entry is stored: `overloaded` would say that nothing was done.
+            assert await refused(wire, "append", **said) == "storage_error"
+        again = await call(wire, "append", **said)
+        assert (again["duplicate"], again["seq"]) == (True, 2)
+
+
+async def patiently(wire: Wire, method: str, **params: Any) -> None:
+    """Call a method, and once more where it gets no thread. What was in doubt may be done already."""
+    try:
+        await wire.call(method, **params)
+    except Refusal as refusal:
+        assert refusal.data["retryable"], refusal.data
+        assert refusal.data["kind"] in {"overloaded", "storage_error"}
+    else:
+        return
+    try:
+        await wire.call(method, **params)
+    except Refusal as refusal:
+        assert refusal.data["kind"] == "session_exists", refusal.data
 
 
 class Short(bytearray):

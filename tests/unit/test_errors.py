@@ -31,9 +31,10 @@ def test_a_call_that_the_system_refused_is_named(
 
 @pytest.mark.parametrize("failed", [MemoryError(), RuntimeError("can't start new thread")])
 def test_work_without_memory_or_thread_may_be_tried_later(failed: Exception) -> None:
-    found = exhausted(failed, WAIT_MS)
-    assert isinstance(found, Overloaded)
-    assert found.data()["retry_after_ms"] == WAIT_MS
+    for error in (failed, ExceptionGroup("", [failed])):
+        found = exhausted(error, WAIT_MS)
+        assert isinstance(found, Overloaded)
+        assert found.data()["retry_after_ms"] == WAIT_MS
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,9 @@ class DiskThreads:
             self._context = copy_context()
         try:
             Thread(target=self._run, name="disk", daemon=True).start()
-        except RuntimeError:
+        except (MemoryError, RuntimeError) as error:
             if not self._threads:
-                raise
+                raise RuntimeError("can't start new thread") from error
             # The threads that there are do the work, too, a little later.
             return
         self._threads += 1

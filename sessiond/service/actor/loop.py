@@ -327,7 +327,10 @@ class Loop:
 
     def _closed_by(self, bug: Exception) -> SessiondError:
         short = exhausted(bug, RETRY_AFTER_MS)
-        if short is not None and (self.live is None or isinstance(short, StorageError)):
+        if short is not None and self.live is not None and not isinstance(short, StorageError):
+            # `overloaded` would say that nothing was stored.
+            short = StorageError(short.message, errno="ENOMEM")
+        if short is not None:
             # What the disk has is served again by the next request.
             return short
         report = self._deps.environment.report_bug

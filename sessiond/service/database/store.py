@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 
 from sessiond.catalog.query import Query
-from sessiond.errors import StorageError
+from sessiond.errors import StorageError, as_outage
 from sessiond.journal.kept_copies import KeptCopies
 from sessiond.limits import (
     CLEAN_UP_SECONDS,
@@ -266,8 +266,8 @@ class DatabaseStore:
         """
         while True:
             claim = self.routine("drafts", CLEAN_UP_SECONDS)
-            await to_thread.run_sync(self._trash.settle_drafts, claim)
-            with suppress(StorageError):
+            with suppress(StorageError), as_outage():
+                await to_thread.run_sync(self._trash.settle_drafts, claim)
                 await to_thread.run_sync(self._trash.forget_copies)
             await anyio.sleep(CLEAN_UP_SECONDS)
 

@@ -11,7 +11,7 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
-from sessiond.errors import StorageError
+from sessiond.errors import StorageError, as_outage
 from sessiond.limits import CONTENDED_SECONDS, DOORBELL_SECONDS
 from sessiond.service.database.database import OF_DOCUMENTS, SessionDatabase
 from sessiond.service.database.leases import DatabaseLeases
@@ -129,17 +129,18 @@ class DatabaseWatches:
             await self._wanted.wait()
             while self._is_wanted:
                 try:
-                    await self._look(None)
-                    await self._listen()
-                    self._tell_of_outage(None)
-                    await self._rest()
+                    with as_outage():
+                        await self._look(None)
+                        await self._listen()
+                        self._tell_of_outage(None)
+                        await self._rest()
                 except StorageError as error:
                     self._tell_of_outage(error)
                     self._silence.outage()
                     await anyio.sleep(self._seconds)
             # Before the note: a session may be opened while the note is written.
             self._wanted = anyio.Event()
-            with suppress(StorageError):
+            with suppress(StorageError), as_outage():
                 await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
                 if not self.notes.is_empty:
                     await self._ask(self.notes.write)

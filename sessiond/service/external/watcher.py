@@ -12,6 +12,7 @@ wake-up, unless files have to be polled.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,6 +20,7 @@ import anyio
 from anyio import to_thread
 from msgspec import Struct
 
+from sessiond.errors import StorageError, as_outage
 from sessiond.journal.disk.files import FileStat
 from sessiond.limits import WATCH_POLL_SECONDS
 from sessiond.service.external.folder_notices import NO_NOTICES, FolderNotices
@@ -129,7 +131,10 @@ class PollingWatcher:
             await self._wanted.wait()
             while self._looked:
                 watched = list(self._looked)
-                seen = await to_thread.run_sync(self._look, [one.path() for one in watched])
+                # Without a thread, the next look finds what has changed.
+                seen = [one.seen for one in watched]
+                with suppress(StorageError), as_outage():
+                    seen = await to_thread.run_sync(self._look, [one.path() for one in watched])
                 for watch, found in zip(watched, seen, strict=True):
                     if watch in self._looked and found != watch.seen:
                         watch.seen = found
@@ -140,7 +145,7 @@ class PollingWatcher:
     def close(self) -> None:
         """Do nothing: the system gave nothing."""
 
-    def _look(self, paths: Sequence[Path | None]) -> list[_Seen]:
+    def _look(self, paths: Sequence[Path | None]) -> list[_Seen | None]:
         return [self._look_at(path) for path in paths]
 
     def _look_at(self, path: Path | None) -> _Seen:

@@ -20,7 +20,7 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, UnsetType
 
-from sessiond.errors import SecretKeyUnavailable, SessiondError, StorageError
+from sessiond.errors import SecretKeyUnavailable, SessiondError, StorageError, as_outage
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.states.states import States
@@ -128,16 +128,17 @@ class Secrets:
             # A start without secrets does not ask for the place of the key.
             return
         try:
-            settings = self._store.settings
-            await to_thread.run_sync(self._store.key_file().remove_unfinished)
-            if settings.command or settings.is_shared:
-                return
-            async with self._rotating:
-                keys = await to_thread.run_sync(self._store.key_file().read)
-                if keys is not None and len(keys) > 1:
-                    vault = await to_thread.run_sync(self._store.use, keys, settings)
-                    await self._encrypt_anew(vault)
-                    await to_thread.run_sync(self._store.key_file().write, keys[:1])
+            with as_outage():
+                settings = self._store.settings
+                await to_thread.run_sync(self._store.key_file().remove_unfinished)
+                if settings.command or settings.is_shared:
+                    return
+                async with self._rotating:
+                    keys = await to_thread.run_sync(self._store.key_file().read)
+                    if keys is not None and len(keys) > 1:
+                        vault = await to_thread.run_sync(self._store.use, keys, settings)
+                        await self._encrypt_anew(vault)
+                        await to_thread.run_sync(self._store.key_file().write, keys[:1])
         except SessiondError as error:
             self._environment.report_trouble(f"a rotation of the secrets' key waits: {error}")
 

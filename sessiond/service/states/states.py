@@ -19,7 +19,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from sessiond.errors import StorageError
+from sessiond.errors import StorageError, as_outage
 from sessiond.limits import STATE_LOOK_SECONDS
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
@@ -152,7 +152,8 @@ class States:
         """
         now = self._environment.now()
         try:
-            behind = await to_thread.run_sync(self.documents.behind, now)
+            with as_outage():
+                behind = await to_thread.run_sync(self.documents.behind, now)
         except StorageError:
             # Changes say that the database is away; reads show what is known.
             return self.documents.stale_since or now

@@ -25,6 +25,7 @@ from sessiond.errors import (
     Overloaded,
     SessiondError,
     StorageError,
+    as_outage,
     exhausted,
 )
 from sessiond.limits import CLAIM_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
@@ -199,7 +200,7 @@ class SummaryRuns:
             while True:
                 await anyio.sleep(CLAIM_SECONDS / 3)
                 # A claim that is lost meanwhile costs a second run, and no entry.
-                with suppress(StorageError):
+                with suppress(StorageError), as_outage():
                     await to_thread.run_sync(claim.take, limiter=self._claiming)
 
     async def read(self, function: Callable[..., R], *arguments: Any) -> R:
