@@ -56,7 +56,7 @@ CONNECTIONS_PER_PROCESS_MAX: Final = 2048
 # and searches use the rest of the descriptors.
 CONNECTION_DESCRIPTORS_PART: Final = 2
 PROCESS_CONNECTIONS_PART: Final = 2
-# transports: time between two log lines about refused connections.
+# transports: time between two log lines about refused or lost connections.
 REFUSALS_LOGGED_SECONDS: Final = 10.0
 # service: reads of one connection that run in worker threads at a time; further reads wait.
 READS_PER_CONNECTION_MAX: Final = 4
@@ -414,6 +414,9 @@ LOG_BYTES_MAX: Final = 1024 * 1024
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 # cli: the soft limit of open files is raised to the hard limit, but not above this.
 OPEN_FILES_MAX: Final = 65_536
+# cli: descriptors that a starting daemon must be able to take: a dozen for itself, the connections that
+# it may admit then, and one open session with its reserve. With fewer it does not start.
+FREE_DESCRIPTORS_MIN: Final = 40
 # cli: a daemon that a client started ends after this long without clients.
 IDLE_EXIT_SECONDS: Final = 1800.0
 # cli: `sessiond doctor` complains if less disk space is free.

@@ -22,6 +22,7 @@ from sessiond.daemon.startup import (
     listener_at,
     listener_inherited,
     raise_open_files,
+    require_descriptors,
     take_profile,
 )
 from sessiond.errors import SessiondError
@@ -44,7 +45,9 @@ def run(options: DaemonOptions) -> int:
     Thread.start = begin_or_refuse  # type: ignore[method-assign]
     files = Files()
     try:
-        tuning = Tuning(options.sources, raise_open_files())
+        open_files = raise_open_files()
+        require_descriptors(files, open_files)
+        tuning = Tuning(options.sources, open_files)
         tuning.set_level()
         options, listener = _with_listener(options)
         lock = take_profile(files, options.layout, options.socket)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import ref
 
+from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.lock import DaemonLock, Held, lock_daemon
-from sessiond.limits import OPEN_FILES_MAX
+from sessiond.limits import FREE_DESCRIPTORS_MIN, OPEN_FILES_MAX
 from sessiond.transports.listening import CannotListen, Listening, listen, listen_on_inherited
 from sessiond_client.place import is_shared_folder, require_private
 
@@ -28,6 +29,7 @@ __all__ = [
     "listener_at",
     "listener_inherited",
     "raise_open_files",
+    "require_descriptors",
     "take_profile",
 ]
 
@@ -62,6 +64,14 @@ def raise_open_files() -> int:
             continue
         return each
     return soft
+
+
+def require_descriptors(files: Files, limit: int) -> None:
+    """Raise StorageError unless a daemon can open a session while all its connections are taken."""
+    needed = files.descriptors_used() + FREE_DESCRIPTORS_MIN
+    if limit < needed:
+        text = f"this process may open {limit} files, and a daemon needs {needed}: raise ulimit -n"
+        raise StorageError(text, errno="EMFILE")
 
 
 def begin_or_refuse(thread: Any) -> None:

@@ -50,7 +50,8 @@ class Admission:
         self._budget = budget
         self._bounds = bounds
         self._open: Counter[int] = Counter()
-        self._logged_at = _NEVER
+        self._told: dict[str, tuple[float, int]] = {}
+        """For each text of a line in the log, when it was logged last, and how often since."""
 
     def admit(self, peer: Peer) -> bytes | None:
         """Count one more connection and return None, or return the refusal to send before closing.
@@ -58,9 +59,7 @@ class Admission:
         The refusal is empty for a process of another user.
         """
         if peer.uid != os.getuid():
-            _log.warning(
-                "refused another user's connection", extra={"uid": peer.uid, "pid": peer.pid}
-            )
+            self.tell("refused another user's connection", uid=peer.uid, pid=peer.pid)
             return b""
         bounds = self._bounds()
         limit = bounds.connections_at_most
@@ -80,15 +79,23 @@ class Admission:
         if not self._open[peer.pid]:
             del self._open[peer.pid]
 
+    def tell(self, text: str, **facts: int | None) -> None:
+        """Log that a connection came to nothing, once in a while: whoever can connect can do so very often.
+
+        The line says how many were left out before it.
+        """
+        now = anyio.current_time()
+        logged_at, left_out = self._told.get(text, (_NEVER, 0))
+        if now - logged_at < REFUSALS_LOGGED_SECONDS:
+            self._told[text] = logged_at, left_out + 1
+            return
+        self._told[text] = now, 0
+        _log.warning(text, extra={**facts, "left_out": left_out})
+
     def _refuse(self, peer: Peer, reason: str, limit: int) -> bytes:
         self._budget.connections_refused += 1
-        now = anyio.current_time()
-        if now - self._logged_at >= REFUSALS_LOGGED_SECONDS:
-            # Refused clients retry often, so one line per interval is enough.
-            self._logged_at = now
-            refused = self._budget.connections_refused
-            facts = {"limit": limit, "pid": peer.pid, "refused": refused}
-            _log.warning("refused one connection too many", extra=facts)
+        refused = self._budget.connections_refused
+        self.tell("refused one connection too many", limit=limit, pid=peer.pid, refused=refused)
         error = Overloaded(
             f"{reason}; close some, or try again later",
             limit=limit,

@@ -59,7 +59,7 @@ async def _accept_loop(
         try:
             await serve(SocketPort(sock, str(peer)))
         except OSError as error:
-            _lose(sock, error)
+            _lose(sock, error, admission)
         finally:
             admission.leave(peer)
 
@@ -82,7 +82,7 @@ async def _accept_loop(
             peer = Peer(*SYSTEM.peer_of(sock))
         except OSError as error:
             # The connection's user is unknown.
-            _lose(sock, error)
+            _lose(sock, error, admission)
             continue
         refusal = admission.admit(peer)
         if refusal is None:
@@ -99,9 +99,9 @@ async def _someone_waits(listener: socket.socket) -> None:
         await anyio.sleep(FAILED_SECONDS)
 
 
-def _lose(sock: socket.socket, error: OSError) -> None:
+def _lose(sock: socket.socket, error: OSError, admission: Admission) -> None:
     """Close a connection that a failed system call has ended."""
-    _log.warning("connection lost", extra={"errno": error.errno})
+    admission.tell("connection lost", errno=error.errno)
     with suppress(OSError):
         sock.close()
 

@@ -13,6 +13,7 @@ from tests.kit.link import Link
 from tests.kit.long_paths import BEYOND_SQLITE, HOME_BYTES_MAX, deep
 from tests.kit.opencode import database
 from tests.kit.patience import PATIENCE_SECONDS
+from tests.processes.harness.daemon import SESSIOND
 from tests.processes.harness.shell import Shell
 
 pytestmark = pytest.mark.slow
@@ -90,6 +91,15 @@ def test_what_a_repair_leaves_without_a_parent_is_told_and_is_no_complaint(shell
     assert complaints(shell) == []
     told = json.loads(shell.run("sessiond doctor --json").stdout)["checks"]
     assert [check["what"] for check in told if "no repair is needed" in check["what"]] != []
+
+
+def test_a_limit_of_files_that_no_daemon_can_live_with_is_a_finding(shell: Shell) -> None:
+    (limits,) = told(shell, "limits")
+    assert limits["ok"]
+    done = shell.run(f"ulimit -n 16; {SESSIOND} doctor --json")
+    wrong = [check for check in json.loads(done.stdout)["checks"] if not check["ok"]]
+    assert [(one["check"], one["next"]) for one in wrong] == [("limits", "raise ulimit -n")]
+    assert "16 files" in wrong[0]["what"]
 
 
 def told(shell: Shell, check: str) -> list[dict[str, Any]]:

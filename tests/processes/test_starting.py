@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,48 @@ import pytest
 from tests.kit.patience import soon
 from tests.kit.sessions import native_file
 from tests.processes import held_daemon
-from tests.processes.harness.daemon import Daemon
+from tests.processes.harness.daemon import SESSIOND, Daemon, running
 
 pytestmark = pytest.mark.slow
+
+
+HOLDER = """
+import socket, sys
+held = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+for one in held:
+    one.connect(sys.argv[1])
+print(flush=True)
+sys.stdin.read()
+"""
+"""Program that opens many connections, and keeps them until its input ends."""
+
+
+def test_a_daemon_with_too_few_descriptors_says_how_many_it_needs_and_works_with_so_many(
+    socket_path: Path, home: Path
+) -> None:
+    def limited(limit: int) -> Daemon:
+        shell = f'ulimit -n {limit}; exec "$0" "$@"'
+        return Daemon(socket_path, home / "data", program=["sh", "-c", shell, SESSIOND])
+
+    told = limited(16).start_in_vain()
+    found = re.fullmatch(r"this process may open 16 files, and a daemon needs (\d+): .*", told)
+    assert found is not None, told
+    needed = int(found[1])
+    assert f"a daemon needs {needed}" in limited(needed - 1).start_in_vain()
+    with running(limited(needed)) as daemon, daemon.connect() as link, ExitStack() as others:
+        assert link.ask("server/info")["limits"]["open_files"] == needed
+        # One process may have half of the connections that there may be.
+        for _ in range(2):
+            words = [sys.executable, "-c", HOLDER, str(socket_path)]
+            one = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            others.enter_context(one)
+            assert one.stdout is not None
+            one.stdout.readline()
+        assert link.ask("server/stats")["holdings"]["connections_refused"] > 0
+        for name in ("session-one", "session-two", "session-three"):
+            link.create("one", session_id=name)
+            assert link.say(name, "two")["seq"] == 2
+        assert len(link.ask("session/list")["sessions"]) == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

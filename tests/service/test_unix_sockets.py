@@ -13,17 +13,20 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from sessiond.limits import DEFAULT_BOUNDS, RETRY_AFTER_MS, Bounds
+from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
 from sessiond.testing.wire import RawWire
+from sessiond.transports import unix
 from sessiond.transports.admission import Admission
 from sessiond.transports.listening import CannotListen, Listening, listen
 from sessiond.transports.unix import serve_unix
+from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS
 from tests.service.transport_rig import Daemon, quiet, request
@@ -246,6 +249,30 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
     assert daemon.byte_budget.connections_refused == 3
     # A client that tries again and again does not fill the log.
     assert caplog.text.count("refused one connection too many") == 1
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"), [("peer", "refused another user's connection"), ("call", "connection lost")]
+)
+@pytest.mark.usefixtures("clock")
+async def test_a_flood_of_connections_that_come_to_nothing_is_counted_in_the_log(
+    socket_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+    said: str,
+) -> None:
+    peer_of = Mock(side_effect=OSError(errno.ENOTCONN, "gone")) if failing == "call" else None
+    monkeypatch.setattr(unix, "SYSTEM", Mock(peer_of=peer_of or (lambda _: (os.getuid() + 1, 7))))
+    async with listening(Daemon(), socket_path):
+        for count in (20, 1):
+            for _ in range(count):
+                wire = await connect(socket_path)
+                assert await wire.rest() == b""
+                wire.close()
+            await let_pass(REFUSALS_LOGGED_SECONDS)
+    told = [record for record in caplog.records if record.message == said]
+    assert [record.__dict__["left_out"] for record in told] == [0, 19]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checks of `doctor` besides the session files: folders, socket, daemon, catalog, disk.
+"""Checks of `doctor` besides the session files: folders, socket, daemon, catalog, disk, limits.
 
 Law: a check changes nothing, starts nothing and needs no daemon. Each finding says what was
 examined, whether it is well, and if not what to do.
@@ -7,6 +7,7 @@ examined, whether it is well, and if not what to do.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sqlite3
 import stat
@@ -25,8 +26,9 @@ from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.configuration import Sources, load
 from sessiond.journal.disk.failures import printable
+from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
-from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN
+from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN, FREE_DESCRIPTORS_MIN
 
 __all__ = ["Finding", "examine", "told"]
 
@@ -59,6 +61,7 @@ def examine(place: DaemonPlace) -> Iterator[Finding]:
         ("catalog", _catalog),
         ("search", _search),
         ("disk", _disk),
+        ("limits", _limits),
     )
     said: str | None = None
     for name, check in checks:
@@ -220,3 +223,11 @@ def _disk(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
     what = f"{free // 1024**2} MiB are free for {folder}"
     well = free >= FREE_BYTES_MIN
     yield Finding("disk", ok=well, what=what, next=None if well else "make room")
+
+
+def _limits(_: DaemonPlace, __: Layout) -> Iterator[Finding]:
+    # A daemon raises its limit as far as it may.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    well = hard == resource.RLIM_INFINITY or hard >= Files().descriptors_used() + FREE_DESCRIPTORS_MIN
+    what = "a daemon may open enough files" if well else f"a daemon may open {hard} files: too few"
+    yield Finding("limits", ok=well, what=what, next=None if well else "raise ulimit -n")
