@@ -108,6 +108,8 @@ OVERTAKEN_MAX: Final = 4
 # the time between two looks at files that the system does not report on.
 WATCH_SECONDS: Final = 0.1
 WATCH_POLL_SECONDS: Final = 0.5
+# service: looks behind a change that tell of the change again; FUSE keeps what it knows of a file for a second.
+WATCH_POLLS_AGAIN: Final = 4
 # service: the time between two questions of a daemon what other daemons changed in a database.
 DATABASE_POLL_SECONDS: Final = 1.0
 # service: how long looks at the rows of open sessions wait to share the next query; then the query that runs

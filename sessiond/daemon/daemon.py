@@ -189,7 +189,7 @@ class Daemon:
                         with as_outage():
                             fresh = await to_thread.run_sync(self._tuning.read_again)
                     except StorageError as error:
-                        self._log.error("configuration kept", extra={"reason": str(error)})  # noqa: TRY400
+                        self._log.error("configuration kept", extra={"reason": str(error)})
                         continue
                     if fresh is not None:
                         self._tuning.take(fresh, self._service)

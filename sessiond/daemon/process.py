@@ -42,7 +42,7 @@ def run(options: DaemonOptions) -> int:
     configure_log()
     log = logging.getLogger("sessiond")
     sys.setswitchinterval(_SWITCH_SECONDS)
-    Thread.start = begin_or_refuse  # type: ignore[method-assign]
+    Thread.start = begin_or_refuse  # type: ignore[method-assign, assignment]
     files = Files()
     try:
         open_files = raise_open_files()

@@ -74,33 +74,35 @@ def require_descriptors(files: Files, limit: int) -> None:
         raise StorageError(text, errno="EMFILE")
 
 
-def begin_or_refuse(thread: Any) -> None:
+def begin_or_refuse(thread: threading.Thread) -> None:
     """Start a thread, in place of `Thread.start`. Raise RuntimeError if the thread ends before it begins.
 
     `Thread.start` waits for ever for a thread that lacks the memory to begin (python/cpython#140746), and
     the event loop starts threads. What the thread is to call is let go of at its end: then nothing will begin.
     """
-    if not hasattr(thread, "_started"):
+    inner: dict[str, Any] = vars(thread)
+    if "_started" not in inner:
         # A Python that has mended this has another way to wait.
         _start(thread)
         return
-    begun, wait, first = thread._started, thread._started.wait, partial(thread._bootstrap)
-    ended = ref(first)
+    begun: Any = inner["_started"]
+    first: Any = partial(thread._bootstrap)  # type: ignore[attr-defined]  # noqa: SLF001
+    wait, ended = begun.wait, ref(first)
 
     def wait_or_refuse() -> None:
         # From here on nothing but the new thread holds what it is to call.
-        del thread._bootstrap
+        del inner["_bootstrap"]
         while not wait(_THREAD_LOOK_SECONDS):
             if ended() is None and not begun.is_set():
-                threading._limbo.pop(thread, None)  # type: ignore[attr-defined]
+                vars(threading)["_limbo"].pop(thread, None)
                 raise RuntimeError("can't start new thread")
 
-    thread._bootstrap, begun.wait = first, wait_or_refuse
+    inner["_bootstrap"], begun.wait = first, wait_or_refuse
     del first
     try:
         _start(thread)
     finally:
-        thread.__dict__.pop("_bootstrap", None)
+        inner.pop("_bootstrap", None)
         del begun.wait
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from sessiond.journal.disk.files import Files
+from sessiond.journal.disk.lookup import is_same
 from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.profile.lock import FileLock, own_session
 from sessiond.journal.reader import LineReader
@@ -20,6 +22,8 @@ from sessiond.journal.store import Replaced
 from sessiond.journal.writer import JournalWriter
 
 __all__ = ["Following"]
+
+_LOOKS: Final = 3
 
 
 class Following:
@@ -59,7 +63,7 @@ class Following:
         """
         end = self._reader.file_end
         found = self._files.stat(self._reader.path)
-        if (found.st_dev, found.st_ino) != self._out.identity:
+        if (found.st_dev, found.st_ino) != self._out.identity and not self._is_ours():
             self._go_over(end)
             found = self._files.fstat(self._reader.fd)
         if found.st_size < end:
@@ -71,6 +75,14 @@ class Following:
             self._out.changed_at = found.st_mtime_ns
             self._out.was_changed = True
         return found.st_size
+
+    def _is_ours(self) -> bool:
+        """Return whether the path has this file, whatever its inode is called now. Raises OSError."""
+        # A foreign writer may append between two looks.
+        return any(
+            is_same(self._files.stat(self._reader.path), self._files.fstat(self._reader.fd))
+            for _ in range(_LOOKS)
+        )
 
     def _is_rewritten(self, size: int) -> bool:
         reader = self._reader

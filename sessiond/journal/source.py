@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from sessiond.journal.checksums import Checksums
 from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.lookup import is_same
 from sessiond.journal.disk.regular import open_regular
 from sessiond.journal.splitter import Splitter, without_end
 from sessiond.journal.store import Replaced
@@ -132,8 +133,8 @@ class FileSource:
         return True
 
     def _is_named(self, path: Path) -> bool:
-        named, mine = self._files.stat(path), self._identity
-        return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
+        named = self._files.stat(path)
+        return is_same(named, self._identity) or is_same(named, self._files.fstat(self._fd))
 
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end of the file. Raises OSError, Replaced."""

@@ -66,7 +66,7 @@ class JournalWriter:
         """Number of bytes that a crash left behind the last line; the first write cuts them."""
         self.sidecar: SidecarLock | None = None
         """Lock to hold for each write; None for a file whose other writers take no such lock."""
-        self.out = Descriptor(files, files.fstat(reader.fd))
+        self.out = Descriptor(files, lambda: files.fstat(reader.fd))
         self._files = files
         self._reader = reader
         self._state = _State.CLOSED
@@ -78,6 +78,8 @@ class JournalWriter:
         """Get ready to write behind the lines that the reader knows. Raises OSError."""
         self._reader.expect_what_is_there()
         self.out.reopen(self._reader.path)
+        if not self._files.is_local(self._reader.path):
+            self.out.forget_inode()
         self.out.note_change()
         self.durable_bytes = self._reader.file_end
         self._state = _State.READY

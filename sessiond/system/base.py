@@ -25,6 +25,10 @@ class System(Protocol):
         """True if the kernel reports changed files by inotify; else sessiond polls files."""
         ...
 
+    def is_local(self, path: Path) -> bool:
+        """Return whether nobody changes the file system of a path but this kernel, as far as is known."""
+        ...
+
     def sync_data(self, fd: int) -> None:
         """Wait until the bytes of a file, and the size that reaches them, are on the medium."""
         ...

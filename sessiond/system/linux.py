@@ -12,10 +12,21 @@ from typing import Final
 from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
-__all__ = ["LINUX"]
+__all__ = ["LINUX", "Linux"]
 
 _AT_FDCWD: Final = -100
 _LOCKS: Final = Path("/proc/locks")
+_STATFS_BYTES: Final = 256
+_KIND: Final = struct.Struct("l")
+_CHANGED_BY_OTHERS: Final = frozenset(
+    {
+        *(0x65735546, 0x6969, 0x517B, 0xFF534D42, 0xFE534D42),  # FUSE, NFS, SMB, CIFS, SMB2
+        *(0x01021997, 0x00C36400, 0x5346414F, 0x73757245),  # 9P, Ceph, AFS, Coda
+        *(0x0BD00BD0, 0x47504653, 0x01161970, 0x7461636F),  # Lustre, GPFS, GFS2, OCFS2
+        0x786F4256,  # VirtualBox
+    }
+)
+"""Kinds of file systems, by the first member of struct statfs."""
 _RENAME_NOREPLACE: Final = 1
 _UCRED: Final = struct.Struct("3i")
 
@@ -24,6 +35,20 @@ class Linux(Unix):
     """Linux with `fdatasync`, `renameat2`, `SO_PEERCRED` and inotify."""
 
     has_inotify = True
+
+    def is_local(self, path: Path) -> bool:
+        """Return False for FUSE, and for file systems of networks.
+
+        inotify reports what this machine does by this mount: not what is done to a branch of mergerfs.
+        """
+        # Imported here: most processes watch no file.
+        from ctypes import create_string_buffer
+
+        found = create_string_buffer(_STATFS_BYTES)
+        if c_library().statfs(os.fsencode(path), found):
+            # What cannot be asked is missing; the next call says why.
+            return True
+        return _KIND.unpack_from(found)[0] & 0xFFFFFFFF not in _CHANGED_BY_OTHERS
 
     def rename_new(self, old: Path, new: Path) -> None:
         """Rename by `renameat2`."""

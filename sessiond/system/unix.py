@@ -26,6 +26,10 @@ class Unix:
 
     has_inotify = False
 
+    def is_local(self, path: Path) -> bool:  # noqa: ARG002
+        """Return True: nothing else is known."""
+        return True
+
     def sync_data(self, fd: int) -> None:
         """Wait until the data is on the medium, with all metadata if there is no separate call."""
         _sync_data(fd)

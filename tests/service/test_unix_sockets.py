@@ -252,7 +252,8 @@ async def test_one_connection_too_many_is_told_and_closed_and_the_next_is_served
 
 
 @pytest.mark.parametrize(
-    ("failing", "said"), [("peer", "refused another user's connection"), ("call", "connection lost")]
+    ("failing", "said"),
+    [("peer", "refused another user's connection"), ("call", "connection lost")],
 )
 @pytest.mark.usefixtures("clock")
 async def test_a_flood_of_connections_that_come_to_nothing_is_counted_in_the_log(

@@ -15,7 +15,7 @@ from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.inotify_events import OVERFLOW
 from sessiond.service.external.watcher import PollingWatcher, Watcher
-from sessiond.system.linux import LINUX
+from sessiond.system.linux import LINUX, Linux
 from sessiond.system.macos import MACOS
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, session_info
@@ -418,6 +418,21 @@ async def test_one_watch_too_many_is_looked_at_and_told_once(
     assert reported == [
         "fs.inotify.max_user_watches files are watched; further session files are polled"
     ]
+
+
+async def test_files_of_a_file_system_that_others_change_are_looked_at(
+    real_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching = inotify_watcher(PollingWatcher(real_house.files, 0.02))
+    # What is done to a branch of mergerfs is no event of the merged folder.
+    monkeypatch.setattr(Linux, "is_local", lambda _self, _path: False)
+    path = begun(real_house, "native")
+    assert not watching.folders.watch(path.parent)
+    async with real_house.daemon(watching) as daemon, daemon.connect() as wire:
+        await wire.call("subscribe", session_id=SESSION)
+        assert not watching._told
+        write_as_another(path, line("native", "bbbbbbb1", "aaaaaaa2"))
+        assert (await event(wire))["id"] == "bbbbbbb1"
 
 
 async def test_where_some_changes_were_not_told_of_all_may_have_changed(

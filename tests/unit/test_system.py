@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sessiond.system import PLATFORMS, RENAME_UNSUPPORTED, System, macos
+from sessiond.system import PLATFORMS, RENAME_UNSUPPORTED, System, linux, macos
 from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.system.unix import UNIX
@@ -124,6 +124,31 @@ def test_a_rename_on_linux_replaces_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         LINUX.rename_new(old, new)
     assert new.read_text() == "a"
+
+
+@pytest.mark.skipif(not ON_LINUX, reason="a call of Linux")
+@pytest.mark.parametrize(
+    ("kind", "is_local"),
+    [(0xEF53, True), (0x01021994, True), (0x65735546, False), (0x6969, False), (0xFF534D42, False)],
+)
+def test_a_file_system_that_others_change_is_known_by_its_kind(
+    monkeypatch: pytest.MonkeyPatch, kind: int, is_local: bool
+) -> None:
+    class Library:
+        def statfs(self, path: bytes, found: Any) -> int:
+            assert path == b"/a"
+            struct.pack_into("l", found, 0, kind)
+            return 0
+
+    monkeypatch.setattr(linux, "c_library", Library)
+    assert LINUX.is_local(Path("/a")) is is_local
+
+
+def test_a_local_folder_is_local_and_so_is_what_is_not_there(tmp_path: Path) -> None:
+    for system in (*PLATFORMS.values(), UNIX):
+        if system is not LINUX or ON_LINUX:
+            assert system.is_local(tmp_path)
+            assert system.is_local(tmp_path / "missing")
 
 
 class Socket:

@@ -227,7 +227,9 @@ def _disk(_: DaemonPlace, layout: Layout) -> Iterator[Finding]:
 
 def _limits(_: DaemonPlace, __: Layout) -> Iterator[Finding]:
     # A daemon raises its limit as far as it may.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    well = hard == resource.RLIM_INFINITY or hard >= Files().descriptors_used() + FREE_DESCRIPTORS_MIN
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    well = (
+        hard == resource.RLIM_INFINITY or hard >= Files().descriptors_used() + FREE_DESCRIPTORS_MIN
+    )
     what = "a daemon may open enough files" if well else f"a daemon may open {hard} files: too few"
     yield Finding("limits", ok=well, what=what, next=None if well else "raise ulimit -n")

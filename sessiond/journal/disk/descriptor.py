@@ -8,13 +8,14 @@ success. A caller that gets an OSError from here calls `reopen` first.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from sessiond.journal.disk.files import Files, FileStat
+from sessiond.journal.disk.lookup import is_same
 
 __all__ = ["Descriptor", "WrittenPiece", "close_quietly", "write_all"]
 
@@ -50,12 +51,18 @@ def _written(files: Files, fd: int, data: bytes) -> Iterator[tuple[int, int]]:
         at += count
 
 
+def _numbers(found: FileStat) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
 class Descriptor:
     """The one descriptor that writes at the end of a file and syncs it; counts writes and syncs."""
 
-    def __init__(self, files: Files, identity: FileStat) -> None:
+    def __init__(self, files: Files, known: Callable[[], FileStat]) -> None:
+        """Take the function that looks at the file by another descriptor. Raises OSError."""
         self._files = files
-        self._identity = (identity.st_dev, identity.st_ino)
+        self._known = known
+        self._identity = _numbers(known())
         self._fd: int | None = None
         self.pieces: list[WrittenPiece] = []
         """The places of the last write's bytes; foreign bytes may lie between them."""
@@ -73,13 +80,13 @@ class Descriptor:
 
     @property
     def inode(self) -> int:
-        """Inode of the file."""
+        """Inode of the file; 0 if the file may have another one at each look, or after the next mount."""
         return self._identity[1]
 
     def belong_to(self, identity: tuple[int, int], path: Path) -> None:
         """Open the file that has taken the place of this one. Raises OSError."""
         self.close()
-        self._identity = identity
+        self._identity = identity if self.inode else (identity[0], 0)
         self.reopen(path)
 
     def reopen(self, path: Path) -> None:
@@ -98,8 +105,15 @@ class Descriptor:
 
     def _check_identity(self, fd: int) -> None:
         found = self._files.fstat(fd)
-        if (found.st_dev, found.st_ino) != self._identity:
+        if _numbers(found) == self._identity:
+            return
+        if not is_same(found, self._known()):
             raise OSError(errno.ESTALE, "another file has its name now")
+        self.forget_inode()
+
+    def forget_inode(self) -> None:
+        """Know the file by its size and times from now on."""
+        self._identity = self._identity[0], 0
 
     def write(self, data: bytes) -> None:
         """Append all of `data` with one call; only a short write leads to another.

@@ -262,6 +262,10 @@ class Files:
         finally:
             os.close(fd)
 
+    def is_local(self, path: Path) -> bool:
+        """Return whether nobody but this machine changes the file system of a path, as far as is known."""
+        return SYSTEM.is_local(path)
+
     # -- the process -------------------------------------------------------------
 
     def descriptors_max(self) -> int:

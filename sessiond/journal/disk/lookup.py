@@ -8,7 +8,7 @@ from pathlib import Path
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
 
-__all__ = ["has_file", "is_regular", "is_taken"]
+__all__ = ["has_file", "is_regular", "is_same", "is_taken"]
 
 
 def is_taken(files: Files, path: Path) -> bool:
@@ -35,6 +35,20 @@ def has_file(files: Files, path: Path, identity: FileStat) -> bool:
         identity.st_dev,
         identity.st_ino,
     )
+
+
+def is_same(one: FileStat, other: FileStat) -> bool:
+    """Return whether two looks of one moment were at the same file.
+
+    FUSE may give a file another inode at each look. Then size and times tell: no program can set the last one.
+    """
+    return one.st_dev == other.st_dev and (
+        one.st_ino == other.st_ino or _state(one) == _state(other)
+    )
+
+
+def _state(found: FileStat) -> tuple[int, int, int]:
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _found(files: Files, path: Path) -> FileStat | None:

@@ -35,6 +35,7 @@ from sessiond.service.external.inotify_events import (
     UNMOUNT,
     events_in,
 )
+from sessiond.system import SYSTEM
 
 __all__ = ["NO_NOTICES", "FolderNotices", "InotifyFolders", "Told"]
 
@@ -142,6 +143,8 @@ class InotifyFolders:
         with self._mutex:
             if self._fd < 0 or folder in self._numbers:
                 return self._fd >= 0
+            if not SYSTEM.is_local(folder):
+                return False
             name, mask = os.fsencode(folder), ctypes.c_uint32(_MASK)
             number = self._libc.inotify_add_watch(self._fd, name, mask)
             if number < 0 or number in self._folders:

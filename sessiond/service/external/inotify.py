@@ -100,11 +100,16 @@ class InotifyWatcher:
         self._told: dict[int, dict[_Told, Changed]] = {}
 
     def watch(self, path: PathOf, changed: Changed) -> Watch:
-        """Watch a file as `Watcher` says. A missing file, or one over the system's limit, is polled."""
+        """Watch a file as `Watcher` says.
+
+        A missing file is polled, and one over the system's limit or whose changes the system does not report.
+        """
         name = path()
         try:
             if name is None:
                 raise FileNotFoundError(errno.ENOENT, "the session has no path")
+            if not SYSTEM.is_local(self._watched(name)):
+                return self._looking.watch(path, changed)
             mask = MODIFY | ATTRIB | DELETE_SELF | MOVE_SELF
             number = self._call(
                 self._libc.inotify_add_watch(

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError, as_outage
 from sessiond.journal.disk.files import FileStat
-from sessiond.limits import WATCH_POLL_SECONDS
+from sessiond.limits import WATCH_POLL_SECONDS, WATCH_POLLS_AGAIN
 from sessiond.service.external.folder_notices import NO_NOTICES, FolderNotices
 
 __all__ = [
@@ -101,6 +101,8 @@ class _Looked:
         self.path = path
         self.changed = changed
         self.seen: _Seen | None = None
+        self.again = 0
+        """Number of polls to come that tell of the last change again."""
         self._looked = looked
 
     def end(self) -> None:
@@ -136,9 +138,15 @@ class PollingWatcher:
                 with suppress(StorageError), as_outage():
                     seen = await to_thread.run_sync(self._look, [one.path() for one in watched])
                 for watch, found in zip(watched, seen, strict=True):
-                    if watch in self._looked and found != watch.seen:
-                        watch.seen = found
+                    if watch not in self._looked:
+                        continue
+                    if found != watch.seen:
+                        watch.seen, watch.again = found, WATCH_POLLS_AGAIN
                         watch.changed(True)  # noqa: FBT003 - polling cannot tell whether the name changed
+                    elif watch.again:
+                        # FUSE may tell the size of bytes that it does not give yet.
+                        watch.again -= 1
+                        watch.changed(False)  # noqa: FBT003
                 await anyio.sleep(self._seconds)
             self._wanted = anyio.Event()
 

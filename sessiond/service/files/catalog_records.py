@@ -236,9 +236,12 @@ def fits(mark: Mark, journal: SessionLog) -> bool:
 
     An older version of sessiond recorded the last line only.
     """
+    # 0: the inode is not known, or the file has another one at each look.
+    if 0 not in {mark.seen_inode, journal.inode} and mark.seen_inode != journal.inode:
+        return False
     if mark.seen_digest == _UNSEEN:
         return mark.seen_inode == journal.inode
-    if mark.seen_seq >= journal.line_count or mark.seen_inode not in {0, journal.inode}:
+    if mark.seen_seq >= journal.line_count:
         return False
     seen = _seen(journal, mark.seen_seq)
     return mark.seen_digest in {seen, seen.partition(" ")[0]}

@@ -18,7 +18,7 @@ from sessiond.catalog.rows import Known
 from sessiond.errors import InvalidParams, SessionNotFound, StorageError
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files, FileStat
-from sessiond.journal.disk.lookup import has_file, is_taken
+from sessiond.journal.disk.lookup import is_same, is_taken
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.lock import owned
 from sessiond.journal.trash.restoring import Restoring
@@ -348,7 +348,7 @@ class SessionFiles:
         return structs.replace(plan, repaired=True, backup=str(backup))
 
     def _require_same(self, path: Path, identity: FileStat) -> None:
-        if not has_file(self._files, path, identity):
+        if not is_same(self._files.lstat(path), identity):
             raise OSError(errno.ESTALE, "another program has put another file in its place")
 
     def settle_names(self, path: Path) -> None:
