@@ -70,7 +70,7 @@ def require_descriptors(files: Files, limit: int) -> None:
     """Raise StorageError unless a daemon can open a session while all its connections are taken."""
     needed = files.descriptors_used() + FREE_DESCRIPTORS_MIN
     if limit < needed:
-        text = f"this process may open {limit} files, and a daemon needs {needed}: raise ulimit -n"
+        text = f"ulimit -n is {limit}, and a daemon needs {needed}: raise the limit"
         raise StorageError(text, errno="EMFILE")
 
 

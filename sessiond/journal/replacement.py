@@ -77,9 +77,9 @@ class Following:
         return found.st_size
 
     def _is_ours(self) -> bool:
-        """Return whether the path has this file, whatever its inode is called now. Raises OSError."""
+        """Return whether the path has this file, where its inode tells nothing. Raises OSError."""
         # A foreign writer may append between two looks.
-        return any(
+        return not self._out.inode and any(
             is_same(self._files.stat(self._reader.path), self._files.fstat(self._reader.fd))
             for _ in range(_LOOKS)
         )

@@ -133,8 +133,13 @@ class FileSource:
         return True
 
     def _is_named(self, path: Path) -> bool:
-        named = self._files.stat(path)
-        return is_same(named, self._identity) or is_same(named, self._files.fstat(self._fd))
+        named, mine = self._files.stat(path), self._identity
+        if (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino):
+            return True
+        # FUSE may give the file another inode at each look.
+        now, again = self._files.fstat(self._fd), self._files.stat(path)
+        stays = (named.st_ino, now.st_ino) == (again.st_ino, mine.st_ino)
+        return not stays and is_same(again, now)
 
     def more(self) -> list[bytes]:
         """Return the next lines; none at the end of the file. Raises OSError, Replaced."""

@@ -26,7 +26,7 @@ class System(Protocol):
         ...
 
     def is_local(self, path: Path) -> bool:
-        """Return whether nobody changes the file system of a path but this kernel, as far as is known."""
+        """Return whether this kernel alone changes the file system of a path, as far as is known."""
         ...
 
     def sync_data(self, fd: int) -> None:

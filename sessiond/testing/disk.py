@@ -357,6 +357,10 @@ class FaultDisk(Files):
             return _Stat(_DEVICE, 0, stat.S_IFDIR | 0o700, 0, now, now)
         return _stat_of(self._inode(path))
 
+    def is_local(self, path: Path) -> bool:  # noqa: ARG002
+        """Return True: no other machine changes the disk."""
+        return True
+
     def exists(self, path: Path | str) -> bool:
         """Return whether a file or folder has the name."""
         self.faults.arrive("exists")

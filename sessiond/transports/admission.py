@@ -51,7 +51,7 @@ class Admission:
         self._bounds = bounds
         self._open: Counter[int] = Counter()
         self._told: dict[str, tuple[float, int]] = {}
-        """For each text of a line in the log, when it was logged last, and how often since."""
+        """Time of the last line in the log with a text, and how many came since, by text."""
 
     def admit(self, peer: Peer) -> bytes | None:
         """Count one more connection and return None, or return the refusal to send before closing.
@@ -80,7 +80,7 @@ class Admission:
             del self._open[peer.pid]
 
     def tell(self, text: str, **facts: int | None) -> None:
-        """Log that a connection came to nothing, once in a while: whoever can connect can do so very often.
+        """Log that a connection came to nothing, once in a while: a program may try very often.
 
         The line says how many were left out before it.
         """

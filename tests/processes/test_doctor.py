@@ -99,7 +99,7 @@ def test_a_limit_of_files_that_no_daemon_can_live_with_is_a_finding(shell: Shell
     done = shell.run(f"ulimit -n 16; {SESSIOND} doctor --json")
     wrong = [check for check in json.loads(done.stdout)["checks"] if not check["ok"]]
     assert [(one["check"], one["next"]) for one in wrong] == [("limits", "raise ulimit -n")]
-    assert "16 files" in wrong[0]["what"]
+    assert "ulimit -n is 16" in wrong[0]["what"]
 
 
 def told(shell: Shell, check: str) -> list[dict[str, Any]]:

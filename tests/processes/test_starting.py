@@ -39,7 +39,7 @@ def test_a_daemon_with_too_few_descriptors_says_how_many_it_needs_and_works_with
         return Daemon(socket_path, home / "data", program=["sh", "-c", shell, SESSIOND])
 
     told = limited(16).start_in_vain()
-    found = re.fullmatch(r"this process may open 16 files, and a daemon needs (\d+): .*", told)
+    found = re.fullmatch(r"ulimit -n is 16, and a daemon needs (\d+): .*", told)
     assert found is not None, told
     needed = int(found[1])
     assert f"a daemon needs {needed}" in limited(needed - 1).start_in_vain()

@@ -231,5 +231,9 @@ def _limits(_: DaemonPlace, __: Layout) -> Iterator[Finding]:
     well = (
         hard == resource.RLIM_INFINITY or hard >= Files().descriptors_used() + FREE_DESCRIPTORS_MIN
     )
-    what = "a daemon may open enough files" if well else f"a daemon may open {hard} files: too few"
+    what = (
+        "a daemon may open enough files"
+        if well
+        else f"too few files may be open: ulimit -n is {hard}"
+    )
     yield Finding("limits", ok=well, what=what, next=None if well else "raise ulimit -n")

@@ -263,7 +263,7 @@ class Files:
             os.close(fd)
 
     def is_local(self, path: Path) -> bool:
-        """Return whether nobody but this machine changes the file system of a path, as far as is known."""
+        """Return whether this machine alone changes the file system of a path, as far as is known."""
         return SYSTEM.is_local(path)
 
     # -- the process -------------------------------------------------------------

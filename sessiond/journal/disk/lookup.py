@@ -40,7 +40,7 @@ def has_file(files: Files, path: Path, identity: FileStat) -> bool:
 def is_same(one: FileStat, other: FileStat) -> bool:
     """Return whether two looks of one moment were at the same file.
 
-    FUSE may give a file another inode at each look. Then size and times tell: no program can set the last one.
+    FUSE may give a file another inode at each look. Then size and times tell: no program sets the ctime.
     """
     return one.st_dev == other.st_dev and (
         one.st_ino == other.st_ino or _state(one) == _state(other)
