@@ -19,31 +19,12 @@ from sessiond.testing.daemon import Refusal
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, create_with
 from tests.kit.sessions import entry
-from tests.service.one_database.connections import OUT_OF_REACH, Wrapped
+from tests.service.one_database.connections import OUT_OF_REACH, Fate, Struck
 from tests.service.one_database.site import NEVER, Site
 
 HOUR_MS: Final = 3_600_000
 CALLS_MAX: Final = 50
 """More calls than any request makes."""
-CALLS: Final = frozenset(
-    {
-        "append",
-        "create",
-        "delete",
-        "fence",
-        "find",
-        "heads",
-        "lease",
-        "move",
-        "newest_trashed",
-        "pieces",
-        "purge",
-        "renew",
-        "replace",
-        "reserve",
-        "restore",
-    }
-)
 
 
 def lost_before(_database: SessionDatabase, _session_id: str, _call: Callable[[], Any]) -> Any:
@@ -88,31 +69,6 @@ def change(database: SessionDatabase, session_id: str, make: Callable[[Head], He
 
 
 LOST: Final = {lost_before, lost_behind}
-Fate = Callable[[SessionDatabase, str, Callable[[], Any]], Any]
-
-
-class Struck(Wrapped):
-    """A connection of which one call meets a fate: the nth call from now that a request makes."""
-
-    def __init__(self, inner: SessionDatabase, fate: Fate) -> None:
-        super().__init__(inner)
-        self._fate = fate
-        self.session_id = ""
-        self.left = 0
-        """Number of calls up to the one that is struck; none is struck below 1."""
-
-    def __getattr__(self, name: str) -> Any:
-        method = super().__getattr__(name)
-        if name not in CALLS:
-            return method
-
-        def call(*args: Any, **options: Any) -> Any:
-            self.left -= 1
-            if self.left != 0:
-                return method(*args, **options)
-            return self._fate(self.inner, self.session_id, lambda: method(*args, **options))
-
-        return call
 
 
 class Request(Struct):

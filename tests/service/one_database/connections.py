@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from sessiond.errors import StorageError
 from sessiond.service.database.database import SessionDatabase
@@ -16,6 +17,23 @@ from sessiond.testing.database import MemorySent
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 
 OUT_OF_REACH = StorageError("the connection ended", errno="EIO", path="", retryable=True)
+Fate = Callable[[SessionDatabase, str, Callable[[], Any]], Any]
+"""What one call meets: the database of another connection, the session of the test, and the call."""
+
+# Calls that threads of the daemon make beside all requests.
+_BESIDE: Final = frozenset(
+    {
+        "beat",
+        "beats",
+        "clean",
+        "close",
+        "end_of_daemons",
+        "forget_daemons",
+        "ring",
+        "stop_listening",
+        "wait",
+    }
+)
 
 
 class Wrapped:
@@ -130,6 +148,102 @@ class Losing(Wrapped):
         """Let all calls come through again."""
         self.before.clear()
         self.behind.clear()
+
+
+class Struck(Wrapped):
+    """A connection of which one call meets a fate: the nth call from now that a request makes.
+
+    A piece of lines is a call, and so is an append in turn.
+    """
+
+    def __init__(self, inner: SessionDatabase, fate: Fate | None = None) -> None:
+        super().__init__(inner)
+        self.fate = fate
+        self._guard = threading.Lock()
+        self.session_id = ""
+        self.left = 0
+        """Number of calls up to the one that is struck; none is struck below 1."""
+        self.losses = 0
+        """Number of calls from now that are lost."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self.counted(name, super().__getattr__(name))
+
+    def counted(self, name: str, method: Any) -> Any:
+        """Return what does as a method does, and counts its calls."""
+        if name in _BESIDE or not callable(method):
+            return method
+        return lambda *args, **options: self.meet(lambda: method(*args, **options))
+
+    def meet(self, call: Callable[[], Any]) -> Any:
+        """Make a call, unless the call is lost or struck."""
+        with self._guard:
+            self.left -= 1
+            is_struck, is_lost = self.left == 0, self.losses > 0
+            self.losses -= is_lost
+        if is_struck and self.fate is not None:
+            return self.fate(self.inner, self.session_id, call)
+        if is_lost:
+            raise OUT_OF_REACH
+        return call()
+
+    @property
+    def company(self) -> Any:
+        """The tables of signals and presence, whose calls count, too."""
+        return _Company(self.inner.company, self)
+
+    def pieces(self, *args: Any, **options: Any) -> Generator[bytes]:
+        """Yield pieces, each of which is a call."""
+        with closing(self.inner.pieces(*args, **options)) as pieces:
+            while piece := self.meet(lambda: next(pieces, b"")):
+                yield piece
+
+    def hold(self, at: Any) -> Any:
+        """Hold a row, until the connection ends at the latest."""
+        held: list[Any] = []
+
+        def hold() -> Any:
+            held.append(self.inner.hold(at))
+            return held[0]
+
+        try:
+            return None if self.meet(hold) is None else _Turn(held[0], self)
+        except StorageError:
+            for one in filter(None, held):
+                one.release()
+            raise
+
+
+class _Company(Wrapped):
+    """The tables of a connection of which one call meets a fate."""
+
+    def __init__(self, inner: Any, connection: Struck) -> None:
+        super().__init__(inner)
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return self._connection.counted(name, super().__getattr__(name))
+
+
+class _Turn(Wrapped):
+    """A held row whose append may meet a fate."""
+
+    def __init__(self, inner: Any, connection: Struck) -> None:
+        super().__init__(inner)
+        self._row = inner
+        self._connection = connection
+
+    def send(self, *args: Any, **options: Any) -> MemorySent:
+        """Begin an append, which ends the turn."""
+        sent: Any = self._row.send(*args, **options)
+
+        def stored() -> Any:
+            try:
+                return self._connection.meet(sent.stored)
+            finally:
+                self._row.release()
+
+        return MemorySent(stored)
 
 
 class Hearing(Wrapped):

@@ -70,6 +70,11 @@ class Site:
         """Number of daemons that hear rings."""
         return len(self._place.bells)
 
+    @property
+    def is_held(self) -> bool:
+        """True while a daemon keeps other daemons from a row."""
+        return bool(self._place.holders)
+
     async def is_heard_by(self, count: int) -> None:
         """Wait until just so many daemons hear rings, which they do while something is watched there."""
         await eventually(lambda: self.listeners == count)
