@@ -152,7 +152,9 @@ async def _open(service: Service, key: Scope, agent: str | None) -> Resolved:
     release = actor.retain()
     try:
         opened = await actor.ready()
-        return Resolved(opened.whole(), first and opened.created)
+        if first and opened.created:
+            return Resolved(opened.whole(), created=True)
+        return Resolved(await service.info(session_id), created=False)
     finally:
         release()
 

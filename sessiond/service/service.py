@@ -30,7 +30,7 @@ from sessiond.service.hooks import Hooks
 from sessiond.service.listing.live_catalog import LiveCatalog, RosterStatistics
 from sessiond.service.listing.searching import Search
 from sessiond.service.log.session_info import SessionInfo
-from sessiond.service.ports import Asker, Consulted, Progress, Ticket
+from sessiond.service.ports import Asker, Consulted, Ticket
 from sessiond.service.queues import Queues
 from sessiond.service.registry.registry import SessionRegistry
 from sessiond.service.states.secrets import Secrets
@@ -196,12 +196,18 @@ class Service:
 
         run_in_background(ticket, job, self.environment)
 
-    async def info(self, session_id: str, progress: Progress | None = None) -> SessionInfo:
-        """Return the description of a session, once it is open and summed up.
-
-        `progress` is told how far the opening is.
-        """
-        return await _info(self.actor(session_id), progress)
+    async def info(self, session_id: str) -> SessionInfo:
+        """Return the description of a session as its store has the session now. Raise StorageError too."""
+        actor = self.actor(session_id)
+        release = actor.retain()
+        try:
+            opened = await actor.ready()
+            if opened.journal.is_shared:
+                # The opening may have begun before an answer elsewhere.
+                await look_again(actor)
+            return actor.opened.whole()
+        finally:
+            release()
 
     async def opened_actor(self, session_id: str) -> SessionActor:
         """Return the open actor of a session. Raise the errors of opening."""
@@ -244,7 +250,7 @@ class Service:
                 await actor.ready()
             if not (first and actor.opened.created):
                 raise id_is_taken(session_id)
-            return await _info(actor)
+            return actor.opened.whole()
         except SessionNotFound:
             # Another program has deleted the session, or the one that had its id.
             raise was_deleted(session_id) from None
@@ -275,8 +281,10 @@ class Service:
         listed = await self.live_catalog.ask(lambda catalog: catalog.ask(listed_files), asker)
         if (found := self._open_with(entry_id)) is not None:
             return found
-        # The file of an open session may hold lines that are not durable yet: its index decides.
-        known = {actor.session_id for actor in self.registry.open_actors()}
+        # The file of an open session may hold lines that are not durable yet: its index decides. Of a session
+        # that other daemons write to, the store may have more than the index.
+        actors = self.registry.open_actors()
+        known = {one.session_id for one in actors if not one.opened.journal.is_shared}
         return await to_thread.run_sync(self.store.find_entry, entry_id, listed, known)
 
     def _open_with(self, entry_id: str) -> str | None:
@@ -309,13 +317,3 @@ class Service:
             sessions={actor.session_id: actor.statistics() for actor in actors},
             database=self.store.database or UNSET,
         )
-
-
-async def _info(actor: SessionActor, progress: Progress | None = None) -> SessionInfo:
-    """Return the description of a session once it is open."""
-    release = actor.retain()
-    try:
-        opened = await actor.ready(progress)
-        return opened.whole()
-    finally:
-        release()

@@ -16,11 +16,12 @@ from sessiond.errors import (
     Vetoed,
 )
 from sessiond.limits import RECENT_LOOKED_AT
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, ask
 from sessiond.methods._shared.switching import before_switch, leave, notice
 from sessiond.methods.session.create import CreateParams, CreateResult, new_header
 from sessiond.model.events import ReadOnlyReason
 from sessiond.model.ids import SessionId
+from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.out_of_sight import require_current_lists
 
 __all__ = ["METHOD"]
@@ -41,20 +42,15 @@ class _Found(msgspec.Struct):
 def handle(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread, then open the session that it names."""
 
-    async def job() -> CreateResult:
-        result = await _continue(client, params.cwd, call)
-        leave(client, params.switch_from, result.session.id)
-        return result
-
     def go_on() -> Any:
-        client.service.work(call, job)
+        client.service.work(call, lambda: _continue(client, params, call))
         return DEFERRED
 
     return before_switch(client, call, notice(params.switch_from, None, "resume"), go_on)
 
 
-async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> CreateResult:
-    service = client.service
+async def _continue(client: Client, params: ContinueParams, call: Call[Client]) -> Any:
+    service, cwd = client.service, params.cwd
     place = None if cwd is None else without_slash(cwd)
     # Many sessions of other agents, with which no client can go on, may be newer.
     query = Query(cwd=place, has_assistant=True, agents=False)
@@ -63,7 +59,7 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
         found = msgspec.json.decode(shown, type=_Found)
         # A damaged session can be repaired and continued; a file that is only read cannot.
         if found.read_only_reason in {None, "bad_line"}:
-            return CreateResult(await service.info(found.id, call.progress), created=False)
+            return _answer(client, params, call, found.id, created=False)
     # Another daemon may have the session that is wanted.
     require_current_lists(call)
     if cwd is None:
@@ -71,7 +67,17 @@ async def _continue(client: Client, cwd: str | None, call: Call[Client]) -> Crea
     session_id = service.environment.new_session_id()
     header = new_header(CreateParams(cwd=cwd), session_id, service.environment)
     service.registry.create(header, "on_assistant", is_drawn=True)
-    return CreateResult(await service.info(session_id), created=True)
+    return _answer(client, params, call, session_id, created=True)
+
+
+def _answer(
+    client: Client, params: ContinueParams, call: Call[Client], session_id: str, *, created: bool
+) -> Any:
+    def answer(actor: SessionActor) -> CreateResult:
+        leave(client, params.switch_from, session_id)
+        return CreateResult(actor.opened.whole(), created)
+
+    return ask(client, call, session_id, answer)
 
 
 METHOD = Method(

@@ -21,6 +21,7 @@ from sessiond.methods.session.create import CreateParams, CreateResult, create
 from sessiond.methods.session.get import SessionResult
 from sessiond.model.ids import EntryId, SessionId
 from sessiond.service.actor.actor import SessionActor
+from sessiond.service.log.out_of_sight import require_current_lists
 
 __all__ = ["METHOD"]
 
@@ -72,7 +73,10 @@ def _open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
             switch_from=params.switch_from,
         )
         return create(client, wanted, call)
+    return _answer(client, params, call, session_id)
 
+
+def _answer(client: Client, params: OpenParams, call: Call[Client], session_id: str) -> Any:
     def answer(actor: SessionActor) -> SessionResult:
         leave(client, params.switch_from, session_id)
         return SessionResult(actor.opened.whole())
@@ -80,7 +84,7 @@ def _open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     return ask(client, call, session_id, answer)
 
 
-async def _find_and_open(client: Client, params: OpenParams, call: Call[Client]) -> SessionResult:
+async def _find_and_open(client: Client, params: OpenParams, call: Call[Client]) -> Any:
     service = client.service
     if params.path is not None:
         session_id = await service.identify(Path(params.path))
@@ -88,11 +92,11 @@ async def _find_and_open(client: Client, params: OpenParams, call: Call[Client])
         assert params.entry_id is not None
         found = await service.find_entry(params.entry_id, call)
         if found is None:
+            # Another daemon may have stored the entry.
+            require_current_lists(call)
             raise SessionNotFound("no session has an entry of this id", entry_id=params.entry_id)
         session_id = found
-    info = await service.info(session_id, call.progress)
-    leave(client, params.switch_from, session_id)
-    return SessionResult(info)
+    return _answer(client, params, call, session_id)
 
 
 METHOD = Method(

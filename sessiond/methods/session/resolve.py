@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta
 
 from sessiond.catalog.finding import find_by_ref
 from sessiond.errors import AmbiguousRef, SessionNotFound
 from sessiond.limits import MATCHES_SHOWN_MAX
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, encode, raw
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, ask, raw
 from sessiond.methods.session.get import SessionResult
 from sessiond.model.ids import is_session_id
+from sessiond.service.log.out_of_sight import require_current_lists
 
 __all__ = ["METHOD"]
 
@@ -29,7 +30,7 @@ def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
     return DEFERRED
 
 
-async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
+async def _resolve(client: Client, ref: str, call: Call[Client]) -> Any:
     found = await client.service.live_catalog.ask(
         lambda catalog: catalog.ask(
             lambda connection: find_by_ref(connection, ref, MATCHES_SHOWN_MAX + 1)
@@ -38,7 +39,10 @@ async def _resolve(client: Client, ref: str, call: Call[Client]) -> Raw:
     )
     if not found and is_session_id(ref) and await client.service.is_known(ref):
         # A file outside the profile that was only read is in no list; its id still finds it.
-        return raw((b'{"session":', encode(await client.service.info(ref, call.progress)), b"}"))
+        return ask(client, call, ref, lambda actor: SessionResult(actor.opened.whole()))
+    if len(found) != 1:
+        # Another daemon may have given a session this title, or another one.
+        require_current_lists(call)
     if not found:
         raise SessionNotFound("no session has this text as id, part of an id, or title", ref=ref)
     if len(found) > 1:

@@ -14,10 +14,11 @@ from msgspec import structs
 
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.query import Position, Query
+from sessiond.errors import SessiondError, StorageError
 from sessiond.limits import UNREADABLE_SHOWN_MAX
 from sessiond.service.listing.looks import ActorLooks
 from sessiond.service.listing.pages import Pages, Selection
-from sessiond.service.log.out_of_sight import stale_meta
+from sessiond.service.log.out_of_sight import require_current_lists, stale_meta
 from sessiond.service.ports import Asker, Progress
 from sessiond.service.store.listed import Behind, Scanner
 from sessiond.service.store.session_store import SessionStore
@@ -81,21 +82,26 @@ class Questions:
         return await self.ask(page, asker)
 
     async def ask(self, question: Callable[[Catalog], T], asker: Asker) -> T:
-        """Ask the catalog in a worker thread, once it is current. Raises StorageError.
+        """Ask the catalog in a worker thread, once it is current. Raises StorageError, and what `question` raises.
 
-        The asker is told that the answer may be old if a look for this question was not answered.
+        The asker is told that the answer may be old if a look for this question was not answered. A refusal
+        that may be old is a StorageError.
         """
         began, unanswered, looks = self._now(), self._looks.unanswered, 0
         looked: Behind = {}
 
-        def answer() -> tuple[T, bool] | None:
+        def answer() -> tuple[T | SessiondError, bool] | None:
             self._store.require_there()
             self._scanner.caught_up(looked)
             # One look is enough, unless sessions were opened or closed meanwhile.
             is_old = self._scanner.shows_old_rows() if looks else self._scanner.is_due()
             if is_old and looks < _LOOKS_MAX and self._looks.unanswered == unanswered:
                 return None
-            found = question(self._store.catalog)
+            found: T | SessiondError
+            try:
+                found = question(self._store.catalog)
+            except SessiondError as refusal:
+                found = refusal
             # If the catalog was deleted meanwhile, the answer is that of an empty one.
             return None if self._is_behind() else (found, is_old)
 
@@ -111,4 +117,8 @@ class Questions:
         found, is_old = answered
         if is_old or self._looks.unanswered != unanswered:
             asker.result_meta = stale_meta(self._looks.stale_since or began)
+        if isinstance(found, SessiondError):
+            if not isinstance(found, StorageError):
+                require_current_lists(asker)
+            raise found
         return found
