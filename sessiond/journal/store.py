@@ -71,6 +71,11 @@ class SessionLog(Protocol):
     """False if lines that other daemons have appended may not be durable yet."""
 
     @property
+    def position(self) -> object:
+        """Row of a shared store at the lines that were handed over; None for a log that is not shared."""
+        ...
+
+    @property
     def path(self) -> Path | None:
         """Path of the file; None in memory."""
         ...

@@ -13,6 +13,7 @@ class Alone:
     """A log to which no other daemon appends."""
 
     is_shared: ClassVar[bool] = False
+    position: object = None
     # Attributes, since each append asks for them.
     is_contended: bool = False
     is_held: bool = False

@@ -115,7 +115,12 @@ def check_a_promotion_stores_a_session_of_the_memory(make: MakeStore) -> None:
         assert not opened.journal.blocking
         assert not store.has(_ID)
         more = _line("more", "one")
+        before = snapshot(opened)
         store.promote(opened, "immediate", [more], late=False)
+        for seen in (before, snapshot(opened)):
+            # The index has the line next, and its row comes behind that.
+            row = store.row(seen)
+            assert row is None or row.mark.seen_seq == seen.info.seq == 1
         opened.adopt([Found(more, external=False)])
         assert opened.journal.blocking
         lines = _lines(opened)
@@ -281,6 +286,26 @@ def check_an_open_session_is_listed_by_its_row(make: MakeStore) -> None:
         _close(store, opened)
 
 
+def check_a_row_is_that_of_the_moment_of_its_snapshot(make: MakeStore) -> None:
+    """Check that a row marks no line that its description lacks, if a line was stored behind the snapshot."""
+    with _store(make) as store:
+        opened = _create(store)
+        _say(opened, "one")
+        seen = snapshot(opened)
+        # The thread of the log has the line before the index has it.
+        line = _line("two", "one")
+        assert opened.store([line], sync=True, has_assistant=False) is None
+        for _ in range(2):
+            row = store.row(seen)
+            assert row is not None, "the log is open"
+            assert (seen.info.seq, row.mark.seen_seq) == (1, 1)
+            seen = snapshot(opened)
+        opened.journal.take_found()
+        opened.adopt([Found(line, external=False)])
+        assert _row(store, opened).mark.seen_seq == 2
+        _close(store, opened)
+
+
 def check_the_texts_of_stored_lines_are_read_once(make: MakeStore) -> None:
     """Check that a search gets the texts behind what it has, up to the recorded line."""
     with _store(make) as store:
@@ -440,6 +465,7 @@ SESSION_STORE_CHECKS: Final[tuple[Callable[[MakeStore], None], ...]] = (
     check_a_new_session_has_another_epoch_than_the_one_before,
     check_a_scan_lists_what_is_stored,
     check_an_open_session_is_listed_by_its_row,
+    check_a_row_is_that_of_the_moment_of_its_snapshot,
     check_the_texts_of_stored_lines_are_read_once,
     check_an_entry_is_found_by_its_id,
     check_a_whole_session_verifies,
@@ -499,7 +525,8 @@ def _say(opened: OpenSession, *ids: str) -> None:
         lines.append(_line(entry_id, parent))
         parent = entry_id
     assert opened.store(lines, sync=True, has_assistant=False) is None
-    opened.adopt([Found(line, external=False) for line in lines])
+    found = opened.journal.take_found()
+    opened.adopt([*found, *(Found(line, external=False) for line in lines)])
 
 
 def _lines(opened: OpenSession) -> list[bytes]:

@@ -111,6 +111,7 @@ class DatabaseLog(Appending):
         """Take the row that the database has now for the lines of `fill`."""
         assert head.size == self.size_bytes, "the database has the lines that were copied"
         self._see(head)
+        self.position = head
         self.is_synced = True
 
     @property

@@ -213,7 +213,7 @@ class DatabaseOpener:
 
 def _session(log: DatabaseLog, indexer: Indexer, place: Place) -> OpenSession:
     """Return the session of the lines that an indexer has visited. Raises StorageError."""
-    session_id = log.head.session_id
+    session_id, log.position = log.head.session_id, log.head
     opened = OpenSession(
         session_id,
         indexer.session,

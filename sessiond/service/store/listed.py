@@ -45,11 +45,14 @@ class Snapshot(Struct, frozen=True):
     opened: OpenSession
     info: SessionInfo
     has_assistant: bool
+    position: object
+    """The row of the last line, where the store is shared; the log may have later lines already."""
 
 
 def snapshot(opened: OpenSession) -> Snapshot:
     """Return the session's current state. Called on the loop, where nothing changes meanwhile."""
-    return Snapshot(opened, opened.info(reads=False), opened.session.has_assistant)
+    info = opened.info(reads=False)
+    return Snapshot(opened, info, opened.session.has_assistant, opened.journal.position)
 
 
 class Unreadable(Struct, frozen=True):

@@ -106,6 +106,8 @@ class CatchingUp(Undisturbed):
         """Begin at a position."""
         self.head = head
         """The row of the session at the position of this log."""
+        self.position: object = head
+        """The row at the position of the lines that were handed over, as the loop knows it."""
         self.read_at = monotonic()
         """Time on the monotonic clock when the row was read, in seconds."""
         self.on_place: Callable[[Place], None] = _nothing
@@ -135,8 +137,8 @@ class CatchingUp(Undisturbed):
         return self._waiting.size_bytes
 
     def take_found(self) -> list[Found]:
-        """Return newly found lines; each line is returned once."""
-        found, self._found = self._found, []
+        """Return newly found lines; each line is returned once. Called on the loop while no thread uses the log."""
+        found, self._found, self.position = self._found, [], self.head
         return found
 
     @contextmanager

@@ -89,10 +89,13 @@ class DatabaseLists:
             log.close()
 
     def row(self, seen: Snapshot) -> Stored | None:
-        """Return the row of an open session; None if its log was closed meanwhile."""
-        log = seen.opened.journal
+        """Return the row of an open session; None if its log was closed meanwhile, or has come meanwhile."""
+        log, position = seen.opened.journal, seen.position
         if not isinstance(log, DatabaseLog):
             return self._files.row(seen)
+        if not isinstance(position, Head) or position.seq != seen.info.seq:
+            # The session came out of memory during the snapshot or behind it, and its actor has the next row.
+            return None
         try:
             return row_in_database(seen, log)
         except StorageError:

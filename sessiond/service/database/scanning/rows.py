@@ -44,10 +44,11 @@ def digest_in(mark: Mark) -> str:
 
 def row_in_database(seen: Snapshot, log: DatabaseLog) -> Stored:
     """Return the row of an open session whose lines are those of the log. Raises StorageError."""
-    opened, head = seen.opened, log.head
+    opened, head = seen.opened, seen.position
+    assert isinstance(head, Head), "a log of the database is at a row"
     (line,) = log.read(head.seq, head.seq)
     mark = Mark(head.epoch, head.seq, f"{sha256_hex(line)} {head.digest.hex()}")
     written = Fingerprint(0, head.size, head.written_ns)
     row = row_of(opened.with_state(seen.info), mark, written, has_assistant=seen.has_assistant)
-    facts = structs.replace(row.facts, draft=opened.pending)
+    facts = structs.replace(row.facts, draft=not seen.info.persisted)
     return structs.replace(row, path=f"{IN_DATABASE}/{opened.session_id}", facts=facts)
