@@ -271,21 +271,28 @@ def connect(service: Service, listener: Partner) -> Client:
 
 
 def _misfit(actor: SessionActor, after: After) -> str | None:
-    """Return the reason why a cursor does not fit this file; None if it fits."""
+    """Return the reason why a cursor does not fit this file; None if it fits.
+
+    Raises InvalidParams, and StorageError for a cursor that may fit what only the store has.
+    """
     if after.seq == 0:
         return None
     session = actor.opened.session
+    is_other_epoch = after.epoch not in {UNSET, actor.opened.epoch}
     if isinstance(after.entry_id, UnsetType) and isinstance(after.epoch, UnsetType):
         raise InvalidParams(
             "after.seq > 0 needs entry_id or epoch beside it: send one, so that a replaced file is"
             " noticed",
             path="after.entry_id",
         )
+    why: str | None = None
     if after.seq > session.seq:
-        if actor.is_out_of_sight:
-            # What this daemon does not know may be in the store.
-            raise out_of_sight(actor.session_id)
-        return "ahead"
-    if isinstance(after.entry_id, UnsetType):
-        return None if after.epoch == actor.opened.epoch else "epoch"
-    return None if session.names[after.seq] == after.entry_id else "epoch"
+        why = "ahead"
+    elif isinstance(after.entry_id, UnsetType):
+        why = "epoch" if is_other_epoch else None
+    elif session.names[after.seq] != after.entry_id:
+        why = "epoch"
+    if (why or is_other_epoch) and actor.is_out_of_sight:
+        # What this daemon does not know may be in the store: other lines, or the epoch of the cursor.
+        raise out_of_sight(actor.session_id)
+    return why
