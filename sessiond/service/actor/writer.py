@@ -338,10 +338,13 @@ class SessionWriter:
             listener.flush()
 
     def refuse(self, commands: Sequence[Command], error: SessiondError) -> None:
-        """Answer every command with an error."""
+        """Answer every change with an error, and questions with what is known."""
         self._inbox.settled(commands)
         for command in commands:
-            command.fail(error)
+            if command.asks and command.act is None:
+                command.settle(None, self._opened.durability, self._environment.report_bug)
+            else:
+                command.fail(error)
             command.ticket.flush()
 
     def statistics(self) -> WriterStatistics:
