@@ -61,3 +61,30 @@ def test_a_query_that_hangs_delays_the_looks_of_no_other_session_for_long() -> N
     asked = len(connection.asked)
     assert positions.head(3) is not None
     assert len(connection.asked) == asked + 1
+
+
+def test_a_call_during_a_query_has_a_query_of_its_own() -> None:
+    class Slow(Stopped):
+        """A connection whose first query has read its rows, and is on its way back."""
+
+        def heads(self, numbers: Sequence[int]) -> list[Head]:
+            found = self.inner.heads(numbers)
+            super().heads(numbers)
+            return found
+
+    inner = MemoryDatabase(time.time_ns).connection()
+    made = inner.create("session-a", "epoch", [[b"line"]], "placed")
+    assert made is not None
+    connection: Any = Slow(inner)
+    positions = Positions(connection)
+    with ThreadPoolExecutor(2) as threads:
+        early = threads.submit(positions.head, 1)
+        try:
+            assert connection.has_begun.wait(PATIENCE_SECONDS)
+            assert inner.append(made, [b"more"], b"digest", sync=True) is not None
+            late = threads.submit(positions.head, 1).result(PATIENCE_SECONDS / 4)
+        finally:
+            connection.may_go.set()
+        assert early.result(PATIENCE_SECONDS) is not None
+    assert late is not None
+    assert late.seq == made.seq + 1
