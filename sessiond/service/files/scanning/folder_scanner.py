@@ -577,11 +577,16 @@ class FolderScanner:
         self._elsewhere.pop(known.path, None)
         if known.listed:
             gone.append(known.session_id)
-        elif self._generation == -1 and Path(known.path).parent in self._claims.folders:
-            # A file outside the profile keeps its id and its epoch until session/forget, and a
-            # deleted session until it is purged: it may be restored.
-            if not self._is_deleted(known.session_id):
-                self._catalog.forget([known.session_id])
+        elif self._generation == -1 and not self._may_come_back(known):
+            self._catalog.forget([known.session_id])
+
+    def _may_come_back(self, known: Known) -> bool:
+        """Return whether a session without a file keeps its id and its epoch.
+
+        A file outside the profile does until session/forget, and a deleted session until it is purged.
+        """
+        is_outside = Path(known.path).parent not in self._claims.folders
+        return is_outside or self._is_deleted(known.session_id)
 
     def _is_there(self, session_id: str) -> bool:
         """Return whether the session is open, in a file inside the profile."""
