@@ -203,5 +203,6 @@ METHOD = Method(
     result=InitializeResult,
     handle=handle,
     access="status",
+    lenient=True,
     errors=(VersionUnsupported,),
 )

@@ -21,4 +21,5 @@ METHOD = Method(
     result=None,
     handle=handle,
     access="status",
+    lenient=True,
 )

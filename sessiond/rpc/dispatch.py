@@ -66,6 +66,8 @@ class Method(Generic[C, P]):
     handle: Callable[[C, P, Call[C]], Any]
     aliases: tuple[str, ...] = ()
     access: Literal["write", "read", "status"] = "read"
+    lenient: bool = False
+    """True if unknown parameters are accepted, as LSP clients send some with `initialize`."""
     errors: tuple[type[SessiondError], ...] = ()
     """Errors of this method, besides those of any method or of any method on a session."""
 
@@ -94,7 +96,10 @@ class _Entry(Generic[C]):
 
         The decoders of all methods would take a tenth of the daemon's own share of a start.
         """
-        self.decode = msgspec.json.Decoder(self.method.params).decode
+        kind: type[Any] = self.method.params
+        if self.method.lenient:
+            kind = msgspec.defstruct(kind.__name__, [], bases=(kind,), forbid_unknown_fields=False)
+        self.decode = msgspec.json.Decoder(kind).decode
         return self.decode(params)
 
 
@@ -281,6 +286,9 @@ def _decode_params(decode_params: Callable[[bytes | Raw], P], method: Method[C, 
     """
     text = bytes(raw)
     if text == b"null" or (text[:1] == b"[" and not text[1:-1].strip()):
+        text = b"{}"
+    elif method.lenient and text[:1] != b"{":
+        # A lenient method takes anything, and only an object can hold parameters it knows.
         text = b"{}"
     elif text[:1] == b"[":
         raise InvalidParams("parameters are named, not positional", path="")

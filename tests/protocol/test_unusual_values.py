@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sessiond.methods import METHODS
-from sessiond.rpc.framing import Framing
 from sessiond.schema import FORMATS
 from sessiond.testing.daemon import Refusal, running_daemon
 from sessiond.testing.wire import Wire
@@ -22,7 +21,6 @@ BY_NAME = {method["name"]: method for method in DOCUMENT["methods"]}
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 SESSION = "my-session"
 ROUNDS = 12
-NO_PARAMETERS = [True, False, 0, 1.5, "", "x", [False], [{}], [None]]
 # They end the connection or the daemon.
 ENDING = {"exit", "server/stop"}
 TEXTS = [
@@ -151,23 +149,3 @@ async def test_no_legal_json_in_a_parameter_is_a_bug(home: Path, seed: int) -> N
                 else:
                     await ask(wire, method.name, params)
         assert daemon.bugs == []
-
-
-@pytest.mark.parametrize("framing", Framing)
-async def test_parameters_that_are_no_object_are_refused_by_every_method(
-    home: Path, framing: Framing
-) -> None:
-    """A value with which every parameter may be missing was taken by `initialize`."""
-    names = [name for method in METHODS for name in (method.name, *method.aliases)]
-    async with running_daemon(home) as daemon, daemon.connect(framing) as wire:
-        for name in names:
-            calls = [{"method": name, "params": params} for params in NO_PARAMETERS]
-            asked = [call | {"id": number} for number, call in enumerate(calls)]
-            await wire.send(*asked, *calls, [*asked, *calls])
-            alone = [json.loads(await wire.receive()) for _ in asked]
-            for answers in (alone, json.loads(await wire.receive())):
-                found = [(one["id"], one["error"]["data"]) for one in answers]
-                data = {"kind": "invalid_params", "retryable": False, "path": ""}
-                assert found == [(number, data) for number in range(len(calls))], name
-        assert await wire.call("server/ping")
-        assert (await wire.call("session/list"))["sessions"] == []

@@ -119,15 +119,14 @@ async def test_a_notification_is_not_answered_whatever_is_in_it(house: House) ->
         assert (await wire.call("server/ping"))["ok"]
 
 
-@pytest.mark.parametrize("params", ['{"any":1}', "[]", "null"])
-async def test_initialize_and_initialized_take_any_member(house: House, params: str) -> None:
+@pytest.mark.parametrize("params", ["[1]", "5", '"x"', "true", "[[]]", '{"any":1}', "null"])
+async def test_initialize_and_initialized_take_anything(house: House, params: str) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         for method in ("initialize", "initialized"):
             await wire.send(f'{{"id":1,"method":"{method}","params":{params}}}'.encode())
             answer = json.loads(await wire.receive())
             assert "error" not in answer, answer
-        for anything in (params, "[1]", "5", '"x"', "true", "[[]]"):
-            await wire.send(f'{{"method":"$/whatever","params":{anything}}}'.encode())
+        await wire.send(f'{{"method":"$/whatever","params":{params}}}'.encode())
         await wire.send(b'{"id":2,"method":"server/ping","params":[1]}')
         assert json.loads(await wire.receive())["error"]["code"] == -32602
 
