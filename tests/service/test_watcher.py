@@ -15,7 +15,8 @@ from sessiond.service.external.folder_notices import InotifyFolders
 from sessiond.service.external.inotify import InotifyWatcher
 from sessiond.service.external.inotify_events import OVERFLOW
 from sessiond.service.external.watcher import PollingWatcher, Watcher
-from sessiond.system.linux import LINUX, Linux
+from sessiond.system import SYSTEM
+from sessiond.system.linux import LINUX
 from sessiond.system.macos import MACOS
 from sessiond.testing.wire import Wire
 from tests.kit.calls import call, session_info
@@ -425,7 +426,7 @@ async def test_files_of_a_file_system_that_others_change_are_looked_at(
 ) -> None:
     watching = inotify_watcher(PollingWatcher(real_house.files, 0.02))
     # What is done to a branch of mergerfs is no event of the merged folder.
-    monkeypatch.setattr(Linux, "is_local", lambda _self, _path: False)
+    monkeypatch.setattr(type(SYSTEM), "is_local", lambda _self, _path: False)
     path = begun(real_house, "native")
     assert not watching.folders.watch(path.parent)
     async with real_house.daemon(watching) as daemon, daemon.connect() as wire:

@@ -94,7 +94,7 @@ class ConnectionState:
         yield from self._present.values()
 
     def leave_to_parent(self) -> None:
-        """Leave leases and presence to the process that this one was forked from. Wakes nobody."""
+        """Leave leases and presence to the process that this one was forked from, without a word to the program."""
         self._present.clear()
         for tenure in self._tenures:
             tenure.wake = None

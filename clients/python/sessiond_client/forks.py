@@ -16,7 +16,7 @@ __all__ = ["Forked", "look_for_forks"]
 
 
 class Forked(Protocol):
-    """What holds a connection, and lets it go in a child."""
+    """Holder of connections, which lets them go in a child."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
