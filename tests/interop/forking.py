@@ -1,9 +1,8 @@
 """Programs that fork, or use many event loops, with a client that was made before.
 
-    python -m tests.interop.forking SCENE SOCKET
+    python -m tests.interop.forking SOCKET
 
-A scene ends with status 0 if all that it says held; its children end by themselves, and so does what a program
-does at its exit.
+Ends with status 0 if all that its scenes say held. Their children end as programs do.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from sessiond_client import (
 from sessiond_client.calls import CallState
 from tests.kit.patience import PATIENCE_SECONDS, soon
 
+SOCKET = sys.argv[-1]
 CHILDREN = 2
 EACH = 10
 
@@ -75,7 +75,7 @@ def calls(client: BlockingClient) -> None:
 def waiting(client: BlockingClient) -> None:
     """Fork while calls of other threads wait: each is the parent's, and is answered once there."""
     session_id = made(client)
-    with connect_blocking(sys.argv[2]) as other:
+    with connect_blocking(SOCKET) as other:
         lease = other.acquire(session_id, 600_000)
         got: list[str] = []
 
@@ -132,7 +132,7 @@ def presence(client: BlockingClient) -> None:
     session_id = made(client)
     client.presence(session_id, state="here")
     with (
-        connect_blocking(sys.argv[2]) as other,
+        connect_blocking(SOCKET) as other,
         other.subscribe(session_id, signals=True) as events,
     ):
 
@@ -155,7 +155,7 @@ def presence(client: BlockingClient) -> None:
 def loops(client: BlockingClient) -> None:
     """Use one client in event loops of many threads at once, and in one event loop behind the other."""
     session_id = made(client)
-    shared = connect(sys.argv[2])
+    shared = connect(SOCKET)
     barrier = threading.Barrier(CHILDREN)
 
     async def use() -> None:
@@ -189,7 +189,7 @@ def disconnected(client: BlockingClient) -> None:
     """Disconnect a client whose call waits in an event loop of another thread: the call ends there."""
     session_id = made(client)
     client.acquire(session_id, 600_000)
-    shared = connect(sys.argv[2])
+    shared = connect(SOCKET)
     ended: list[str] = []
 
     async def wait() -> None:
@@ -212,5 +212,6 @@ def disconnected(client: BlockingClient) -> None:
 SCENES = (leases, loops, calls, waiting, subscriptions, presence, disconnected)
 
 if __name__ == "__main__":
-    with connect_blocking(sys.argv[2], timeout=PATIENCE_SECONDS, connect_timeout=20.0) as client:
-        next(scene for scene in SCENES if scene.__name__ == sys.argv[1])(client)
+    for scene in SCENES:
+        with connect_blocking(SOCKET, timeout=PATIENCE_SECONDS, connect_timeout=20.0) as client:
+            scene(client)
