@@ -163,11 +163,14 @@ def loops(client: BlockingClient) -> None:
         for number in range(EACH):
             await shared.append(session_id, message=message(f"loop-{number}"))
 
-    threads = [threading.Thread(target=lambda: asyncio.run(use())) for _ in range(CHILDREN)]
+    threads = [
+        threading.Thread(target=lambda: asyncio.run(use()), daemon=True) for _ in range(CHILDREN)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
     async def again() -> None:
         await shared.append(session_id, message=message("again"))
