@@ -12,7 +12,7 @@ from typing import Final
 from sessiond.system.base import c_library, rename_failed
 from sessiond.system.unix import Unix
 
-__all__ = ["LINUX", "Linux"]
+__all__ = ["LINUX"]
 
 _AT_FDCWD: Final = -100
 _LOCKS: Final = Path("/proc/locks")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from sessiond.methods._shared.place import cursor_of
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import append, append_all, call, create, refused, say, watch
 from tests.kit.house import House
-from tests.kit.sessions import stored_entry, stored_message
+from tests.kit.sessions import SESSION, stored_entry, stored_message
 from tests.kit.turns import LiveTurns
 
 
@@ -267,3 +268,20 @@ async def test_blocks_without_a_type_come_in_a_block(house: House) -> None:
     wrapped = [{"type": "custom", "content": "", "meta": {"block": one}} for one in odd]
     assert first["request"] == [*wrapped[:2], odd[2], wrapped[3]]
     assert second["request"] == [{"type": "text", "content": "text of u2"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "seqs", "more"),
+    [("session/path", (2,), (0,)), ("session/turns", (2, 1), ()), ("session/turns", (1, 0), ())],
+)
+async def test_a_cursor_at_a_line_that_is_no_entry_of_the_tree_is_none(
+    house: House, method: str, seqs: tuple[int, ...], more: tuple[int, ...]
+) -> None:
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, persist="immediate")
+        await append(wire, "e-1")
+        await call(wire, "session/label", entry_id="e-1", label="l")
+        actor = daemon.service.find(SESSION)
+        assert actor is not None
+        cursor = cursor_of(actor.opened.session, seqs, *more)
+        assert await refused(wire, method, cursor=cursor) == "invalid_params"

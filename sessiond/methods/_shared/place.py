@@ -65,17 +65,20 @@ def cursor_of(session: Session, seqs: Sequence[int], *more: int) -> str:
     return ":".join([*map(str, (*seqs, *more)), proof_of(session, seqs)])
 
 
-def cursor_numbers(session: Session, cursor: str, lines: int, count: int) -> list[int]:
+def cursor_numbers(
+    session: Session, cursor: str, lines: int, count: int, *, nodes: bool = False
+) -> list[int]:
     """Return the `count` numbers of a cursor, of which the first `lines` are seqs, the latest first.
 
-    Raises InvalidParams.
+    With `nodes` the lines are entries in the tree, none of them a record. Raises InvalidParams.
     """
     *parts, proof = cursor.split(":")
     if len(parts) == count and all(one.isdecimal() and len(one) < 16 for one in parts):
         found = [*map(int, parts)]
         seqs = found[:lines]
         is_falling = seqs == sorted(seqs, reverse=True)
-        if is_falling and seqs[0] <= session.seq and proof == proof_of(session, seqs):
+        is_here = is_falling and seqs[0] <= session.seq and proof == proof_of(session, seqs)
+        if is_here and (not nodes or all(map(session.is_node, seqs))):
             return found
     raise InvalidParams(
         "no cursor of this method, or the session has other content by now: ask for the first page",

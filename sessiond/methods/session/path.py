@@ -67,7 +67,7 @@ def handle(client: Client, params: PathParams, call: Call[Client]) -> Any:
         if params.cursor is None:
             leaf, start = leaf_of(session, params), None
         else:
-            leaf, start = cursor_numbers(session, params.cursor, 1, 2)
+            leaf, start = cursor_numbers(session, params.cursor, 1, 2, nodes=True)
         upto = session.seq
         if session.depths[leaf] <= INLINE_WALK_STEPS and children_are_near(actor):
             page = _page(actor, leaf, limit, start, from_end=params.from_end)

@@ -96,7 +96,7 @@ def handle(client: Client, params: TurnsParams, call: Call[Client]) -> Any:
         if params.cursor is None:
             leaf, at = head_leaf(session, params.head), None
         else:
-            leaf, at = cursor_numbers(session, params.cursor, 2, 2)
+            leaf, at = cursor_numbers(session, params.cursor, 2, 2, nodes=True)
         present = actor.hub.presence.clients()
         streams = any(
             one.state in STREAMING_STATES and (one.head or MAIN) == params.head for one in present
