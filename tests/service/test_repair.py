@@ -291,6 +291,17 @@ async def test_an_append_that_is_being_written_is_no_damage(house: House) -> Non
         assert (await call(other, "session/verify"))["entries"] == 4
 
 
+@pytest.mark.parametrize("method", ["session/verify", "session/repair"])
+async def test_a_line_counts_of_which_the_system_has_not_told(house: House, method: str) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        assert (await call(wire, "session/verify"))["ok"] is True
+        assert (await call(wire, "session/get", "session.seq")) == 2
+        house.disk.write_as_another(path, b"garbage\n")
+        found = await call(wire, method)
+        assert (found.get("ok", False), found.get("dropped_lines", [4])) == (False, [4])
+
+
 async def test_verify_sees_what_its_own_connection_sent_before_it(house: House) -> None:
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire)

@@ -10,6 +10,7 @@ from anyio import to_thread
 from sessiond.errors import SessiondError
 from sessiond.methods._shared.access import require_access
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
+from sessiond.service.actor.internal_commands import look_at_the_file
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Repair
 
@@ -49,11 +50,16 @@ async def _repair(client: Client, params: RepairParams, call: Call[Client]) -> R
 
 
 async def _opened(client: Client, session_id: str) -> OpenSession | None:
-    """Return the open session, or None; a session that cannot be opened is examined too."""
+    """Return the open session, with the lines that are in its store now, or None.
+
+    A session that cannot be opened is examined too.
+    """
     actor = client.service.find(session_id)
     if actor is not None:
         with suppress(SessiondError):
-            return await actor.ready()
+            await actor.ready()
+            await look_at_the_file(actor)
+            return actor.opened
     return None
 
 

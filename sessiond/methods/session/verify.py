@@ -6,7 +6,7 @@ from typing import Any
 
 from anyio import to_thread
 
-from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams, ask
+from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, SessionParams
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.store.checks import Verification
@@ -24,8 +24,9 @@ def handle(client: Client, params: SessionParams, call: Call[Client]) -> Any:
     def look(actor: SessionActor) -> Any:
         return actor.later(call, lambda: verify(actor.opened))
 
-    if client.service.find(params.session_id) is not None:
-        return ask(client, call, params.session_id, look)
+    actor = client.service.find(params.session_id)
+    if actor is not None:
+        return actor.ask_of_the_file(call, lambda: look(actor))
     client.service.work(call, verify)
     return DEFERRED
 

@@ -243,6 +243,15 @@ class SessionActor:
             self._loop.doubt()
         return self.ask_in_turn(ticket, question)
 
+    def ask_of_the_file(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
+        """Answer a question that is about the lines in the file now; return DEFERRED.
+
+        A batch that is on its way has looked at the file, and the question does not wait for it.
+        """
+        if self._loop.is_serving:
+            return self.ask(ticket, question)
+        return self.ask_behind_a_look(ticket, question)
+
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question between two batches, after every earlier command; return DEFERRED."""
 

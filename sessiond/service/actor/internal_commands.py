@@ -22,7 +22,7 @@ from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.session.draft import Draft
 from sessiond.session.index import Session
 
-__all__ = ["SystemClient", "look_again", "submit_and_wait"]
+__all__ = ["SystemClient", "look_again", "look_at_the_file", "submit_and_wait"]
 
 
 class _NoListener:
@@ -120,8 +120,20 @@ async def submit_and_wait(
 
 async def look_again(actor: SessionActor) -> None:
     """Bring an open session to the position that the store has now. Raises SessiondError."""
+    await _asked(actor, actor.ask_behind_a_look)
+
+
+async def look_at_the_file(actor: SessionActor) -> None:
+    """Take in what others have written, unless a batch is on its way that did. Raises SessiondError."""
+    await _asked(actor, actor.ask_of_the_file)
+
+
+async def _asked(actor: SessionActor, ask: Callable[[Any, Callable[[], None]], Any]) -> None:
+    """Wait until a question could be answered."""
     ticket = _Awaited(SystemClient(), UNSET)
-    if actor.ask_behind_a_look(ticket, _nothing) is DEFERRED:
+    if ask(ticket, _nothing) is DEFERRED:
+        if actor.in_memory:
+            actor.run_ready()
         await ticket.settled.wait()
         _outcome(ticket)
     if ticket.result_meta is not None:
