@@ -250,6 +250,31 @@ def test_a_result_of_a_call_that_is_not_there_stands_where_the_file_says() -> No
     assert found.texts() == ["user: hi", "result of  t9: x", "user: on"]
 
 
+@pytest.mark.parametrize("lost", [2, 3, 4])
+def test_behind_a_lost_call_the_other_calls_and_all_results_are_on_the_path(lost: int) -> None:
+    lines = {
+        1: claude_line(1, None, "hi"),
+        2: assistant(2, 1, tool_use("t2"), answer="m"),
+        3: assistant(3, 2, tool_use("t3"), answer="m"),
+        4: assistant(4, 3, tool_use("t4"), answer="m"),
+        5: result(5, 4, "t4", "four"),
+        6: result(6, 3, "t3", "three"),
+        7: result(7, 2, "t2", "two"),
+        8: claude_line(8, 7, "done", "assistant"),
+    }
+    del lines[lost]
+    found = ReadSession(ClaudeCodeReading(), *lines.values())
+    said = found.texts()
+    assert (said[0], said[-1]) == ("user: hi", "assistant: done")
+    left = [f"Read t{number} {{}}" for number in (2, 3, 4) if number != lost]
+    assert said[1] == "assistant: " + " + ".join(left)
+    assert sorted(one.rsplit(" ", 1)[-1] for one in said[2:-1]) == ["four", "three", "two"]
+    # The line says what the file says, and what the path took.
+    orphan = next(one for one in map(json.loads, found.lines) if one["id"] == f"u-{9 - lost}")
+    assert orphan["parent_id"] == f"u-{lost}"
+    assert orphan["resolved_parent_id"] != f"u-{lost}"
+
+
 def test_a_second_result_of_a_call_is_on_the_path_too() -> None:
     found = ReadSession(
         ClaudeCodeReading(),
@@ -380,6 +405,13 @@ def test_a_pin_moves_the_leaf_until_a_new_line_of_the_conversation() -> None:
     assert found.records() == [(7, "last-prompt"), (8, "last-prompt"), (9, "last-prompt")]
     assert found.leaf_id == "u-5"
     assert entry_at(found.take_all([pin("u-3")]), 10).target_id == "u-3"
+
+
+def test_a_pin_of_a_lost_line_means_the_message_before_the_gap() -> None:
+    found = ReadSession(
+        ClaudeCodeReading(), *TALK[:2], claude_line(5, 4, "on"), pin("u-4", explicit=True)
+    )
+    assert (found.leaf_id, found.texts()) == ("u-2", ["user: a", "assistant: b"])
 
 
 def test_an_explicit_pin_of_nothing_empties_the_context() -> None:
@@ -719,12 +751,19 @@ def test_what_hangs_on_any_kept_line_stands_below_the_compaction(uuids: tuple[in
 
 
 def test_a_segment_says_what_a_compaction_keeps() -> None:
+    lines = [*TALK]
     segment = {"headUuid": "u-3", "anchorUuid": "u-6", "tailUuid": "u-4"}
     found = ReadSession(
         ClaudeCodeReading(), *TALK, boundary(5, preservedSegment=segment), summary(6, 5)
     )
     assert found.texts() == ["summary: short", "user: c", "assistant: d"]
-    # Without its head the segment begins with the file; without its tail nothing is kept.
+    # Without its head the segment begins below the head.
+    del lines[2]
+    found = ReadSession(
+        ClaudeCodeReading(), *lines, boundary(5, preservedSegment=segment), summary(6, 5)
+    )
+    assert found.texts() == ["summary: short", "assistant: d"]
+    # Where no line names the head it begins with the file; without its tail nothing is kept.
     segment["headUuid"] = "u-0"
     found = ReadSession(
         ClaudeCodeReading(), *TALK, boundary(5, preservedSegment=segment), summary(6, 5)

@@ -27,6 +27,7 @@ from sessiond.dialects.recovery import pieces
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agents import claude_line
 from tests.kit.agreement import KITS, Kit, Spoken, contexts, lines_of
+from tests.kit.dice import SEED
 from tests.kit.readings import Copy, ReadSession
 from tests.kit.wounds import WOUNDS, Wound
 
@@ -44,9 +45,9 @@ def made(name: str, seed: int) -> list[bytes]:
 
 def places(name: str, wound: str, count: int) -> Iterator[tuple[list[bytes], int, random.Random]]:
     """Yield lines and a place in them, a number of times, and what a wound draws there."""
-    chance = random.Random(f"{name} {wound}")
+    chance = random.Random(f"{name} {wound} {SEED}")
     for _ in range(count):
-        lines = made(name, chance.randrange(SEEDS))
+        lines = made(name, SEED + chance.randrange(SEEDS))
         yield lines, chance.randrange(1, len(lines) - 1), chance
 
 
@@ -112,6 +113,7 @@ def has_no_order(lines: list[bytes], at: int) -> bool:
     return parent is not None and not any(b'"uuid":"%b"' % parent.encode() in one for one in lines)
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(
     ("name", "wound"),
     [
@@ -132,6 +134,21 @@ def test_no_whole_record_is_lost(name: str, wound: Wound) -> None:
             # The order of a list is what the list says.
             whole = damaged
         held(kit, damaged, whole)
+
+
+@pytest.mark.parametrize(
+    ("seed", "at"),
+    [
+        # The first line that a compaction keeps.
+        *[(14, 18), (19, 25), (23, 18), (36, 20)],
+        # The first of parallel calls; its result is where the talk goes on, or stands between others.
+        *[(31, 33), (35, 26), (39, 31), (63, 33), (67, 37), (69, 3), (72, 25), (74, 17)],
+        # The summary at which a leaf says to go on.
+        (59, 17),
+    ],
+)
+def test_what_searches_found_is_not_lost_again(seed: int, at: int) -> None:
+    held(KITS["claude"], *WOUNDS["dropped"](made("claude", seed), at, random.Random()))
 
 
 def twice(lines: list[bytes]) -> Iterator[int]:

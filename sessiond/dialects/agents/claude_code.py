@@ -162,7 +162,7 @@ class ClaudeCodeReading(Reading):
         """Return the move to the leaf that a line names; None if nothing moves."""
         uuid, is_explicit = line.word("leafUuid"), truth(line.members, "explicit")
         tree = self._tree
-        to = tree.node(uuid)
+        to = tree.pinned(uuid)
         if to == tree.head or (not to and (uuid is not None or not is_explicit)):
             return None
         tree.head = to
@@ -251,6 +251,8 @@ class ClaudeCodeReading(Reading):
             place = Place(place.above or tree.in_group(group).above, None, group)
         else:
             place = structs.replace(place, group=tree.new_group())
+            if place.missing is not None:
+                tree.lose(place.missing, place.group)
             if response_id is not None:
                 answer = answer or answers.add(response_id)
                 answers.set_group(answer, place.group)
@@ -272,6 +274,8 @@ class ClaudeCodeReading(Reading):
         if group is not None:
             return self._tree.in_group(group), message
         place = self._tree.below(line.parent)
+        if message.is_result:
+            place = self._tree.of_lost(place)
         if not (message.is_result or (is_late and self._calls.is_waiting(place.group))):
             place = structs.replace(place, group=0)
         return place, message

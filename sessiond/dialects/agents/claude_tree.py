@@ -88,9 +88,12 @@ class ClaudeTree:
         self._groups = array("i", (_NO_GROUP,))
         # The last node of each group.
         self._ends = array("i", (0,))
+        # The uuid that the file lacks above a line.
         self._gaps: dict[int, str] = {}
         # The last node before the first line below each uuid that the file lacks.
         self._before: dict[str, int] = {}
+        # The answer of which each such uuid was a line.
+        self._lost: dict[str, int] = {}
         self._boundaries: set[int] = set()
         # Boundaries whose summary has not come yet.
         self._pending: dict[int, Boundary] = {}
@@ -151,6 +154,8 @@ class ClaudeTree:
         self._groups[at] = place.group
         if place.group:
             self._ends[place.group] = at
+        if place.missing is not None:
+            self._gaps[at] = place.missing
         summary = self._kept_later.pop(line.uuid, 0)
         if summary and self._go_on(summary) == place.above:
             # What follows the kept lines follows this one, too.
@@ -199,6 +204,15 @@ class ClaudeTree:
             name = self._gaps[-stands]
         return 0, name if named == _MISSING else None
 
+    def lose(self, missing: str, group: int) -> None:
+        """Take note that a line that the file lacks was a part of an answer, as the line below says."""
+        self._lost.setdefault(missing, group)
+
+    def of_lost(self, place: Place) -> Place:
+        """Return the place of a result below a line that the file lacks: behind the answer of the line."""
+        group = self._lost.get(place.missing or "", _NO_GROUP)
+        return Place(self.in_group(group).above, place.missing, group) if group else place
+
     def in_group(self, group: int) -> Place:
         """Return the place behind the last node of a group."""
         return Place(self._go_on(self._ends[group]), None, group)
@@ -211,6 +225,11 @@ class ClaudeTree:
         while at > end:
             at = self._above[at]
         return at == end
+
+    def pinned(self, uuid: str | None) -> int:
+        """Return the node that a leaf names; of a line that the file lacks, the node before the gap."""
+        gap = self._before.get(uuid or "", 0)
+        return self.node(uuid) or self._go_on(self._end_of(gap))
 
     def node(self, uuid: str | None) -> int:
         """Return the node that a line stands for, with its results; 0 if there is none."""
@@ -275,10 +294,7 @@ class ClaudeTree:
             return Kept(missing=missing)
         end = self._end_of(nodes[-1])
         if is_segment:
-            # A segment without its head begins with the conversation.
-            head = self._node_of(found.segment[0] or "") or _MISSING
-            path, _ = self._path(end, frozenset({head}))
-            return Kept(self._whole(path[-1]), end, None, missing)
+            return Kept(self._first_of(found.segment[0], end), end, None, missing)
         path, left = self._path(end, frozenset(nodes))
         groups = {self._groups[node] for node in nodes} - {_NO_GROUP}
         members = [at for at in path if at in nodes or self._groups[at] in groups]
@@ -288,6 +304,17 @@ class ClaudeTree:
             return Kept(first, end, None, missing)
         more = self._path(members[-1], frozenset({first}))[0]
         return Kept(first, end, tuple(sorted({*nodes, *members, *more})), missing)
+
+    def _first_of(self, head: str | None, end: int) -> int:
+        """Return the first node of a segment up to `end`; of a lost head, the node below the head.
+
+        A segment begins with the conversation if nothing tells where the segment begins.
+        """
+        path, left = self._path(end, frozenset({self._node_of(head or "") or _MISSING}))
+        if left and head is not None:
+            below = [at for at in path if self._gaps.get(at) == head]
+            return self._whole(below[-1] if below else path[-1])
+        return self._whole(path[-1])
 
     def _node_of(self, uuid: str) -> int:
         """Return the node that a kept line stands for; 0 if there is none."""

@@ -274,7 +274,10 @@ def _chain(talk: Talk, leaf: str | None) -> tuple[Chain, set[str]]:
 
 
 def _kept(talk: Talk, boundary: Node) -> list[str]:
-    """Return the uuids that a compaction kept: its list, else its segment from tail up to head."""
+    """Return the uuids that a compaction kept: its list, else its segment from tail up to head.
+
+    Where the head is missing, the segment begins with the line below.
+    """
     about = as_object(boundary.line.get("compactMetadata"))
     listed = as_list(as_object(about.get("preservedMessages")).get("uuids"))
     if listed:
@@ -284,7 +287,8 @@ def _kept(talk: Talk, boundary: Node) -> list[str]:
     for node in _walk(talk, as_text(segment.get("tailUuid"))):
         if node.role in TREE_TYPES[:2]:
             found.append(node.uuid)
-        if node.uuid == segment.get("headUuid"):
+        head = segment.get("headUuid")
+        if node.uuid == head or (node.parent == head and head not in talk.nodes):
             break
     return found[::-1]
 
