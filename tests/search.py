@@ -139,7 +139,7 @@ def _files(marks: str) -> list[str]:
     """Return the test files; of a mark that few tests have, those that name the mark."""
     found = sorted(ROOT.glob("tests/**/test_*.py"))
     if marks.isidentifier():
-        found = [path for path in found if f"mark.{marks}" in path.read_text()]
+        found = [path for path in found if f"pytest.mark.{marks}" in path.read_text()]
     return [str(path.relative_to(ROOT)) for path in found]
 
 
