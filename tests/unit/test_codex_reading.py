@@ -365,6 +365,26 @@ def test_a_turn_in_which_no_user_spoke_is_not_counted_by_a_rollback() -> None:
     assert found.texts() == ["user: one", "assistant: a"]
 
 
+def test_a_turn_whose_mark_is_lost_begins_at_its_settings() -> None:
+    """The user's words are no part of the turn before, of which a rollback would take too much."""
+    compacted = codex_line("compacted", replacement_history=[])
+    lost, *asked = codex_turn(3, "three", "c")
+    found = ReadSession(
+        CodexReading(),
+        HEAD,
+        *codex_turn(1, "one", "a"),
+        codex_event("task_started", turn_id="t2"),
+        compacted,
+        codex_event("task_complete", turn_id="t2"),
+        codex_line("turn_context", turn_id=lost["payload"]["turn_id"]),
+        *asked,
+        codex_event("thread_rolled_back", num_turns=1),
+        *codex_turn(4, "four", "d"),
+    )
+    assert found.texts()[-2:] == ["user: four", "assistant: d"]
+    assert not any("one" in text or "three" in text for text in found.texts())
+
+
 def test_a_rollback_without_marks_of_turns_goes_by_the_prompts() -> None:
     for ask in (
         codex_event("user_message", message="x"),

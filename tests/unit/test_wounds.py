@@ -137,18 +137,23 @@ def test_no_whole_record_is_lost(name: str, wound: Wound) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "at"),
+    ("name", "wound", "seed", "at"),
     [
         # The first line that a compaction keeps.
-        *[(14, 18), (19, 25), (23, 18), (36, 20)],
+        *[("claude", "dropped", seed, at) for seed, at in [(14, 18), (19, 25), (23, 18), (36, 20)]],
         # The first of parallel calls; its result is where the talk goes on, or stands between others.
-        *[(31, 33), (35, 26), (39, 31), (63, 33), (67, 37), (69, 3), (72, 25), (74, 17)],
+        *[("claude", "dropped", seed, at) for seed, at in [(31, 33), (35, 26), (39, 31), (69, 3)]],
+        *[("claude", "spliced", 166, 38), ("claude", "zeros_spliced", 132, 46)],
         # The summary at which a leaf says to go on.
-        (59, 17),
+        ("claude", "dropped", 59, 17),
+        # A line between a boundary and its summary.
+        *[("claude", "headless", 129, 26), ("claude", "tail_behind", 173, 19)],
+        # The mark of a turn behind one in which no user spoke.
+        *[("codex", "cut", 123, 28), ("codex", "hole", 128, 43)],
     ],
 )
-def test_what_searches_found_is_not_lost_again(seed: int, at: int) -> None:
-    held(KITS["claude"], *WOUNDS["dropped"](made("claude", seed), at, random.Random()))
+def test_what_searches_found_is_not_lost_again(name: str, wound: str, seed: int, at: int) -> None:
+    held(KITS[name], *WOUNDS[wound](made(name, seed), at, random.Random(f"{seed} {at} {wound}")))
 
 
 def twice(lines: list[bytes]) -> Iterator[int]:

@@ -156,7 +156,9 @@ class CodexReading(Reading):
 
     def _set(self, payload: dict[str, Raw]) -> Entry | None:
         self._origin.cwd = text(payload.get("cwd")) or self._origin.cwd
-        self._turn_id = text(payload.get("turn_id")) or self._turn_id
+        if text(payload.get("turn_id")) not in {None, self._turn_id}:
+            # The mark of the turn is lost.
+            self._begin_turn(payload)
         model = text(payload.get("model"))
         if not model or model == self._model:
             return None
@@ -200,9 +202,7 @@ class CodexReading(Reading):
     def _event(self, payload: dict[str, Raw], line: bytes) -> Entry | Opaque | None:
         match text(payload.get("type")):
             case "task_started" | "turn_started":
-                self._answer = 0
-                self._turn_id = text(payload.get("turn_id")) or self._turn_id
-                self._turns.begin(self._here)
+                self._begin_turn(payload)
             case "turn_aborted":
                 self._answer = 0
             case "user_message":
@@ -216,6 +216,11 @@ class CodexReading(Reading):
             case _:
                 pass
         return None
+
+    def _begin_turn(self, payload: dict[str, Raw]) -> None:
+        self._answer = 0
+        self._turn_id = text(payload.get("turn_id")) or self._turn_id
+        self._turns.begin(self._here)
 
     def _roll_back(self, count: int) -> Entry:
         """Return the move that takes the last `count` turns with a user's words off the path."""

@@ -1,7 +1,7 @@
 """The turns of a rollout, which a rollback drops by their number.
 
-A turn begins at its mark, an event. Where no event marks a turn, the turn begins at the last item of the
-user before the event that repeats the user's words.
+A turn begins at its mark, an event, or at the first settings that name the turn. Where neither marks a turn,
+the turn begins at the last item of the user before the event that repeats the user's words.
 """
 
 from __future__ import annotations

@@ -180,8 +180,8 @@ def _sorted(lines: Sequence[bytes]) -> Talk:
 
 def _leaf(talk: Talk) -> str | None:
     """Return the end of the talk: the newest pin, or the newest main line that follows the pin."""
-    main = talk.main_nodes()
-    newest = main[-1] if main else None
+    queued = (one for one in talk.nodes.values() if one.queued is not None and one.main)
+    newest = max((*talk.main_nodes(), *queued), key=lambda one: one.place, default=None)
     for place, pin in reversed(talk.last_prompts[-1:]):
         if newest is not None and newest.place > place:
             break
@@ -208,21 +208,46 @@ def _walk(talk: Talk, uuid: str | None) -> list[Node]:
     Above a gap come the leaf before the gap and the lines above the leaf.
     """
     found: dict[str, Node] = {}
+    below: Node | None = None
     while uuid is not None and uuid not in found:
         if uuid not in talk.nodes:
-            uuid = _before_gap(talk, uuid)
+            uuid = _beside_lost_call(talk, uuid, below) or _before_gap(talk, uuid)
             if uuid is None or uuid in found:
                 break
-        found[uuid] = talk.nodes[uuid]
-        uuid = found[uuid].parent
+        below = found[uuid] = talk.nodes[uuid]
+        uuid = below.parent
     return list(found.values())
+
+
+def _beside_lost_call(talk: Talk, missing: str, below: Node | None) -> str | None:
+    """Return the last line of the answer of a missing call; None unless `below` is the call's result.
+
+    Another line of the answer names the missing line, too.
+    """
+    if below is None or not any(one.get("type") == "tool_result" for one in below.blocks):
+        return None
+    earlier = [one for one in talk.main_nodes() if one.place < below.place]
+    beside = [one for one in earlier if one.parent == missing and one.role == "assistant"]
+    return next(
+        (one.uuid for one in earlier[::-1] if beside and one.answer == beside[0].answer), None
+    )
 
 
 def _before_gap(talk: Talk, missing: str) -> str | None:
     """Return the leaf of the lines before the first line of the talk that names a missing one."""
     if missing not in talk.before:
-        naming = (one.place for one in talk.nodes.values() if one.parent == missing and one.main)
-        earlier = _sorted(talk.lines[: min(naming, default=0)])
+        naming = [one for one in talk.nodes.values() if one.parent == missing and one.main]
+        earlier = _sorted(talk.lines[: min((one.place for one in naming), default=0)])
+        last = max((one.place for one in earlier.main_nodes()), default=-1)
+        begun = [
+            one.uuid
+            for one in earlier.nodes.values()
+            if one.is_boundary and one.main and one.place > last
+        ]
+        if begun and any(one.line.get("isCompactSummary") is True for one in naming):
+            # A line between a boundary and its summary is missing.
+            talk.before[missing] = begun[-1]
+            return begun[-1]
         queued = [one for one in earlier.nodes.values() if one.queued is not None and one.main]
         leaf = _leaf(earlier)
         last = max(
