@@ -63,6 +63,9 @@ READS_PER_CONNECTION_MAX: Final = 4
 # service: sessions that one connection keeps open by subscriptions, leases or presence; one more is
 # overloaded.
 SESSIONS_PER_CONNECTION_MAX: Final = 256
+# transports: how often a daemon looks whether its socket is there; a cleaner of temporary files or a log-out may
+# have removed the socket.
+ADDRESS_LOOK_SECONDS: Final = 1.0
 # transports: how long a start waits for another process that changes the sockets of the folder.
 FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that accepts no byte for this long while an answer waits is closed.

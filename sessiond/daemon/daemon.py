@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct, structs
 
@@ -33,6 +33,7 @@ from sessiond.daemon.summarizer_command import SummarizerCommand
 from sessiond.errors import StorageError, as_outage
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
+from sessiond.journal.profile.lock import DaemonLock
 from sessiond.methods import METHODS
 from sessiond.methods._shared.access import allow
 from sessiond.rpc.dispatch import Dispatcher
@@ -83,8 +84,10 @@ class Daemon:
         tuning: Tuning,
         files: Files,
         listener: Callable[[], Listening] | None,
+        lock: DaemonLock,
     ) -> None:
         self._options = options
+        self._lock = lock
         self._tuning = tuning
         self._layout = options.layout
         self._files = files
@@ -161,7 +164,8 @@ class Daemon:
         tasks.start_soon(_unload_idle, service)
         if self._listener is not None:
             admission = Admission(service.byte_budget, lambda: service.bounds)
-            await tasks.start(serve_unix, self._listener, connection, admission)
+            at_home = partial(serve_unix, still=self._has_profile)
+            await tasks.start(at_home, self._listener, connection, admission)
         if self._options.stdio:
             tasks.start_soon(stdio)
         tasks.start_soon(self._end_unused, service)
@@ -172,6 +176,14 @@ class Daemon:
         await self._stop.wait()
         await end_service(service)
         self._log.info("stopped")
+
+    def _has_profile(self) -> bool:
+        """Return whether the profile is still there, and this daemon's; if not, stop. Called in a worker thread."""
+        is_there = self._lock.is_there()
+        if not is_there:
+            self._log.warning("ends: its profile was removed, or made anew")
+            from_thread.run_sync(self._stop.set)
+        return is_there
 
     def _tell_starter(self) -> None:
         if self._options.told is not None:

@@ -62,7 +62,7 @@ def run(options: DaemonOptions) -> int:
         return Status.FAILED
     status = Status.DONE
     try:
-        anyio.run(Daemon(options, tuning, files, listener).serve)
+        anyio.run(Daemon(options, tuning, files, listener, lock).serve)
     except* BadConfiguration as errors:
         log.error("cannot start", extra={"reason": _first(errors)})  # noqa: TRY400
         status = Status.USAGE
@@ -86,9 +86,7 @@ def _with_listener(
 
 
 def _who_serves(holder: Holder | None) -> str:
-    if holder is None:
-        return "another daemon serves this profile"
-    return f"the daemon with pid {holder.pid} serves this profile since {holder.since}"
+    return f"{holder or 'another daemon'} serves this profile"
 
 
 def _first(errors: BaseExceptionGroup[Exception]) -> str:

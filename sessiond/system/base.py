@@ -55,6 +55,13 @@ class System(Protocol):
         """Return the pid of the process that has locked an open file (flock); 0 if unknown."""
         ...
 
+    def birth_of(self, pid: int) -> str:
+        """Return what tells a process from any other of its pid, on any start of any machine; "" if unknown.
+
+        The text is the id of the machine's start, the PID namespace and the process's start, with blanks between.
+        """
+        ...
+
 
 @cache
 def c_library() -> Any:

@@ -15,6 +15,9 @@ from sessiond.system.unix import Unix
 __all__ = ["LINUX"]
 
 _AT_FDCWD: Final = -100
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+# The 22nd field of /proc/PID/stat, counted behind the name, which is the second.
+_START_AT: Final = 19
 _LOCKS: Final = Path("/proc/locks")
 _STATFS_BYTES: Final = 256
 _KIND: Final = struct.Struct("l")
@@ -79,6 +82,14 @@ class Linux(Unix):
             if words[1:2] == ["FLOCK"] and words[5:6] == [file]:
                 return max(0, int(words[4]))
         return 0
+
+    def birth_of(self, pid: int) -> str:
+        """Read `/proc`; the start of the process is in ticks since the start of the machine."""
+        boot_id = _BOOT_ID.read_text("ascii").strip()
+        namespace = Path(f"/proc/{pid}/ns/pid").readlink()
+        # The name of the program is in parentheses, and may have blanks and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return f"{boot_id} {namespace} {fields[_START_AT].decode()}"
 
 
 LINUX: Final = Linux()

@@ -51,5 +51,9 @@ class Unix:
         """Return 0: the BSDs do not report the holder of a flock."""
         return 0
 
+    def birth_of(self, pid: int) -> str:  # noqa: ARG002
+        """Return "": POSIX does not tell."""
+        return ""
+
 
 UNIX: Final = Unix()

@@ -49,6 +49,22 @@ class Listening(Struct, frozen=True):
     path: Path
     identity: tuple[int, int] | None
 
+    def is_there(self) -> bool:
+        """Return False if no client can reach the socket: its file, or the folder of the file, was removed.
+
+        An inherited socket is the service manager's to care for. A file system that does not answer proves nothing.
+        """
+        if self.identity is None:
+            return True
+        try:
+            found = self.path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        # Where inodes change from look to look, a connection tells.
+        return (found.st_dev, found.st_ino) == self.identity or not _is_dead(self.path)
+
     def end(self) -> None:
         """Close the socket; remove its file unless another one took its place. Blocking."""
         # The path goes first: a daemon that finds the path without a listener may remove it.
@@ -148,13 +164,17 @@ def _remove_dead(path: Path) -> None:
         raise CannotListen(f"{path} is not a socket; it was left alone")
     if found.st_uid != os.getuid():
         raise CannotListen(f"{path} belongs to another user; it was left alone")
+    if _is_dead(path):
+        path.unlink(missing_ok=True)
+    else:
+        raise CannotListen(f"another process listens on {path}")
+
+
+def _is_dead(path: Path) -> bool:
+    """Return whether nothing listens at a path. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, address(path) as name:
         probe.settimeout(0)
-        code = probe.connect_ex(name)
-    if code == errno.ECONNREFUSED:
-        path.unlink(missing_ok=True)
-    elif code != errno.ENOENT:
-        raise CannotListen(f"another process listens on {path}")
+        return probe.connect_ex(name) in {errno.ECONNREFUSED, errno.ENOENT}
 
 
 def _remove_own(path: Path, identity: tuple[int, int]) -> None:

@@ -13,10 +13,12 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from sessiond.errors import StorageError, as_outage
+from sessiond.limits import ADDRESS_LOOK_SECONDS
 from sessiond.system import SYSTEM
 from sessiond.transports.admission import Admission, Peer
 from sessiond.transports.base import Port, SocketPort
-from sessiond.transports.listening import Listening
+from sessiond.transports.listening import CannotListen, Listening
 
 __all__ = ["serve_unix"]
 
@@ -36,20 +38,59 @@ async def serve_unix(
     serve: Serve,
     admission: Admission,
     *,
+    still: Callable[[], bool] = lambda: True,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Accept connections until cancelled; report started once clients can connect.
 
-    `listen` runs in a worker thread. Raises CannotListen.
+    Where the socket's file is removed, listen anew if the profile is `still` this daemon's; if not, accept no more.
+    `listen` and `still` run in a worker thread. An OSError of `still` proves nothing: `still` is asked again. Raises
+    CannotListen at the start.
     """
-    listening = await to_thread.run_sync(listen)
+    listening: Listening | None = await to_thread.run_sync(listen)
     try:
         async with anyio.create_task_group() as tasks:
             task_status.started()
-            await _accept_loop(listening.socket, serve, tasks, admission)
+            while listening is not None:
+                listener = listening.socket
+                async with anyio.create_task_group() as accepting:
+                    accepting.start_soon(_accept_loop, listener, serve, tasks, admission)
+                    await _until_removed(listening)
+                    listening = await _anew(listen, still)
+                    accepting.cancel_scope.cancel()
+                listener.close()
     finally:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(listening.end)
+        if listening is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(listening.end)
+
+
+async def _until_removed(listening: Listening) -> None:
+    """Wait until no client can reach a socket any more."""
+    while True:
+        await anyio.sleep(ADDRESS_LOOK_SECONDS)
+        with suppress(StorageError), as_outage():
+            if not await to_thread.run_sync(listening.is_there, abandon_on_cancel=True):
+                return
+
+
+async def _anew(listen: Callable[[], Listening], still: Callable[[], bool]) -> Listening | None:
+    """Listen where a socket was removed, as soon as that can be done; return None for another's profile."""
+    told = False
+    while True:
+        try:
+            with as_outage():
+                if not await to_thread.run_sync(still, abandon_on_cancel=True):
+                    return None
+                found = await to_thread.run_sync(listen)
+        except (OSError, CannotListen, StorageError) as error:
+            if not told:
+                _log.warning("its socket was removed", extra={"reason": str(error)})
+            told = True
+        else:
+            _log.info("listens again: its socket was removed")
+            return found
+        await anyio.sleep(ADDRESS_LOOK_SECONDS)
 
 
 async def _accept_loop(

@@ -44,7 +44,7 @@ def test_a_second_daemon_of_a_profile_names_the_first_and_ends(
         link.ask("session/create", cwd="/p", session_id=SESSION)
         other = tmp_path / "other"
         reason = refused("--socket", other, environment=daemon.environment)
-        assert f"pid {daemon.pid} " in reason
+        assert f"pid {daemon.pid}," in reason
         assert not other.exists()
         # The first one noticed nothing.
         assert link.say(SESSION, "still here")["seq"] == 1

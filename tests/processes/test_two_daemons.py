@@ -29,17 +29,17 @@ def test_the_second_of_a_profile_is_refused_and_told_of_the_first(
     with daemon.connect() as link:
         link.create("one")
         reason = second.start_in_vain()
-        assert reason.startswith(f"the daemon with pid {daemon.pid} serves this profile since 20")
+        assert reason.startswith(f"the daemon with pid {daemon.pid}, there since 20")
         assert not second.socket_path.exists()
         link.say(SESSION, "two")
         os.kill(daemon.pid, signal.SIGSTOP)
         # One that hangs still has what it has.
-        assert f"pid {daemon.pid} " in second.start_in_vain()
+        assert f"pid {daemon.pid}," in second.start_in_vain()
         daemon.kill()
     with running(second), second.connect() as link:
         assert link.contents(SESSION) == ["one", "two"]
         link.say(SESSION, "three")
-        assert f"pid {second.pid} " in daemon.start_in_vain()
+        assert f"pid {second.pid}," in daemon.start_in_vain()
     daemon.socket_path.unlink()
 
 

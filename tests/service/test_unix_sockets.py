@@ -6,10 +6,11 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 import stat
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from unittest.mock import Mock
 
 import anyio
 import pytest
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 
 from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
@@ -28,7 +29,7 @@ from sessiond.transports.listening import CannotListen, Listening, listen
 from sessiond.transports.unix import serve_unix
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.service.transport_rig import Daemon, quiet, request
 
 pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
@@ -54,7 +55,11 @@ async def serve_on(path: Path) -> None:
 async def connect(path: Path) -> RawWire:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(0)
-    sock.connect(str(path))
+    try:
+        sock.connect(str(path))
+    except OSError:
+        sock.close()
+        raise
     return RawWire(sock)
 
 
@@ -107,6 +112,138 @@ async def test_a_dead_socket_is_replaced(socket_path: Path) -> None:
         await wire.send_bytes(request(1))
         assert (await wire.message())["id"] == 1
         wire.close()
+
+
+# -- a socket that was removed --------------------------------------------------------------------
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return what each look at the socket's file said; the looks come at once."""
+    said: list[bool] = []
+    look = Listening.is_there
+
+    def is_there(one: Listening) -> bool:
+        said.append(look(one))
+        return said[-1]
+
+    monkeypatch.setattr(unix, "ADDRESS_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(Listening, "is_there", is_there)
+    return said
+
+
+async def connect_anew(path: Path) -> RawWire:
+    async def connected() -> RawWire | None:
+        with suppress(FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+            return await connect(path)
+        return None
+
+    wire = await eventually(connected)
+    assert wire is not None
+    return wire
+
+
+async def answered(wire: RawWire, number: int) -> None:
+    await wire.send_bytes(request(number))
+    assert (await wire.message())["id"] == number
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+async def test_a_socket_that_was_removed_is_made_anew(
+    socket_path: Path, looks: list[bool], above: int
+) -> None:
+    path = socket_path.parent / "a" / "b" / "s"
+    daemon = Daemon()
+    async with listening(daemon, path):
+        before = await connect(path)
+        await answered(before, 1)
+        if above:
+            shutil.rmtree(path.parents[above - 1])
+        else:
+            path.unlink()
+        after = await connect_anew(path)
+        await answered(after, 2)
+        await answered(before, 3)
+        modes = [stat.S_IMODE(each.lstat().st_mode) for each in (path, *path.parents[:2])]
+        assert modes == [0o600, 0o700, 0o700]
+        assert looks.count(False) == 1
+        before.close()
+        after.close()
+    assert not path.exists()
+
+
+async def test_a_socket_of_another_process_is_not_replaced(
+    socket_path: Path, looks: list[bool]
+) -> None:
+    async with listening(Daemon(), socket_path):
+        socket_path.unlink()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(socket_path))
+            other.listen()
+            del looks[:]
+            await eventually(lambda: len(looks) > 5)
+            assert True in looks
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(socket_path))
+                other.accept()[0].close()
+        # The other process has ended, and left its socket.
+        wire = await connect_anew(socket_path)
+        await answered(wire, 1)
+        wire.close()
+
+
+async def test_what_cannot_be_told_or_made_is_tried_again(
+    socket_path: Path, looks: list[bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    path = socket_path.parent / "a" / "s"
+    failures: list[Exception] = [OSError(errno.EIO, "no"), RuntimeError("can't start new thread")]
+
+    def still() -> bool:
+        if failures:
+            raise failures.pop()
+        return True
+
+    daemon = Daemon()
+    async with anyio.create_task_group() as tasks:
+        serving = partial(serve_unix, still=still)
+        await tasks.start(
+            serving, partial(listen, path), daemon.serve, Admission(daemon.byte_budget)
+        )
+        shutil.rmtree(path.parent)
+        path.parent.write_text("in the way")
+        await eventually(lambda: not failures)
+        path.parent.unlink()
+        wire = await connect_anew(path)
+        await answered(wire, 1)
+        wire.close()
+        tasks.cancel_scope.cancel()
+    assert [one.message for one in caplog.records].count("its socket was removed") == 1
+    assert looks.count(False) == 1
+
+
+async def test_for_a_profile_that_is_gone_nothing_listens_anew(
+    socket_path: Path, looks: list[bool]
+) -> None:
+    daemon, asked = Daemon(), anyio.Event()
+
+    def still() -> bool:
+        from_thread.run_sync(asked.set)
+        return False
+
+    async with anyio.create_task_group() as tasks:
+        serving = partial(serve_unix, still=still)
+        await tasks.start(
+            serving, partial(listen, socket_path), daemon.serve, Admission(daemon.byte_budget)
+        )
+        wire = await connect(socket_path)
+        await answered(wire, 1)
+        socket_path.unlink()
+        await asked.wait()
+        await answered(wire, 2)
+        assert not socket_path.exists()
+        wire.close()
+    # Nobody is served any more, and nothing listens.
+    assert looks[-1] is False
 
 
 async def test_a_socket_that_somebody_listens_on_is_left_alone(socket_path: Path) -> None:

@@ -143,9 +143,7 @@ class Serving(NamedTuple):
     holder: Holder | None
 
     def __str__(self) -> str:
-        if self.holder is None:
-            return "another daemon"
-        return f"the daemon with pid {self.holder.pid}, there since {self.holder.since},"
+        return "another daemon" if self.holder is None else str(self.holder)
 
     @property
     def place(self) -> str:

@@ -12,11 +12,14 @@ cache that it describes.
     host workstation
     since 2026-01-15T10:30:00.000Z
     socket /run/user/1000/sessiond/default.sock        (of a daemon that listens)
+    birth 1c6f… pid:[4026531836] 8812                   (of a daemon that listens)
     durable 1234                                       (or all: the owner writes nothing into the file)
 """
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +27,7 @@ from msgspec import Struct
 
 from sessiond.journal.disk.descriptor import write_all
 from sessiond.journal.disk.files import Files
+from sessiond.system import SYSTEM
 
 __all__ = [
     "Holder",
@@ -36,6 +40,7 @@ __all__ = [
     "write_record",
 ]
 
+_AWAY: Final = "a daemon on another machine or in another container"
 # A path has at most 4096 bytes.
 _RECORD_BYTES_MAX: Final = 8192
 _DURABLE: Final = "durable"
@@ -49,6 +54,17 @@ class Holder(Struct, frozen=True):
     host: str
     since: str
     socket: str | None = None
+    birth: str = ""
+    """`System.birth_of` the process, of a daemon; "" if unknown."""
+
+    def __str__(self) -> str:
+        """Return words for a daemon; they name no pid that means another process here."""
+        mine = ""
+        with suppress(OSError):
+            mine = SYSTEM.birth_of(os.getpid())
+        here, there = mine.split()[:2], self.birth.split()[:2]
+        who = f"the daemon with pid {self.pid}" if here == there or not there else _AWAY
+        return f"{who}, there since {self.since},"
 
 
 def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
@@ -80,7 +96,8 @@ def read_record(files: Files, record: Path) -> Holder | None:
     """Return the holder that a record names; None for an unreadable record."""
     try:
         fields = _fields(files, record)
-        return Holder(int(fields["pid"]), fields["host"], fields["since"], fields.get("socket"))
+        listens = fields.get("socket"), fields.get("birth", "")
+        return Holder(int(fields["pid"]), fields["host"], fields["since"], *listens)
     except (OSError, ValueError, KeyError):
         return None
 
@@ -90,6 +107,8 @@ def write_record(files: Files, record: Path, holder: Holder, durable: int | None
     text = f"pid {holder.pid}\nhost {holder.host}\nsince {holder.since}\n"
     if holder.socket is not None:
         text += f"socket {holder.socket}\n"
+    if holder.birth:
+        text += f"birth {holder.birth}\n"
     # This line comes last: a record without it was cut short.
     text += f"{_DURABLE} {_ALL if durable is None else durable}\n"
     data = text.encode()

@@ -8,12 +8,14 @@ bytes are in doubt. The record never decides about ownership.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from sessiond.errors import SessionLocked, StorageError
+from sessiond.journal.disk.descriptor import write_all
 from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
@@ -27,6 +29,7 @@ from sessiond.journal.profile.holder import (
 )
 from sessiond.journal.profile.layout import Layout
 from sessiond.model.times import rfc3339
+from sessiond.system import SYSTEM
 
 __all__ = [
     "DaemonLock",
@@ -37,6 +40,7 @@ __all__ = [
     "owned",
 ]
 
+_TOKEN_BYTES: Final = 64
 # The errors of file systems without locks.
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
@@ -81,7 +85,11 @@ class FileLock:
             holder = read_record(files, record)
             # A dead process cannot hold the lock, so its record names the wrong holder.
             raise Held(holder if may_live(files, holder) else None)
-        holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket)
+        birth = ""
+        if socket is not None:
+            with suppress(OSError):
+                birth = SYSTEM.birth_of(files.pid())
+        holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket, birth)
         lock = cls(files, record, holder, doubt_in(files, record))
         # On a full disk sessions can still be read: the lock is held without its record.
         with suppress(OSError):
@@ -110,10 +118,35 @@ class FileLock:
 class DaemonLock:
     """The lock of a profile's one daemon, held until `close` or the end of the process."""
 
-    def __init__(self, files: Files, fd: int, lock: FileLock) -> None:
+    def __init__(self, files: Files, path: Path, fd: int, lock: FileLock) -> None:
         self._files = files
+        self._path = path
         self._fd = fd
         self._lock = lock
+        self._token: bytes | None = os.urandom(16).hex().encode() + b"\n"
+        """The bytes that this owner has written into the file; None if the disk took none."""
+        try:
+            files.truncate(fd, 0)
+            write_all(files, fd, self._token)
+        except OSError:
+            # On a full disk the profile can still be read.
+            self._token = None
+
+    def is_there(self) -> bool:
+        """Return False if the profile was removed, or made anew with another file of this name.
+
+        A token in the file tells, since inodes change from look to look on some file systems. Raises OSError if
+        nothing can be told.
+        """
+        try:
+            fd = self._files.open_read(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            found = self._files.pread(fd, _TOKEN_BYTES, 0)
+        finally:
+            self._files.close(fd)
+        return self._token in {None, found}
 
     def leave(self) -> None:
         """Remove the record, because the process and with it the lock are about to end."""
@@ -182,7 +215,8 @@ def lock_daemon(files: Files, layout: Layout, socket: str | None = None) -> Daem
         except FileExistsError:
             fd = files.open_update(layout.daemon_lock)
         try:
-            return DaemonLock(files, fd, FileLock.take(files, fd, layout.locks, socket))
+            lock = FileLock.take(files, fd, layout.locks, socket)
+            return DaemonLock(files, layout.daemon_lock, fd, lock)
         except BaseException:
             files.close(fd)
             raise

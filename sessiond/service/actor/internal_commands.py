@@ -124,7 +124,7 @@ async def look_again(actor: SessionActor) -> None:
 
 
 async def look_at_the_file(actor: SessionActor) -> None:
-    """Take in what others have written, unless a batch is on its way that did. Raises SessiondError."""
+    """Take in the lines of other programs, unless a batch is on its way that did. Raises SessiondError."""
     await _asked(actor, actor.ask_of_the_file)
 
 
