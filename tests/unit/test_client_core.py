@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from sessiond_client import (
     ConnectionLost,
     EntryEvent,
     ProtocolViolation,
+    Timeout,
     wire,
 )
 from sessiond_client.calls import Call, Resend
 from sessiond_client.conversation import Setup
 from sessiond_client.exchange import Exchange
+from sessiond_client.limits import RESENDS_MAX, SILENCE_SECONDS
 from sessiond_client.results import READ_ANY
 from tests.kit.client_rig import exchange_with, new_call
 from tests.kit.far_end import Daemon
@@ -293,3 +296,64 @@ def test_the_answer_to_the_greeting_is_a_first_word() -> None:
     assert hello["method"] == "initialize"
     daemon.answer(hello["id"])
     assert [one["method"] for one in daemon.requests()] == ["branch"]
+
+
+# --- a daemon that says nothing
+
+
+def waited(exchange: Exchange, daemon: Daemon, seconds: float) -> list[str]:
+    """Let time pass up to each point at which the client has something to do; return what is sent."""
+    end, sent = daemon.now + seconds, []
+    while True:
+        exchange.tick(daemon.now)
+        sent += [one["method"] for one in daemon.requests()]
+        if daemon.now >= end:
+            return sent
+        daemon.now = min(end, max(exchange.wake_at(), daemon.now))
+
+
+@pytest.mark.parametrize(("method", "may_change"), [("session/list", False), ("compact", True)])
+def test_a_call_without_a_limit_waits_as_long_as_the_daemon_answers(
+    method: str, *, may_change: bool
+) -> None:
+    call, other = new_call(method, deadline=math.inf), new_call("session/get", deadline=900.0)
+    exchange, daemon = exchange_with(call, other)
+    daemon.connect()
+    for number in range(3, 6):
+        assert waited(exchange, daemon, SILENCE_SECONDS - 1) == ["server/ping"]
+        daemon.answer(number, {"draining": False})
+    assert waited(exchange, daemon, SILENCE_SECONDS) == ["server/ping", "$/cancelRequest"]
+    assert isinstance(call.error, Timeout)
+    assert call.error.outcome_unknown is may_change
+    assert not other.is_settled
+    # Nobody waits without a limit any more, so nothing is asked.
+    assert waited(exchange, daemon, 500) == []
+
+
+def test_a_call_without_a_limit_ends_where_no_daemon_comes_back() -> None:
+    call = new_call("session/list", deadline=math.inf)
+    exchange, daemon = exchange_with(call)
+    daemon.connect()
+    assert waited(exchange, daemon, 1) == []
+    daemon.lose()
+    assert waited(exchange, daemon, SILENCE_SECONDS) == []
+    with pytest.raises(Timeout, match="not connected: gone") as caught:
+        call.outcome()
+    assert not caught.value.outcome_unknown
+
+
+def test_what_only_reads_has_a_known_outcome_however_it_ends() -> None:
+    calls = [new_call("session/get"), new_call("session/delete"), new_call("session/rename")]
+    _, daemon = exchange_with(*calls)
+    daemon.connect()
+    for _ in range(RESENDS_MAX + 1):
+        daemon.lose()
+        daemon.connect()
+    ends = [call.error for call in calls]
+    assert all(isinstance(end, ConnectionLost) for end in ends)
+    assert [end.outcome_unknown for end in ends if isinstance(end, ConnectionLost)] == [
+        False,
+        True,
+        True,
+    ]
+    assert "outcome" not in str(ends[0])

@@ -160,7 +160,7 @@ class BlockingClient(BlockingMethods):
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
         self._drivers = ThreadDrivers(
-            lambda waiter: CallDriver(Exchange(self._setup), self._reach(), waiter)
+            lambda waiter: CallDriver(Exchange(self._setup), self._reach(for_calls=True), waiter)
         )
         self._streams: list[StreamDriver[Any, ThreadWaiter]] = []
 

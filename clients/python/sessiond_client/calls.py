@@ -39,11 +39,11 @@ class CallState(Enum):
 
 
 # These write, and to do one twice is to do it once. What a lost connection had acquired, it has no more.
-_REPEATABLE: Final = READS | {
+_REPEATABLE_WRITES: Final = {
     *("session/acquire", "session/release", "session/renew"),
     *("session/archive", "session/unarchive", "session/delete"),
     # Sent again, they find the session that the first call made.
-    *("scope/resolve", "scope/switch"),
+    *("scope/resolve", "scope/switch", "session/create"),
 }
 _SUBSCRIBING: Final = frozenset(
     {
@@ -77,6 +77,8 @@ class Call:
         self.method = method
         self.params = _prepared(name, params, new_id)
         self.resend = _resend_of(name, self.params)
+        self.is_read = self.resend is Resend.READ and name not in _REPEATABLE_WRITES
+        """True if the daemon changes nothing for this call, whatever becomes of the connection."""
         self.deadline = deadline
         self.on_progress = on_progress
         self.patience = patience
@@ -123,9 +125,11 @@ class Call:
 
 
 def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
-    if name in _REPEATABLE:
-        return Resend.READ
     match name:
+        case "session/create" if params.get("if_exists") != "open" or "session_id" not in params:
+            return Resend.NEVER
+        case _ if name in READS or name in _REPEATABLE_WRITES:
+            return Resend.READ
         case "session/append":
             return Resend.KEYED
         case "session/prune" | "session/merge" if params.get("dry_run", False):
@@ -139,8 +143,6 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
             | "session/prune"
         ) if params.get("idempotency_key") is not None:
             return Resend.KEYED
-        case "session/create" if params.get("if_exists") == "open" and "session_id" in params:
-            return Resend.READ
         case "session/repair" | "retention/run" if params.get("dry_run", True):
             return Resend.READ
         case "session/continue_recent" if params.get("cwd") is None:

@@ -26,7 +26,7 @@ from sessiond_client.errors import (
 )
 from sessiond_client.generated.facts import REQUEST_BYTES_MAX, TOO_LARGE
 from sessiond_client.generated.messages import ProgressTold
-from sessiond_client.limits import RESENDS_MAX, STORAGE_RETRIES_MAX
+from sessiond_client.limits import RESENDS_MAX, SILENCE_SECONDS, STORAGE_RETRIES_MAX
 
 __all__ = ["Exchange"]
 
@@ -41,7 +41,12 @@ class Exchange(Conversation):
         super().__init__(setup)
         self.calls: dict[int, Call] = {}
         """The calls that wait for an answer, oldest first."""
+        self._endless: dict[int, Call] = {}
+        """Those of them without a time limit."""
         self._timers: list[tuple[float, int]] = []
+        self._silent_since = math.inf
+        """When calls without a time limit began to wait for a word of the daemon; infinity = none waits."""
+        self._is_pinged = False
         self._last_id = 0
         self._is_trusted = True
         """False while on a connection that was made again nothing was said yet."""
@@ -66,6 +71,8 @@ class Exchange(Conversation):
             call.settle(RpcError(TOO_LARGE, f"a request of {len(call.frame)} bytes", data))
         else:
             self.calls[call.id] = call
+            if call.deadline == math.inf:
+                self._endless[call.id] = call
             self._set_timer(call.deadline, call)
             self._offer(call)
 
@@ -75,7 +82,13 @@ class Exchange(Conversation):
             self._drop(call)
             call.settle(None)
 
+    def received(self, data: bytes, now: float) -> None:
+        """Take bytes that came: the daemon lives."""
+        self._silent_since = math.inf
+        super().received(data, now)
+
     def tick(self, now: float) -> None:
+        self._look_for_life(now)
         for call in self._due_calls(now):
             if now >= call.deadline:
                 self._expire(call)
@@ -86,7 +99,9 @@ class Exchange(Conversation):
     def wake_at(self) -> float:
         while self._timers and self._timers[0][1] not in self.calls:
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else math.inf
+        due = self._timers[0][0] if self._timers else math.inf
+        share = 1.0 if self._is_pinged or not self.is_connected else 0.5
+        return min(due, self._silent_since + share * SILENCE_SECONDS)
 
     def close(self) -> None:
         super().close()
@@ -101,7 +116,23 @@ class Exchange(Conversation):
         self.standing.leave_to_parent()
         super().leave_to_parent()
 
+    def _look_for_life(self, now: float) -> None:
+        """Ask a daemon that is silent whether it lives; give up calls without a time limit if it does not say so."""
+        if not self._endless:
+            self._silent_since = math.inf
+        elif self._silent_since == math.inf:
+            self._silent_since, self._is_pinged = now, False
+        elif now >= self._silent_since + SILENCE_SECONDS:
+            self._silent_since = math.inf
+            for call in list(self._endless.values()):
+                self._expire(call)
+        elif not self._is_pinged and now >= self._silent_since + SILENCE_SECONDS / 2:
+            self._is_pinged = True
+            if self.is_connected:
+                self._say("server/ping", {})
+
     def _begin(self) -> None:
+        self._is_pinged = False
         for params in self.standing.again():
             self._say("session/presence", params)
         # Without a reason to doubt, it is not worth the round trip.
@@ -143,7 +174,7 @@ class Exchange(Conversation):
             return
         if isinstance(answer, RpcError):
             call.refusals += 1
-            call.is_outcome_unknown |= answer.kind == "storage_error"
+            call.is_outcome_unknown |= answer.kind == "storage_error" and not call.is_read
             if _may_ask_again(call, answer):
                 delay = max(retry_after(answer), backoff(call.refusals, self._setup.random))
                 if self._now + delay < call.deadline:
@@ -176,12 +207,14 @@ class Exchange(Conversation):
                 call.state = CallState.QUEUED
                 continue
             call.losses += 1
-            call.is_outcome_unknown = True
+            call.is_outcome_unknown = not call.is_read
             if call.resend is not Resend.NEVER and call.losses <= RESENDS_MAX:
                 call.state = CallState.QUEUED
                 continue
             text = f"the connection broke before {call.method} was answered ({error})"
-            lost = ConnectionLost(f"{text}; its outcome is unknown", outcome_unknown=True)
+            if call.is_outcome_unknown:
+                text += "; its outcome is unknown"
+            lost = ConnectionLost(text, outcome_unknown=call.is_outcome_unknown)
             lost.__cause__ = error
             self._settle(call, lost)
 
@@ -193,10 +226,12 @@ class Exchange(Conversation):
         if isinstance(outcome, Raw):
             self.standing.done(call)
         del self.calls[call.id]
+        self._endless.pop(call.id, None)
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
-        is_unknown = call.is_outcome_unknown or call.state is CallState.SENT
+        is_sent = call.state is CallState.SENT and not call.is_read
+        is_unknown = call.is_outcome_unknown or is_sent
         reason = "" if self.is_connected else f"; not connected: {self.last_loss}"
         self._drop(call)
         expired = Timeout(f"no answer to {call.method} in time{reason}", outcome_unknown=is_unknown)
@@ -205,6 +240,7 @@ class Exchange(Conversation):
 
     def _drop(self, call: Call) -> None:
         del self.calls[call.id]
+        self._endless.pop(call.id, None)
         if call.state is CallState.QUEUED:
             self.outgoing.discard(call.sent)
         elif call.state is CallState.SENT and self.is_connected:

@@ -32,6 +32,9 @@ LAST_ANSWERS_SECONDS: Final = 5.0
 
 # A daemon that does not answer by then is not coming; the command gives up before that.
 START_SECONDS: Final = 60.0
+# A daemon from which nothing came for half of it is asked whether it lives; at its end, calls without a time
+# limit of their own are given up.
+SILENCE_SECONDS: Final = 30.0
 # Of what a failed start said.
 LAST_WORDS_BYTES: Final = 16 * 1024
 

@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from sessiond_client.connect_options import ConnectOptions
 from sessiond_client.limits import LAST_WORDS_BYTES, READ_BYTES, START_SECONDS
@@ -171,11 +171,19 @@ class Reach:
     """The way to a connection: connect, and start a daemon where none listens, once a try."""
 
     def __init__(
-        self, connect: Callable[[], Port], launch: Callable[[float], Start] | None
+        self,
+        connect: Callable[[], Port],
+        launch: Callable[[float], Start] | None,
+        *,
+        only_again: bool = False,
     ) -> None:
-        """`launch` starts a daemon and gives up at a given time; None = only join one."""
+        """`launch` starts a daemon and gives up at a given time; None = only join one.
+
+        With `only_again` the daemon of the first connection is not started.
+        """
         self._connect = connect
         self._launch = launch
+        self._may_launch = not only_again
         self._start: Start | None = None
 
     @property
@@ -190,11 +198,14 @@ class Reach:
         """
         if self._start is None:
             try:
-                return self._connect()
+                port = self._connect()
             except _NOBODY_LISTENS:
-                if self._launch is None:
+                if self._launch is None or not self._may_launch:
                     raise
                 self._start = self._launch(now + START_SECONDS)
+            else:
+                self._may_launch = True
+                return port
         start = self._start
         if not start.has_ended and now < start.until:
             return start
@@ -215,9 +226,15 @@ class Reach:
             self._start = None
 
 
-def way_to(
-    socket_path: str | os.PathLike[str] | None, options: ConnectOptions
-) -> Callable[[], Reach]:
+class MakeReach(Protocol):
+    """Function that makes the way of one connection: of a client's calls, or of a stream."""
+
+    def __call__(self, *, for_calls: bool = False) -> Reach:
+        """Return a new way."""
+        ...
+
+
+def way_to(socket_path: str | os.PathLike[str] | None, options: ConnectOptions) -> MakeReach:
     """Return what makes the way of one connection, for every connection of a client."""
     profile, home = options.get("profile"), options.get("home")
     # Said once: a change of the environment does not lead a client to another daemon.
@@ -230,4 +247,10 @@ def way_to(
 
     may_start = options.get("start", socket_path is None)
     port = partial(Port, place, options.get("peer_uid"))
-    return partial(Reach, port, launch if may_start else None)
+    is_again = may_start == "again"
+
+    def reach(*, for_calls: bool = False) -> Reach:
+        starts = bool(may_start) and (for_calls or not is_again)
+        return Reach(port, launch if starts else None, only_again=is_again)
+
+    return reach

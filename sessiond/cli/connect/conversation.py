@@ -6,6 +6,7 @@ are not lost.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,7 @@ from sessiond.limits import REF_BEGINNING_MIN, REF_END_MIN
 
 if TYPE_CHECKING:
     from sessiond_client import BlockingClient
+    from sessiond_client.connect_options import ConnectOptions
 
 __all__ = [
     "CLIENT_ID",
@@ -68,14 +70,30 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
         try:
             path = find_socket(shared.place)
             require_meant_on(shared.place, path)
-            client = connect_blocking(path, client_id=CLIENT_ID)
+            client = connect_blocking(path, **_options(shared))
             ending.enter_context(client)
         except ForeignSocket as error:
             raise failure_of(error) from error
         except ConnectionLost:
-            client = connect_blocking(started(shared), client_id=CLIENT_ID)
+            client = connect_blocking(started(shared), **_options(shared))
             ending.enter_context(client)
         yield client
+
+
+def _options(shared: Shared) -> ConnectOptions:
+    """Return the options of a client that starts a daemon anew where one ends while a call waits for it."""
+    place = shared.place
+    options: ConnectOptions = {"client_id": CLIENT_ID}
+    if shared.may_start:
+        options["start"] = "again"
+    if place.profile:
+        options["profile"] = place.profile
+    if place.home:
+        options["home"] = Path(place.home).expanduser().absolute()
+    if place.config:
+        # A daemon that the client starts reads the same configuration.
+        os.environ["SESSIOND_CONFIG"] = os.fspath(Path(place.config).expanduser().absolute())
+    return options
 
 
 def started(shared: Shared) -> Path:

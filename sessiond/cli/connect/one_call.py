@@ -20,6 +20,7 @@ from sessiond.cli.connect.target import find_socket, require_meant_on
 from sessiond.cli.options import Shared
 from sessiond.cli.ui.progress import Steps
 from sessiond_client import ConnectionLost, Timeout, wire
+from sessiond_client.generated.facts import ALIASES, READS
 
 __all__ = ["call_once"]
 
@@ -40,19 +41,25 @@ def call_once(
     shared: Shared, method: str, params: Mapping[str, Any], *, timeout: float | None
 ) -> bytes:
     """Return the result as received bytes. Raise RpcError, ConnectionLost, Timeout, Failure."""
+    may_change = ALIASES.get(method, method) not in READS
     frame = wire.request(_ID, method, {"_meta": {"progress_token": _ID}, **params})
     steps = Steps(method)
     with closing(_connected(shared, timeout)) as sock:
         try:
             sock.sendall(frame)
-            return _result(sock, steps)
+            result = _result(sock, steps)
         except TimeoutError as error:
             what = f"no answer to {method} in {timeout} s"
-            raise Timeout(what, outcome_unknown=True) from error
+            raise Timeout(what, outcome_unknown=may_change) from error
         except (BrokenPipeError, ConnectionResetError) as error:
-            raise ConnectionLost(f"the connection broke: {error}", outcome_unknown=True) from error
+            what = f"the connection broke: {error}"
+            raise ConnectionLost(what, outcome_unknown=may_change) from error
         finally:
             steps.end()
+    if result is None:
+        what = "the daemon closed the connection before it answered"
+        raise ConnectionLost(what, outcome_unknown=may_change)
+    return result
 
 
 def _connected(shared: Shared, timeout: float | None) -> socket.socket:
@@ -66,7 +73,8 @@ def _connected(shared: Shared, timeout: float | None) -> socket.socket:
     return sock
 
 
-def _result(sock: socket.socket, steps: Steps) -> bytes:
+def _result(sock: socket.socket, steps: Steps) -> bytes | None:
+    """Return the result; None if the daemon closed the connection first. Raise RpcError, OSError."""
     with sock.makefile("rb") as lines:
         for line in lines:
             message = wire.decode(line)
@@ -77,5 +85,4 @@ def _result(sock: socket.socket, steps: Steps) -> bytes:
                 raise wire.rpc_error(message.error)
             elif message.result is not UNSET and message.id == _ID:
                 return bytes(message.result)
-    what = "the daemon closed the connection before it answered"
-    raise ConnectionLost(what, outcome_unknown=True)
+    return None
