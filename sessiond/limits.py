@@ -81,6 +81,9 @@ BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; for one more the least recently used idle session is closed. If no
 # session is idle, one more is overloaded.
 OPEN_SESSIONS_MAX: Final = 512
+# service/registry/eviction: this part of the open sessions is for sessions that no client watches, leases or is
+# present in, so that an append finds room; one more watcher is overloaded.
+UNKEPT_PART: Final = 8
 # service/registry/eviction: descriptors of an open session; and those that are left to connections,
 # lists and copies, or this part of all descriptors if that is less: idle sessions are closed, else
 # overloaded.

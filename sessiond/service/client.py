@@ -86,7 +86,7 @@ class Client:
     def subscribe(self, actor: SessionActor, after: After | None, want: Variant) -> Subscribed:
         """Subscribe to a session, in place of an earlier subscription of this connection."""
         self.require_here()
-        self._require_share(actor.session_id)
+        self._require_share(actor)
         opened = actor.opened
         session = opened.session
         replaced = _misfit(actor, after) if after is not None else None
@@ -159,7 +159,7 @@ class Client:
     def acquire(self, actor: SessionActor, wish: LeaseRequest, ticket: Ticket) -> Any:
         """Return a lease that ends with this connection at the latest, or DEFERRED. Raise LeaseHeld."""
         self.require_here()
-        self._require_share(actor.session_id)
+        self._require_share(actor)
         self._leases_in[actor.session_id] = actor
         if self._asks_no_more:
             wish = replace(wish, wait_ms=0)
@@ -189,7 +189,7 @@ class Client:
         Raises Overloaded, and with `check` InvalidParams for a state that may not follow.
         """
         self.require_here()
-        self._require_share(actor.session_id)
+        self._require_share(actor)
         actor.messenger.appear(self, present, self.listener, check=check)
         self._present_in[actor.session_id] = actor
 
@@ -209,8 +209,12 @@ class Client:
             # what this call begins.
             raise Cancelled("the connection is gone")
 
-    def _require_share(self, session_id: str) -> None:
-        """Raise Overloaded if the connection keeps as many sessions open as its limit allows."""
+    def _require_share(self, actor: SessionActor) -> None:
+        """Raise Overloaded if the connection, or all of them, keep as many sessions open as the limit allows."""
+        self._require_own_share(actor.session_id)
+        self.service.registry.eviction.require_room_for_others(actor)
+
+    def _require_own_share(self, session_id: str) -> None:
         limit = self.service.bounds.sessions_per_connection
         # Ended leases count until the limit is reached; most connections never reach it.
         if len(self.subscriptions) + len(self._present_in) + len(self._leases_in) < limit:

@@ -189,3 +189,35 @@ async def test_a_connection_that_watches_all_it_may_leaves_room_for_others(house
         assert watched == 2
         for n in range(6):
             assert (await append(other, "n2", session_id=f"session-{n}"))["seq"] == 2
+
+
+async def test_connections_that_watch_all_they_may_together_leave_room_for_an_append(
+    house: House,
+) -> None:
+    async with (
+        house.daemon() as daemon,
+        daemon.connect() as one,
+        daemon.connect() as two,
+        daemon.connect() as other,
+    ):
+        daemon.service.bounds = Bounds(open_sessions=8, sessions_per_connection=4)
+        for n in range(9):
+            await create(other, f"session-{n}")
+            await append(other, "n1", session_id=f"session-{n}")
+        for n in range(4):
+            await one.call("subscribe", session_id=f"session-{n}")
+        for n in range(4, 7):
+            await two.call("session/presence", session_id=f"session-{n}", state="here")
+        for method, params in (
+            ("subscribe", {}),
+            ("session/presence", {"state": "here"}),
+            ("session/acquire", {"ttl_ms": 60_000}),
+        ):
+            refused = await two.refusal(method, session_id="session-7", **params)
+            assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 7)
+        # What is open for a client already takes no room.
+        await other.call("subscribe", session_id="session-0")
+        for n in range(9):
+            assert (await append(other, "n2", session_id=f"session-{n}"))["seq"] == 2
+        await one.call("unsubscribe", session_id="session-1")
+        await two.call("subscribe", session_id="session-7")

@@ -78,7 +78,7 @@ class Call:
         self.params = _prepared(name, params, new_id)
         self.resend = _resend_of(name, self.params)
         self.is_read = self.resend is Resend.READ and name not in _REPEATABLE_WRITES
-        """True if the daemon changes nothing for this call, whatever becomes of the connection."""
+        """True if the daemon changes nothing for this call, also on a connection that is lost."""
         self.deadline = deadline
         self.on_progress = on_progress
         self.patience = patience

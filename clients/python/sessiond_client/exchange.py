@@ -42,10 +42,10 @@ class Exchange(Conversation):
         self.calls: dict[int, Call] = {}
         """The calls that wait for an answer, oldest first."""
         self._endless: dict[int, Call] = {}
-        """Those of them without a time limit."""
+        """The calls without a time limit."""
         self._timers: list[tuple[float, int]] = []
         self._silent_since = math.inf
-        """When calls without a time limit began to wait for a word of the daemon; infinity = none waits."""
+        """The time at which calls without a limit began to wait for a word of the daemon; infinity = none waits."""
         self._is_pinged = False
         self._last_id = 0
         self._is_trusted = True

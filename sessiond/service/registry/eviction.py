@@ -19,6 +19,7 @@ from sessiond.limits import (
     SESSION_DESCRIPTORS,
     SPARE_DESCRIPTORS,
     SPARE_DESCRIPTORS_PART,
+    UNKEPT_PART,
     Bounds,
 )
 from sessiond.service.actor.actor import SessionActor
@@ -70,6 +71,23 @@ class EvictionPolicy:
                 retry_after_ms=RETRY_AFTER_MS,
             )
         return [] if in_memory else self._make_descriptors()
+
+    def require_room_for_others(self, wanted: SessionActor) -> None:
+        """Raise Overloaded where clients keep so many sessions open that one more leaves no room for an append.
+
+        A part of the open sessions is for sessions that no client watches, leases or is present in.
+        """
+        if wanted.is_kept or wanted.counts_as_memory:
+            return
+        limit = self.bounds.open_sessions - self.bounds.open_sessions // UNKEPT_PART
+        kept = sum(one.is_kept and not one.counts_as_memory for one in self._actors.values())
+        if kept >= limit:
+            raise Overloaded(
+                "clients watch, lease or are present in as many sessions as the daemon keeps open for that:"
+                " leave some, or try again later",
+                limit=limit,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
 
     def unload_idle(self) -> None:
         """Evict every session that was idle for long; a request opens it again."""
