@@ -397,7 +397,7 @@ CODEX_PROMPTS_BYTES_MAX: Final = 256 * 1024
 GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
 # service: how long a read of opencode's database waits for a writer that locks all of it, and how often
 # it begins again when the database changes under it; then the answer is storage_error.
-OPENCODE_BUSY_SECONDS: Final = 5.0
+OPENCODE_BUSY_SECONDS: Final = 0.5
 OPENCODE_TRIES: Final = 5
 # service: messages of opencode that one transaction reads, and those at each end of a session that a list
 # reads of a longer one.

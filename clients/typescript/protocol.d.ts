@@ -1937,9 +1937,10 @@ export interface SearchParams {
   _meta?: RequestMeta | null;
 }
 
-/** Hits, best first. */
+/** Hits, best first, and sessions of roots that could not be read; left out if all could. */
 export interface SearchResult {
   hits: Found[];
+  unreadable?: Unreadable[];
 }
 
 /** Key, with the revision that the key must have. */

@@ -21,7 +21,7 @@ from sessiond.service.external.watcher import PollingWatcher, Watcher
 from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.sources.agents.opencode.places import watched_path
 from sessiond.testing.wire import Wire
-from tests.kit.calls import session_info
+from tests.kit.calls import call, create, session_info
 from tests.kit.clock import let_pass
 from tests.kit.house import House
 from tests.kit.inotify import inotify_watcher
@@ -37,6 +37,7 @@ from tests.kit.opencode import (
     with_session,
 )
 from tests.kit.roots import add_root, ids
+from tests.kit.sessions import HI, SESSION
 from tests.service.test_agents_in_place import context, state_of
 
 LATE = 10**7
@@ -471,12 +472,25 @@ async def test_a_database_that_is_locked_keeps_its_sessions_in_lists(
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await add_root(wire, tmp_path)
         assert await ids(wire) == [FOOTER]
+        await create(wire, SESSION, persist="immediate")
+        await call(wire, "append", message=HI)
         with writing(path) as writer:
             writer.touch()
             writer.run("BEGIN EXCLUSIVE")
             real_house.seconds += SCAN_SECONDS
-            assert await ids(wire) == [FOOTER]
+            assert await ids(wire) == [FOOTER, SESSION]
+            # The search of the other sessions goes on, and names what it lacks.
+            found = await wire.call("session/search", query="hi")
+            assert [hit["session_id"] for hit in found["hits"]] == [SESSION]
+            (unread,) = found["unreadable"]
+            assert unread["path"] == f"{path.resolve()}/{FOOTER}"
+            assert "another program is writing to it" in unread["reason"]
+            (root,) = (await wire.call("catalog/roots"))["roots"]
+            assert "another program is writing to it" in root["reason"]
             writer.run("ROLLBACK")
+        assert "unreadable" not in await wire.call("session/search", query="footer")
+        (root,) = (await wire.call("catalog/roots"))["roots"]
+        assert root["reason"] is None
 
 
 class Closed(Files):

@@ -72,6 +72,8 @@ def _show(result: dict[str, Any]) -> None:
         for hit in hits
     ]
     table(("SESSION", "ENTRY", "SEQ", "TEXT"), rows, cut=("TEXT",))
+    for file in result.get("unreadable", ()):
+        note(f"not searched: {file['path']}: {file['reason']}")
     if not hits:
         note(
             "no entry holds all words; --archived any, --drafts and --subagents search more sessions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from sessiond.catalog.fulltext import Found
 from sessiond.catalog.matching import match_of
@@ -12,6 +12,7 @@ from sessiond.catalog.query import Query, without_slash
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.limits import SEARCH_QUERY_CHARS_MAX
 from sessiond.methods._shared.common import DEFERRED, Call, Client, Method, Params, page_limit
+from sessiond.service.store.listed import Unreadable
 
 __all__ = ["METHOD"]
 
@@ -28,9 +29,10 @@ class SearchParams(Params):
 
 
 class SearchResult(Struct, frozen=True):
-    """Hits, best first."""
+    """Hits, best first, and sessions of roots that could not be read; left out if all could."""
 
     hits: list[Found]
+    unreadable: list[Unreadable] | UnsetType = UNSET
 
 
 def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
@@ -56,7 +58,8 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
 async def _search(
     client: Client, match: str, query: Query, limit: int, call: Call[Client]
 ) -> SearchResult:
-    return SearchResult(await client.service.search.find(match, query, limit, call))
+    hits, unread = await client.service.search.find(match, query, limit, call)
+    return SearchResult(hits, unread or UNSET)
 
 
 METHOD = Method(

@@ -166,6 +166,7 @@ class FolderRoots:
             )
             size += databases
             has_unread = databases > 0 and not added
+            reason = self._profile.paths.why_old(Path(root.path)) if added else None
         except OSError as error:
             reason = f"cannot be read: {error.strerror}"
         return RootInfo(

@@ -26,6 +26,8 @@ class Room(Struct):
 
     left: int
     is_full: bool = False
+    is_stuck: bool = False
+    """True once a session of the root could not be read: each other session would be waited for as long."""
 
     def fits(self, chars: int) -> bool:
         """Return whether a session of so many characters has room."""

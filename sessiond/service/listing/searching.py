@@ -24,11 +24,12 @@ from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Found, Indexed
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
-from sessiond.errors import StorageError
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.failures import printable
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Asker
-from sessiond.service.store.listed import TextsChanged
+from sessiond.service.store.listed import TextsChanged, Unreadable
 from sessiond.service.store.session_store import SessionStore
 
 __all__ = ["Search"]
@@ -50,8 +51,14 @@ class Search:
         self._index = store.texts
         self._turn = anyio.Lock()
 
-    async def find(self, match: str, query: Query, limit: int, asker: Asker) -> list[Found]:
-        """Return the best hits in the sessions of `query`. Raises StorageError."""
+    async def find(
+        self, match: str, query: Query, limit: int, asker: Asker
+    ) -> tuple[list[Found], list[Unreadable]]:
+        """Return the best hits in the sessions of `query`, and what of the roots could not be read.
+
+        Raises StorageError.
+        """
+        unread: list[Unreadable] = []
 
         def stock(catalog: Catalog) -> _Stock:
             known = {row.session_id: row for row in catalog.all() if row.listed}
@@ -59,15 +66,17 @@ class Search:
 
         async with self._turn:
             there = await self._live_catalog.ask(stock, asker)
-            work = self._catch_up(there)
+            work = self._catch_up(there, unread)
             # One session per step, so that a cancelled search stops.
             while (step := await to_thread.run_sync(next, work, None)) is not None:
                 asker.progress.report(*step, "sessions")
-            return await to_thread.run_sync(self._index.find, match, there.wanted, limit)
+            found = await to_thread.run_sync(self._index.find, match, there.wanted, limit)
+            return found, unread
 
-    def _catch_up(self, there: _Stock) -> Iterator[tuple[int, int]]:
+    def _catch_up(self, there: _Stock, unread: list[Unreadable]) -> Iterator[tuple[int, int]]:
         """Index what the index lacks of the wanted sessions, and remove deleted ones.
 
+        A root of which a session cannot be read is not read on in this search. Its session is added to `unread`.
         Yields behind each session that was read how many were, and how many there may be. Blocking.
         """
         indexed = self._index.indexed()
@@ -91,16 +100,29 @@ class Search:
                 chars = found.chars
                 if found.left_out and room.fits(chars):
                     # Other sessions are gone, so there is room again.
-                    chars = self._add(known, places)
-                elif not (found.left_out or room.fits(chars)):
+                    self._read(known, places, unread)
+                    continue
+                if not (found.left_out or room.fits(chars)):
                     self._leave_out(known, chars)
                 room.take(chars)
             elif session_id in behind:
-                chars = self._add(known, places)
-                if room is not None:
-                    room.take(chars)
+                self._read(known, places, unread)
                 done += 1
                 yield done, len(behind)
+
+    def _read(self, known: Known, places: RootRooms, unread: list[Unreadable]) -> None:
+        """Index what the index lacks of a session, unless a session of its root could not be read before."""
+        room = places.at(known).room
+        if room is None:
+            self._add(known, places)
+            return
+        if room.is_stuck:
+            return
+        try:
+            room.take(self._add(known, places))
+        except SessiondError as error:
+            room.is_stuck = True
+            unread.append(Unreadable(printable(known.path), str(error)))
 
     def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
         if indexed is None or indexed.epoch != known.mark.epoch:

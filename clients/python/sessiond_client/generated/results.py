@@ -940,7 +940,7 @@ class Hit(Struct, frozen=True):
 
 
 class SearchAnswer(Struct, frozen=True):
-    """Hits, best first."""
+    """Hits, best first, and sessions of roots that could not be read; left out if all could."""
 
     hits: list[Hit]
 

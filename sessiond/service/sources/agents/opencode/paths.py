@@ -59,6 +59,8 @@ class Paths:
         self._files = files
         self.now = files.now
         self._read: dict[Path, _Read] = {}
+        self._held: dict[Path, str] = {}
+        """The reasons why databases are shown as they were."""
 
     def stat(self, path: Path) -> FileStat:
         """Return the stat result of what the name leads to. Raises OSError."""
@@ -111,6 +113,12 @@ class Paths:
         found = {folder.name: self._files.stat(folder)} if is_one else self._files.stats(folder)
         regular = {name: one for name, one in found.items() if stat.S_ISREG(one.st_mode)}
         return sum(one.st_size for name, one in regular.items() if name.endswith(DATABASE_SUFFIX))
+
+    def why_old(self, folder: Path) -> str | None:
+        """Return why a database in a folder, or the folder, is shown as it was; None if none is."""
+        return next(
+            (why for path, why in self._held.items() if folder in (path, path.parent)), None
+        )
 
     # -- databases ---------------------------------------------------------------------------
 
@@ -169,8 +177,10 @@ class Paths:
         except SessiondError as error:
             if read is not None and isinstance(error, StorageError):
                 # Another program holds the database: its sessions are still there.
+                self._held[path] = str(error)
                 return dict(read.found)
             raise _unreadable(error) from error
+        self._held.pop(path, None)
         found = {one.id: _session(file, one, *changed) for one, *changed in changes}
         self._read[path] = _Read(state, found, is_settled(state.mtime_ns, now))
         return dict(found)
