@@ -216,9 +216,10 @@ async def test_what_cannot_be_told_or_made_is_tried_again(
         wire = await connect_anew(path)
         await answered(wire, 1)
         wire.close()
+        # A look that has begun may come behind the end, which removes the socket.
+        assert looks.count(False) == 1
         tasks.cancel_scope.cancel()
     assert [one.message for one in caplog.records].count("its socket was removed") == 1
-    assert looks.count(False) == 1
 
 
 async def test_for_a_profile_that_is_gone_nothing_listens_anew(
