@@ -10,6 +10,7 @@ from sessiond.testing.daemon import Refusal
 from tests.kit.calls import append, create, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.sessions import SESSION
+from tests.service.damage import GOOD
 
 pytestmark = pytest.mark.both_loops
 
@@ -221,3 +222,16 @@ async def test_connections_that_watch_all_they_may_together_leave_room_for_an_ap
             assert (await append(other, "n2", session_id=f"session-{n}"))["seq"] == 2
         await one.call("unsubscribe", session_id="session-1")
         await two.call("subscribe", session_id="session-7")
+
+
+async def test_a_session_that_is_being_opened_is_kept_by_nobody_yet(house: House) -> None:
+    path = house.put(GOOD)
+    async with house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await create(wire, "session-b")
+        house.disk.evict(path)
+        with house.disk.hold("pread") as gate:
+            opening = await other.request("session/get", session_id=SESSION)
+            await arrived(gate)
+            await wire.call("subscribe", session_id="session-b")
+            gate.open.set()
+            await other.answer(opening)

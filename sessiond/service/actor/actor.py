@@ -216,7 +216,7 @@ class SessionActor:
     @property
     def is_kept(self) -> bool:
         """True if a client watches or leases the session, is present in it, or waits for a lease."""
-        return bool(self.hub or self.hub.presence or self.leases.in_use)
+        return self.is_open and bool(self.hub or self.hub.presence or self.leases.in_use)
 
     def do_behind_batch(self, job: Callable[[], None]) -> None:
         """Do a job once the commands that are being served are settled; at once if none is."""

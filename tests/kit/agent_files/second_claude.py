@@ -195,9 +195,9 @@ def _leaf(talk: Talk) -> str | None:
 
 
 def _message_above(talk: Talk, uuid: str | None) -> str | None:
-    """Return the line itself if it is a message, else the nearest message above."""
+    """Return the line itself if it is a message or a queued prompt, else the nearest one above."""
     for one in _walk(talk, uuid):
-        if one.role in TREE_TYPES[:2]:
+        if one.role in TREE_TYPES[:2] or one.queued is not None:
             return one.uuid
     return None
 
