@@ -54,4 +54,4 @@ class Problem(Struct, frozen=True):
 def without_parent(bridge: str | None) -> str:
     """Return what is said of an entry whose parent is missing; `bridge` is where its path goes on."""
     shown = "shown as a root" if bridge is None else f"the path goes on at {bridge}"
-    return f"its parent is no earlier entry; {shown}"
+    return f"its parent is missing; {shown}"

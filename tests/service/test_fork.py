@@ -421,7 +421,7 @@ async def test_the_notes_of_a_fork_name_the_entries_whose_parent_is_missing(
             stored_message("x1", "lost", head="tried"),
         ]
     )
-    detail = "its parent is no earlier entry; shown as a root"
+    detail = "its parent is missing; shown as a root"
     async with house.daemon() as daemon, daemon.connect() as wire:
         context = await wire.call("session/build_context", session_id=SESSION)
         (problem,) = context["_meta"]["problems"]
