@@ -25,7 +25,6 @@ from sessiond.catalog.fulltext import Found, Indexed
 from sessiond.catalog.query import Query
 from sessiond.catalog.rows import NOTHING, Known
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.disk.failures import printable
 from sessiond.service.listing.live_catalog import LiveCatalog
 from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Asker
@@ -122,7 +121,8 @@ class Search:
             room.take(self._add(known, places))
         except SessiondError as error:
             room.is_stuck = True
-            unread.append(Unreadable(printable(known.path), str(error)))
+            path = known.path.encode(errors="surrogateescape").decode(errors="replace")
+            unread.append(Unreadable(path, str(error)))
 
     def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
         if indexed is None or indexed.epoch != known.mark.epoch:
