@@ -41,9 +41,12 @@ class ConnectOptions(TypedDict, total=False):
     """Profile of the daemon, if no socket is named; default: `$SESSIOND_PROFILE`, else "default"."""
     home: str | os.PathLike[str]
     """Folder in which that daemon keeps its sessions; default: `$SESSIOND_HOME`, else the user's data folder."""
-    start: bool | Literal["again"]
-    """True to start a daemon where none listens, now and after the daemon ended. "again" to start one only where
-    the daemon ends while a call waits for it. Default: True if no socket is named."""
+    start: bool
+    """True to start a daemon where none listens, now and after the daemon ended. Default: only if
+    no socket is named."""
+    restart: bool
+    """True to start a daemon where one ends while a call waits for it, also where `start` is False. Subscriptions
+    start none then. Default: False."""
     peer_uid: int
     """User who may listen on the socket beside the own user and root. Anyone else is sent nothing: see
     `ForeignSocket`."""

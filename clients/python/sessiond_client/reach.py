@@ -247,10 +247,9 @@ def way_to(socket_path: str | os.PathLike[str] | None, options: ConnectOptions) 
 
     may_start = options.get("start", socket_path is None)
     port = partial(Port, place, options.get("peer_uid"))
-    is_again = may_start == "again"
 
     def reach(*, for_calls: bool = False) -> Reach:
-        starts = bool(may_start) and (for_calls or not is_again)
-        return Reach(port, launch if starts else None, only_again=is_again)
+        starts = may_start or (for_calls and options.get("restart", False))
+        return Reach(port, launch if starts else None, only_again=not may_start)
 
     return reach

@@ -85,7 +85,7 @@ def _options(shared: Shared) -> ConnectOptions:
     place = shared.place
     options: ConnectOptions = {"client_id": CLIENT_ID}
     if shared.may_start:
-        options["start"] = "again"
+        options["restart"] = True
     if place.profile:
         options["profile"] = place.profile
     if place.home:

@@ -221,7 +221,7 @@ RESULTS: Final[tuple[Row, ...]] = (
     ("Trashed", "TrashedSession", "session_id path title? cwd? origin? bytes="),
     ("TrashPage", "TrashResult", "sessions next_cursor?"),
     ("Hit", "Found", "session_id entry_id seq snippet="),
-    ("SearchAnswer", "SearchResult", "hits"),
+    ("SearchAnswer", "SearchResult", "hits unreadable="),
     (
         "ForestNode",
         "ForestNode",

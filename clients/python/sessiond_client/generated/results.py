@@ -943,6 +943,7 @@ class SearchAnswer(Struct, frozen=True):
     """Hits, best first, and sessions of roots that could not be read; left out if all could."""
 
     hits: list[Hit]
+    unreadable: list[UnreadableFile] = []
 
 
 class ForestNode(Struct, frozen=True):
