@@ -113,9 +113,9 @@ def _tests(
     def run(seconds: float, seed: int, words: Sequence[str]) -> list[str]:
         end = time.monotonic() + seconds
         found: list[str] = []
+        files = _files(marks)
         while True:
             chance = random.Random(seed)
-            files = _files(marks)
             places = list(words) or chance.sample(files, min(len(files), _BATCH))
             done = _pytest(
                 *options, "-m", marks, f"--randomly-seed={seed}", f"--hypothesis-seed={seed}",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from sessiond.journal.profile.holder import Holder
 from sessiond.journal.profile.layout import Layout
 from sessiond.system import SYSTEM
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="pidfd_open is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
 
 
 @pytest.fixture

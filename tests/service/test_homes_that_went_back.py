@@ -350,11 +350,11 @@ async def test_a_key_answers_for_the_entry_that_is_there(went: Home, method: str
         assert (kept["duplicate"], kept["seq"]) == (True, 3)
         await otherwise(wire)
         before = await lines(wire)
-        await ask(wire, "lost")
-        stored = await lines(wire)
-        assert len(stored) > len(before)
-        await ask(wire, "lost")
-        assert await lines(wire) == stored
+        # A merge is a turn of three entries.
+        count = 3 if method == "session/merge" else 1
+        for _ in range(2):
+            await ask(wire, "lost")
+            assert len(await lines(wire)) == len(before) + count
 
 
 async def test_an_id_of_the_lost_future_is_free(went: Home) -> None:

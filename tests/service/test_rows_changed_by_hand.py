@@ -53,7 +53,7 @@ REFUSED = {
     "is_deleted": "session_not_found",
     "the row is gone": "session_not_found",
 }
-"""What a daemon that has the session open says to every read and append behind such a change."""
+"""Refusals of every read and append behind a change, at a daemon that has the session open."""
 
 
 async def outcome(wire: Wire, method: str, **members: Any) -> str:
