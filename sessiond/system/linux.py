@@ -85,10 +85,13 @@ class Linux(Unix):
 
     def birth_of(self, pid: int) -> str:
         """Read `/proc`; the start of the process is in ticks since the start of the machine."""
-        boot_id = _BOOT_ID.read_text("ascii").strip()
-        namespace = Path(f"/proc/{pid}/ns/pid").readlink()
-        # The name of the program is in parentheses, and may have blanks and parentheses.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        try:
+            boot_id = _BOOT_ID.read_text("ascii").strip()
+            namespace = Path(f"/proc/{pid}/ns/pid").readlink()
+            # The name of the program is in parentheses, and may have blanks and parentheses.
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            return ""
         return f"{boot_id} {namespace} {fields[_START_AT].decode()}"
 
 

@@ -52,10 +52,8 @@ class Listening(Struct, frozen=True):
     def is_there(self) -> bool:
         """Return False if no client can reach the socket: its file, or the folder of the file, was removed.
 
-        An inherited socket is the service manager's to care for. A file system that does not answer proves nothing.
+        A file system that does not answer proves nothing.
         """
-        if self.identity is None:
-            return True
         try:
             found = self.path.lstat()
         except (FileNotFoundError, NotADirectoryError):

@@ -66,7 +66,9 @@ async def serve_unix(
 
 
 async def _until_removed(listening: Listening) -> None:
-    """Wait until no client can reach a socket any more."""
+    """Wait until no client can reach a socket any more; for good for one of the service manager's."""
+    if listening.identity is None:
+        await anyio.sleep_forever()
     while True:
         await anyio.sleep(ADDRESS_LOOK_SECONDS)
         with suppress(StorageError), as_outage():

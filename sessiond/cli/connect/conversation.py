@@ -81,7 +81,10 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
 
 
 def _options(shared: Shared) -> ConnectOptions:
-    """Return the options of a client that starts a daemon anew where one ends while a call waits for it."""
+    """Return the options of a client that starts a daemon anew where one ends while a call waits for it.
+
+    The environment names the configuration to that daemon.
+    """
     place = shared.place
     options: ConnectOptions = {"client_id": CLIENT_ID}
     if shared.may_start:
@@ -91,7 +94,6 @@ def _options(shared: Shared) -> ConnectOptions:
     if place.home:
         options["home"] = Path(place.home).expanduser().absolute()
     if place.config:
-        # A daemon that the client starts reads the same configuration.
         os.environ["SESSIOND_CONFIG"] = os.fspath(Path(place.config).expanduser().absolute())
     return options
 

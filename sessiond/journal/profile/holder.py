@@ -19,7 +19,6 @@ cache that it describes.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -59,10 +58,7 @@ class Holder(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return words for a daemon; they name no pid that means another process here."""
-        mine = ""
-        with suppress(OSError):
-            mine = SYSTEM.birth_of(os.getpid())
-        here, there = mine.split()[:2], self.birth.split()[:2]
+        here, there = SYSTEM.birth_of(os.getpid()).split()[:2], self.birth.split()[:2]
         who = f"the daemon with pid {self.pid}" if here == there or not there else _AWAY
         return f"{who}, there since {self.since},"
 

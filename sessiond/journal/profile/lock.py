@@ -85,10 +85,7 @@ class FileLock:
             holder = read_record(files, record)
             # A dead process cannot hold the lock, so its record names the wrong holder.
             raise Held(holder if may_live(files, holder) else None)
-        birth = ""
-        if socket is not None:
-            with suppress(OSError):
-                birth = SYSTEM.birth_of(files.pid())
+        birth = "" if socket is None else SYSTEM.birth_of(files.pid())
         holder = Holder(files.pid(), files.host(), rfc3339(files.now()), socket, birth)
         lock = cls(files, record, holder, doubt_in(files, record))
         # On a full disk sessions can still be read: the lock is held without its record.
