@@ -108,11 +108,13 @@ def _early(conn: str, story: Story, lines: list[Seen | Op]) -> list[Op]:
 def _live_times(conn: str, story: Story) -> list[tuple[float, float, float]]:
     """Return the times at which a subscription without filters was live, and up to which line.
 
-    `lagged` comes late: mutations after its seq may be answered before it.
+    `lagged` comes late: mutations after its seq may be answered before it. So nobody knows whether a
+    subscription still was live behind the last line that its connection was told.
     """
     found: list[tuple[float, float, float]] = []
     since: float | None = None
-    for one in story.told.get(conn, ()):
+    told = story.told.get(conn, ())
+    for one in told:
         match one:
             case Watching():
                 plain = one.types is None and one.heads is None and one.after is None
@@ -126,5 +128,5 @@ def _live_times(conn: str, story: Story) -> list[tuple[float, float, float]]:
             case _:
                 pass
     if since is not None:
-        found.append((since, inf, inf))
+        found.append((since, told[-1].t, inf))
     return found

@@ -28,6 +28,14 @@ def test_a_good_history_has_no_fault() -> None:
     assert History().faults() == []
 
 
+def test_a_subscription_that_nothing_more_was_told_may_have_lagged() -> None:
+    # Torture, seed 9958: a stop of the daemon ended the connection between the answer and `lagged`.
+    history = History()
+    log = history.logs["a#1"]
+    history.logs["a#1"] = [one for one in log if not (isinstance(one, Seen) and one.seq >= 5)]
+    assert history.faults() == []
+
+
 def asked_of(mark: str) -> Callable[[Asked], bool]:
     return lambda one: mark in [sent.mark for sent in one.act.entries]
 
