@@ -312,7 +312,7 @@ class StorageError(SessiondError):
     for_good: ClassVar[frozenset[str]] = frozenset(
         {
             *("EACCES", "EPERM", "EROFS", "ENOTSUP", "ENOSYS"),
-            *("EEXIST", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR"),
+            *("EEXIST", "EFBIG", "EINVAL", "EISDIR", "ELOOP", "ENAMETOOLONG", "ENOENT", "ENOTDIR"),
         }
     )
 

@@ -389,6 +389,9 @@ IMPORT_BYTES_MAX: Final = 1024 * 1024 * 1024
 # dialects: bytes of the records of another agent's file that wait for a parent that stands behind them;
 # beyond that the records are taken without the parent.
 AGENT_HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+# service: lines of another agent's file that are no records, each of which costs about 25 us and 145 bytes; a
+# session with more is storage_error, and a search has what stands before them.
+AGENT_STRAY_LINES_MAX: Final = 400_000
 # dialects: bytes of the prompts that a reading of a rollout of Codex keeps, for a compaction of the old
 # form; the oldest ones fall out, and the compaction says how many.
 CODEX_PROMPTS_BYTES_MAX: Final = 256 * 1024
@@ -399,6 +402,20 @@ GEMINI_LIST_BYTES_MAX: Final = 4 * 1024 * 1024
 # it begins again when the database changes under it; then the answer is storage_error.
 OPENCODE_BUSY_SECONDS: Final = 0.5
 OPENCODE_TRIES: Final = 5
+# service: what one read of opencode's database may take: seconds, and steps of SQLite (17 for a row of a table
+# without an index); more is too_large. A list reads such a database again when it has changed, or a while later.
+OPENCODE_READ_SECONDS: Final = 5.0
+OPENCODE_STEPS_MAX: Final = 100_000_000
+OPENCODE_AGAIN_SECONDS: Final = 60.0
+# service: bytes of the rows that one read of opencode's database holds, messages aside, where a column counts
+# OPENCODE_COLUMN_BYTES and its text; more is too_large. A text of a session's row is read up to so many characters.
+OPENCODE_ROWS_BYTES_MAX: Final = 64 * 1024 * 1024
+OPENCODE_COLUMN_BYTES: Final = 64
+OPENCODE_COLUMN_CHARS_MAX: Final = 64 * 1024
+# service: bytes of a message of opencode with its parts. What is longer, or has no room in its message, is read
+# as the word that it is too long. A read of messages ends behind the one with which it has this many bytes.
+OPENCODE_MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX
+OPENCODE_BATCH_BYTES: Final = 8 * 1024 * 1024
 # service: messages of opencode that one transaction reads, and those at each end of a session that a list
 # reads of a longer one.
 OPENCODE_BATCH_MESSAGES: Final = 64

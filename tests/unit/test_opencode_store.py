@@ -17,7 +17,6 @@ import pytest
 from sessiond.errors import InvalidParams, SessionCorrupt, StorageError, TooLarge
 from sessiond.journal.disk.files import Files
 from sessiond.service.sources.agents.opencode import database as opencode_database
-from sessiond.service.sources.agents.opencode import tables as opencode_tables
 from sessiond.service.sources.agents.opencode.database import Database
 from sessiond.service.sources.agents.opencode.store import (
     AgentStore,
@@ -26,6 +25,7 @@ from sessiond.service.sources.agents.opencode.store import (
     parents_first,
     stored_lines,
 )
+from tests.kit.limits import set_limits
 from tests.kit.opencode import (
     BEGAN,
     FOOTER,
@@ -301,7 +301,7 @@ def test_rows_that_are_no_objects_are_lines_of_their_own(tmp_path: Path) -> None
 def test_a_session_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opencode_tables, "IMPORT_BYTES_MAX", 500)
+    set_limits(monkeypatch, IMPORT_BYTES_MAX=500)
     store = store_at(database(tmp_path / "opencode.db"))
     with pytest.raises(TooLarge):
         words(store)

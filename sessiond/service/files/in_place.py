@@ -29,7 +29,7 @@ from sessiond.journal.mirror import Mirror
 from sessiond.journal.source import LineSource
 from sessiond.journal.splitter import long_line
 from sessiond.journal.store import Replaced
-from sessiond.limits import AGENT_LIST_BYTES_MAX, LINE_BYTES_MAX
+from sessiond.limits import AGENT_LIST_BYTES_MAX, AGENT_STRAY_LINES_MAX, LINE_BYTES_MAX
 from sessiond.model.entries import Header
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.times import rfc3339
@@ -306,15 +306,27 @@ class _Translation:
 
     def __init__(self, found: AgentFile, source: LineSource) -> None:
         self._is_part = found.is_part
+        self._strays = 0
+        self._is_over = False
         self._transcript = Transcript(AGENTS[found.name].reading(), source.behind)
 
     def __call__(self, lines: Sequence[bytes], is_end: bool) -> list[bytes]:  # noqa: FBT001
-        """Return the native lines of the next lines; a line without a record stays as it is."""
-        return [self._native(taken) for taken in self._transcript.take(lines, is_last=is_end)]
+        """Return the native lines of the next lines; a line without a record stays as it is.
+
+        Raises OSError behind the lines of a whole file of which too many are no records, as 60 MB of blank
+        lines are.
+        """
+        made = [self._native(taken) for taken in self._transcript.take(lines, is_last=is_end)]
+        if self._strays > AGENT_STRAY_LINES_MAX and not self._is_part and (is_end or self._is_over):
+            said = f"more than {AGENT_STRAY_LINES_MAX} lines of it are no records: remove them"
+            raise OSError(errno.EFBIG, said)
+        self._is_over = self._strays > AGENT_STRAY_LINES_MAX
+        return made
 
     def _native(self, taken: Taken) -> bytes:
         raw, bridge = taken.raw, taken.bridge
         if taken.entry is None:
+            self._strays += 1
             return raw
         if bridge is not None and self._is_part:
             taken.entry.parent_id, bridge = bridge, None

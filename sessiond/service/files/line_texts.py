@@ -16,6 +16,7 @@ from sessiond.catalog.rows import Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_words
+from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
@@ -56,7 +57,7 @@ class LineTexts:
         behind = -1 if indexed is None else indexed.seq
         texts: list[Text] = []
         chars = total = seq = 0
-        for seq, line in self._agents.lines(found):
+        for seq, line in _readable(self._agents.lines(found)):
             text = _text(found.dialect, seq, line)
             if text is None:
                 continue
@@ -71,6 +72,15 @@ class LineTexts:
                 yield Indexed(known.mark.epoch, seq, 0), texts
                 texts, chars = [], 0
         yield Indexed(known.mark.epoch, max(seq, behind), known.end), texts
+
+
+def _readable(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file; of one with too many lines, those at its beginning. Raises StorageError."""
+    try:
+        yield from lines
+    except StorageError as error:
+        if error.data()["errno"] != "EFBIG":
+            raise
 
 
 def file_texts(

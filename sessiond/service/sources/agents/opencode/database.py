@@ -22,12 +22,18 @@ from urllib.parse import quote
 
 from sessiond.catalog.database import DAMAGED, error_code, require_openable
 from sessiond.dialects.agents.opencode_lines import StoredMessage
-from sessiond.errors import SessionCorrupt, StorageError
+from sessiond.errors import SessionCorrupt, StorageError, TooLarge
 from sessiond.journal.disk.failures import printable, telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.limits import OPENCODE_BUSY_SECONDS, OPENCODE_TRIES
+from sessiond.limits import (
+    OPENCODE_BUSY_SECONDS,
+    OPENCODE_MESSAGE_BYTES_MAX,
+    OPENCODE_READ_SECONDS,
+    OPENCODE_STEPS_MAX,
+    OPENCODE_TRIES,
+)
 from sessiond.service.sources.agents.opencode.rows import Contents, StoredSession, StoreState
 from sessiond.service.sources.agents.opencode.tables import (
     changes_in,
@@ -46,6 +52,7 @@ _WITH_LOG: Final = 2
 # The bytes that each reader and writer of a database locks, and how many, by the format of SQLite.
 _READERS: Final = (0x4000_0002, 510)
 _PAUSE_SECONDS: Final = 0.01
+_STEPS: Final = 100_000
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 # SQLite cannot use, repair or make the index of the log.
 _NO_INDEX: Final = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
@@ -63,6 +70,28 @@ class _Changed(Exception):
     """Refusal of what was read while the database changed under a reader without locks."""
 
 
+class _Bound:
+    """The bound of one read in steps of SQLite and in seconds, asked every so many steps."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._until = monotonic() + OPENCODE_READ_SECONDS
+
+    def is_over(self) -> bool:
+        """Count the steps since the last call; return whether the read is to end."""
+        self._steps += _STEPS
+        return self._steps > OPENCODE_STEPS_MAX or monotonic() > self._until
+
+    def refusal(self) -> TooLarge:
+        """Return why a read was ended."""
+        is_slow = self._steps <= OPENCODE_STEPS_MAX
+        most = (
+            f"{OPENCODE_READ_SECONDS:g} s" if is_slow else f"{OPENCODE_STEPS_MAX} steps of SQLite"
+        )
+        said = f"one read of the database, or of a view in it, takes more than {most}"
+        return TooLarge(said, limit=OPENCODE_STEPS_MAX, size=self._steps)
+
+
 class Database:
     """A database of sessions; `AgentStore` describes the methods."""
 
@@ -71,7 +100,7 @@ class Database:
         self._files = files
 
     def sessions(self) -> list[StoredSession]:
-        """Return all sessions. Raises StorageError, SessionCorrupt."""
+        """Return all sessions. Raises StorageError, SessionCorrupt, TooLarge."""
         return self._read(sessions_in)
 
     def changes(self) -> list[tuple[StoredSession, int, int]]:
@@ -83,7 +112,7 @@ class Database:
         return self._read(lambda one: contents_in(one, session_id))
 
     def messages(self, contents: Contents, ids: Sequence[str]) -> list[StoredMessage]:
-        """Return these messages; those that are gone are left out.
+        """Return the first of these messages, up to the end of a batch; those that are gone are left out.
 
         Raises StorageError, SessionCorrupt, TooLarge.
         """
@@ -232,6 +261,11 @@ class Database:
             return self._busy()
         if code in DAMAGED:
             return self._damaged(str(error))
+        if code == sqlite3.SQLITE_TOOBIG:
+            most = OPENCODE_MESSAGE_BYTES_MAX
+            return TooLarge(
+                f"{name} has a row of more than {most} bytes", limit=most, size=most + 1
+            )
         return self._refusal(f"could not read {name}: {error}", errno.EIO)
 
     def _damaged(self, why: str) -> SessionCorrupt:
@@ -266,8 +300,17 @@ def _asked(address: str, work: Callable[[sqlite3.Connection], T]) -> T:
     found = sqlite3.connect(address, uri=True, timeout=OPENCODE_BUSY_SECONDS, isolation_level=None)
     with closing(found) as connection:
         connection.text_factory = _lenient_text
+        # What a schema of another program defines, a view, is no less bounded than its rows.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, OPENCODE_MESSAGE_BYTES_MAX)
+        bound = _Bound()
+        connection.set_progress_handler(bound.is_over, _STEPS)
         connection.execute("BEGIN")
-        return work(connection)
+        try:
+            return work(connection)
+        except sqlite3.OperationalError as error:
+            if error_code(error) != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise bound.refusal() from error
 
 
 def _lenient_text(value: bytes) -> str:

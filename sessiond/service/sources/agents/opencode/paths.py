@@ -16,9 +16,10 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from sessiond.dialects.agents.places import DATABASE_SUFFIX
-from sessiond.errors import SessiondError, StorageError
+from sessiond.errors import SessiondError, StorageError, TooLarge
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.settled import is_settled
+from sessiond.limits import OPENCODE_AGAIN_SECONDS
 from sessiond.service.sources.agents.opencode.database import Database, is_database
 from sessiond.service.sources.agents.opencode.places import StoredPlace, stored_place
 from sessiond.service.sources.agents.opencode.rows import StoredSession, StoreState
@@ -52,6 +53,14 @@ class _Read(Struct, frozen=True):
     is_settled: bool
 
 
+class _Refused(Struct, frozen=True):
+    """A read that was too large, at a state of the database's files and a time."""
+
+    state: StoreState
+    at: float
+    error: TooLarge
+
+
 class Paths:
     """Looks at paths, as those of `Files`. Any thread may look."""
 
@@ -59,6 +68,7 @@ class Paths:
         self._files = files
         self.now = files.now
         self._read: dict[Path, _Read] = {}
+        self._refused: dict[Path, _Refused] = {}
         self._held: dict[Path, str] = {}
         """The reasons why databases are shown as they were."""
 
@@ -173,10 +183,10 @@ class Paths:
             return dict(read.found)
         file = self._files.stat(path)
         try:
-            changes = store.changes()
+            changes = self._changes(path, store, state, now)
         except SessiondError as error:
-            if read is not None and isinstance(error, StorageError):
-                # Another program holds the database: its sessions are still there.
+            if read is not None and isinstance(error, StorageError | TooLarge):
+                # Another program holds the database, say: its sessions are still there.
                 self._held[path] = str(error)
                 return dict(read.found)
             raise _unreadable(error) from error
@@ -184,6 +194,24 @@ class Paths:
         found = {one.id: _session(file, one, *changed) for one, *changed in changes}
         self._read[path] = _Read(state, found, is_settled(state.mtime_ns, now))
         return dict(found)
+
+    def _changes(
+        self, path: Path, store: Database, state: StoreState, now: float
+    ) -> list[tuple[StoredSession, int, int]]:
+        """Return the changes of a database; a read that was too large is not repeated at each look.
+
+        Raises StorageError, SessionCorrupt, TooLarge.
+        """
+        before = self._refused.pop(path, None)
+        is_same = before is not None and before.state == state
+        if before is not None and is_same and 0 <= now - before.at < OPENCODE_AGAIN_SECONDS:
+            self._refused[path] = before
+            raise before.error
+        try:
+            return store.changes()
+        except TooLarge as error:
+            self._refused[path] = _Refused(state, now, error)
+            raise
 
 
 def _session(file: FileStat, session: StoredSession, count: int, changed_at: int) -> FileStat:

@@ -7,7 +7,21 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-__all__ = ["COLUMNS", "Contents", "MessageMark", "StoreState", "StoredSession", "session_of"]
+from sessiond.limits import OPENCODE_BATCH_BYTES, OPENCODE_MESSAGE_BYTES_MAX
+
+__all__ = [
+    "COLUMNS",
+    "TOO_LONG",
+    "Batch",
+    "Contents",
+    "MessageMark",
+    "StoreState",
+    "StoredSession",
+    "session_of",
+]
+
+TOO_LONG: Final = b'{"type":"too_long","bytes_max":%d}' % OPENCODE_MESSAGE_BYTES_MAX
+"""Stand-in for a value for which its message has no room."""
 
 COLUMNS: Final = (
     *("id", "project_id", "parent_id", "fork_session_id", "fork_message_id", "slug", "directory"),
@@ -58,6 +72,31 @@ class Contents(Struct, frozen=True):
     marks: Sequence[MessageMark]
     is_newer: bool = False
     """True for the tables of version 2."""
+
+
+class Batch:
+    """The room of one read of messages: of each message, and of all of them together."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._left = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True if the read is to end behind the message that it has come to."""
+        return self._bytes >= OPENCODE_BATCH_BYTES
+
+    def begin(self) -> None:
+        """Begin the next message."""
+        self._left = OPENCODE_MESSAGE_BYTES_MAX
+
+    def take(self, value: bytes | None) -> bytes:
+        """Return a value of the message, or TOO_LONG; None is a value that is longer than any message."""
+        if value is None or len(value) > self._left:
+            return TOO_LONG
+        self._left -= len(value)
+        self._bytes += len(value)
+        return value
 
 
 def session_of(columns: Mapping[str, Any]) -> StoredSession:

@@ -35,6 +35,7 @@ from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.settled import is_settled
 from sessiond.journal.store import Replaced
 from sessiond.limits import (
+    AGENT_LIST_BYTES_MAX,
     OPENCODE_ANSWER_SECONDS,
     OPENCODE_BATCH_MESSAGES,
     OPENCODE_LIST_MESSAGES,
@@ -112,11 +113,25 @@ class StoreSource:
         self._has_revert = False
         self._contents = self._look()
         self._first: bytes | None = first_line_of(self._contents.session)
-        if is_sample and len(self._waiting) > 2 * OPENCODE_LIST_MESSAGES:
-            self.is_part = True
-            ends = list(self._waiting)
+        self._sampled = self._sample() if is_sample else []
+
+    def _sample(self) -> list[bytes]:
+        """Return the lines of the messages at both ends; of large messages, of few at the first end and the last.
+
+        Raises OSError, StorageError, SessionCorrupt, Replaced.
+        """
+        ends = list(self._waiting)
+        self.is_part = len(ends) > 2 * OPENCODE_LIST_MESSAGES
+        if self.is_part:
             ends[OPENCODE_LIST_MESSAGES:-OPENCODE_LIST_MESSAGES] = []
-            self._waiting = deque(ends)
+        self._waiting = deque(ends)
+        lines: list[bytes] = []
+        while self._waiting:
+            lines += self._next()
+            if len(self._waiting) > 1 and sum(map(len, lines)) > AGENT_LIST_BYTES_MAX:
+                self.is_part = True
+                self._waiting = deque([self._waiting[-1]])
+        return lines
 
     @property
     def behind_bytes(self) -> int:
@@ -186,15 +201,15 @@ class StoreSource:
             raise Replaced("epoch")
         pairs = list(zip(marks, known, strict=True))
         again = pairs if all_again else [pair for pair in pairs if pair[0] != pair[1].mark]
-        for at in range(0, len(again), OPENCODE_BATCH_MESSAGES):
-            some = again[at : at + OPENCODE_BATCH_MESSAGES]
+        while again:
+            some = again[:OPENCODE_BATCH_MESSAGES]
             found = self._store.messages(now, [mark.id for mark, _ in some])
-            if [_digest(lines_of(settled(one))) for one in found] != [
-                one.digest for _, one in some
-            ]:
+            digests = [_digest(lines_of(settled(one))) for one in found]
+            if not found or digests != [one.digest for _, one in some[: len(found)]]:
                 raise Replaced("epoch")
-            for mark, one in some:
+            for mark, one in some[: len(found)]:
                 one.mark = mark
+            again = again[len(found) :]
 
     # -- lines -------------------------------------------------------------------------------
 
@@ -207,9 +222,12 @@ class StoreSource:
         if self._first is not None:
             first, self._first = self._first, None
             return self._counted([first])
-        if not (self._waiting or self._is_sample) and self._may_have_changed():
+        if self._is_sample:
+            lines, self._sampled = self._sampled, []
+            return self._counted(lines)
+        if not self._waiting and self._may_have_changed():
             self._contents = self._look()
-        lines: list[bytes] = []
+        lines = []
         while not lines and self._waiting:
             lines = self._next()
         return self._counted(lines or self._revert())
@@ -224,7 +242,8 @@ class StoreSource:
             self._waiting[at] for at in range(min(len(self._waiting), OPENCODE_BATCH_MESSAGES))
         ]
         found = self._store.messages(self._contents, [mark.id for mark in marks])
-        if len(found) != len(marks):
+        marks = marks[: len(found)]
+        if not found or [one.id for one in found] != [mark.id for mark in marks]:
             raise Replaced("epoch")
         ended = self._ended(marks, found)
         lines: list[bytes] = []
@@ -255,7 +274,7 @@ class StoreSource:
     def _revert(self) -> list[bytes]:
         """Return the lines of a revert, once all messages are read."""
         is_due = not self._has_revert and len(self._taken) == len(self._contents.marks)
-        if self._is_sample or not is_due:
+        if not is_due:
             return []
         message_id, _ = revert = _revert_of(self._contents)
         if message_id not in {one.mark.id for one in self._taken}:

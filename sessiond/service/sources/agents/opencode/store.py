@@ -16,10 +16,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from sessiond.dialects.agents.opencode_lines import StoredMessage, session_lines
-from sessiond.errors import InvalidParams, SessionCorrupt
+from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
 from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
-from sessiond.limits import MATCHES_SHOWN_MAX
+from sessiond.limits import IMPORT_BYTES_MAX, MATCHES_SHOWN_MAX
 from sessiond.service.sources.agents.opencode.database import Database, is_database
 from sessiond.service.sources.agents.opencode.rows import Contents, StoredSession, StoreState
 from sessiond.service.sources.agents.opencode.tree import Tree, tree_at
@@ -39,7 +39,7 @@ class AgentStore(Protocol):
         ...
 
     def messages(self, contents: Contents, ids: Sequence[str]) -> list[StoredMessage]:
-        """Return these messages; those that are gone are left out.
+        """Return the first of these messages, up to the end of a batch; those that are gone are left out.
 
         Raises StorageError, SessionCorrupt, TooLarge.
         """
@@ -74,7 +74,15 @@ def stored_lines(store: AgentStore, session: StoredSession) -> list[bytes]:
     contents = store.contents(session.id)
     if contents is None:
         raise SessionCorrupt("opencode has just removed the session", path=session.id)
-    messages = store.messages(contents, [mark.id for mark in contents.marks])
+    ids, size = [mark.id for mark in contents.marks], 0
+    messages: list[StoredMessage] = []
+    while found := store.messages(contents, ids):
+        messages += found
+        ids = ids[ids.index(found[-1].id) + 1 :]
+        size += sum(len(one.data) + sum(len(part.data) for part in one.parts) for one in found)
+        if size > IMPORT_BYTES_MAX:
+            said = "the session is too large to be imported"
+            raise TooLarge(said, limit=IMPORT_BYTES_MAX, size=size)
     return list(session_lines(contents.session.columns, messages))
 
 

@@ -12,9 +12,14 @@ from typing import Any, Final
 
 from sessiond.dialects.agents.opencode_lines import StoredMessage, StoredPart
 from sessiond.errors import TooLarge
-from sessiond.limits import IMPORT_BYTES_MAX
+from sessiond.limits import (
+    OPENCODE_COLUMN_BYTES,
+    OPENCODE_COLUMN_CHARS_MAX,
+    OPENCODE_ROWS_BYTES_MAX,
+)
 from sessiond.service.sources.agents.opencode.rows import (
     COLUMNS,
+    Batch,
     Contents,
     MessageMark,
     StoredSession,
@@ -58,13 +63,39 @@ def sessions_in(
         names = [name for name in COLUMNS if name in there]
         if "id" not in names:
             continue
-        ask = f"SELECT {', '.join(names)} FROM {table}{where}"  # noqa: S608 - known names
-        rows = connection.execute(ask, values)
-        for row in rows:
+        for row in _session_rows(connection, table, names, where, values):
             one = session_of(dict(zip(names, row, strict=True)))
             if one.id:
                 found.setdefault(one.id, one)
     return list(found.values())
+
+
+def _session_rows(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    where: str,
+    values: Sequence[str],
+) -> list[tuple[Any, ...]]:
+    """Return these columns of sessions; of a row with a text that is too long, the id."""
+    ask = f"SELECT {', '.join(map(_short, names))} FROM {table}"  # noqa: S608 - known names
+    try:
+        return list(_rows(connection, f"{ask}{where}", values))
+    except sqlite3.DataError:
+        ids = list(_rows(connection, f"SELECT id FROM {table}{where}", values))  # noqa: S608
+    found: list[tuple[Any, ...]] = []
+    for (session_id,) in ids:
+        try:
+            found += _rows(connection, f"{ask} WHERE id = ?", (session_id,))
+        except sqlite3.DataError:
+            found.append(tuple(session_id if name == "id" else None for name in names))
+    return found
+
+
+def _short(column: str) -> str:
+    """Return the expression of a column whose text has a bound."""
+    most = OPENCODE_COLUMN_CHARS_MAX
+    return f"CASE WHEN length({column}) > {most} THEN substr({column}, 1, {most}) ELSE {column} END"
 
 
 def changes_in(connection: sqlite3.Connection) -> list[tuple[StoredSession, int, int]]:
@@ -72,7 +103,7 @@ def changes_in(connection: sqlite3.Connection) -> list[tuple[StoredSession, int,
     found: dict[str, tuple[int, int]] = {}
     for table in filter(lambda name: _has(connection, name), _NEEDED):
         ask = f"SELECT session_id, count(*), max(time_updated) FROM {table} GROUP BY session_id"  # noqa: S608
-        for session_id, count, newest in connection.execute(ask):
+        for session_id, count, newest in _rows(connection, ask):
             before = found.get(session_id, (0, 0))
             found[session_id] = before[0] + count, max(before[1], _number(newest))
     return [(one, *found[one.id]) for one in sessions_in(connection) if one.id in found]
@@ -106,13 +137,15 @@ def _newest(connection: sqlite3.Connection, tables: tuple[str, ...], session_id:
 def _marks(connection: sqlite3.Connection, session_id: str) -> list[MessageMark]:
     parts = {
         message_id: (count, _number(newest))
-        for message_id, count, newest in connection.execute(
+        for message_id, count, newest in _rows(
+            connection,
             "SELECT message_id, count(*), max(time_updated) FROM part WHERE session_id = ?"
             " GROUP BY message_id",
             (session_id,),
         )
     }
-    found = connection.execute(
+    found = _rows(
+        connection,
         "SELECT id, time_updated FROM message WHERE session_id = ? ORDER BY time_created, id",
         (session_id,),
     )
@@ -123,7 +156,8 @@ def _marks(connection: sqlite3.Connection, session_id: str) -> list[MessageMark]
 
 
 def _row_marks(connection: sqlite3.Connection, session_id: str) -> list[MessageMark]:
-    found = connection.execute(
+    found = _rows(
+        connection,
         "SELECT id, time_updated FROM session_message WHERE session_id = ? ORDER BY seq",
         (session_id,),
     )
@@ -133,66 +167,82 @@ def _row_marks(connection: sqlite3.Connection, session_id: str) -> list[MessageM
 def messages_in(
     connection: sqlite3.Connection, contents: Contents, ids: Sequence[str]
 ) -> list[StoredMessage]:
-    """Return the messages of these ids, in the order of the ids; those that are gone are left out."""
-    read = _rows if contents.is_newer else _with_parts
-    size = _Size()
-    found: dict[str, StoredMessage] = {}
-    for at in range(0, len(ids), _IDS_MAX):
-        some = ids[at : at + _IDS_MAX]
-        within = f"IN ({', '.join('?' * len(some))})"
-        values = (contents.session.id, *some)
-        found |= {one.id: one for one in read(connection, within, values, size)}
-    return [found[one] for one in ids if one in found]
+    """Return the first messages of these ids, up to the end of a batch; those that are gone are left out.
 
-
-def _with_parts(
-    connection: sqlite3.Connection, within: str, values: Sequence[str], size: _Size
-) -> Iterator[StoredMessage]:
-    parts: dict[str, list[StoredPart]] = {}
-    for message_id, part_id, data in connection.execute(
-        "SELECT message_id, id, CAST(data AS BLOB) FROM part"  # noqa: S608 - marks for values
-        f" WHERE session_id = ? AND message_id {within} ORDER BY id",
-        values,
-    ):
-        parts.setdefault(message_id, []).append(StoredPart(part_id, size.add(data)))
-    found = connection.execute(
-        "SELECT id, time_created, CAST(data AS BLOB) FROM message"  # noqa: S608
-        f" WHERE session_id = ? AND id {within}",
-        values,
+    Each value is read by itself, so that the one that is too long costs no other one.
+    """
+    asked = ids[:_IDS_MAX]
+    parts = {} if contents.is_newer else _parts_of(connection, contents, asked)
+    columns, table = (
+        ("time_created, type, seq", "session_message")
+        if contents.is_newer
+        else ("time_created", "message")
     )
-    for message_id, time, data in found:
-        yield StoredMessage(message_id, time, size.add(data), parts.pop(message_id, ()))
+    ask = f"SELECT {columns} FROM {table} WHERE session_id = ? AND id = ?"  # noqa: S608 - known names
+    batch = Batch()
+    found: list[StoredMessage] = []
+    for message_id in asked:
+        row = connection.execute(ask, (contents.session.id, message_id)).fetchone()
+        if row is None:
+            continue
+        batch.begin()
+        data = batch.take(_value(connection, table, message_id))
+        if contents.is_newer:
+            time, kind, seq = row
+            found.append(StoredMessage(message_id, time, data, kind=kind or "", seq=seq))
+        else:
+            own = [
+                StoredPart(one, batch.take(_value(connection, "part", one)))
+                for one in parts.get(message_id, ())
+            ]
+            found.append(StoredMessage(message_id, row[0], data, own))
+        if batch.is_full:
+            break
+    return found
+
+
+def _parts_of(
+    connection: sqlite3.Connection, contents: Contents, ids: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the ids of the parts of each message, in their order."""
+    ask = (
+        "SELECT message_id, id FROM part WHERE session_id = ?"  # noqa: S608 - marks for values
+        f" AND message_id IN ({', '.join('?' * len(ids))}) ORDER BY id"
+    )
+    found: dict[str, list[str]] = {}
+    for message_id, part_id in _rows(connection, ask, (contents.session.id, *ids)):
+        found.setdefault(message_id, []).append(part_id)
+    return found
+
+
+def _value(connection: sqlite3.Connection, table: str, row_id: str) -> bytes | None:
+    """Return the JSON text of a row, "null" for a row of another type; None for one that is too long."""
+    ask = f"SELECT CAST(data AS BLOB) FROM {table} WHERE id = ?"  # noqa: S608 - known names
+    try:
+        row = connection.execute(ask, (row_id,)).fetchone()
+    except sqlite3.DataError:
+        return None
+    return row[0] if row is not None and isinstance(row[0], bytes) else b"null"
 
 
 def _rows(
-    connection: sqlite3.Connection, within: str, values: Sequence[str], size: _Size
-) -> Iterator[StoredMessage]:
-    found = connection.execute(
-        "SELECT id, time_created, CAST(data AS BLOB), type, seq FROM session_message"  # noqa: S608
-        f" WHERE session_id = ? AND id {within}",
-        values,
-    )
-    for message_id, time, data, kind, seq in found:
-        yield StoredMessage(message_id, time, size.add(data), kind=kind or "", seq=seq)
-
-
-class _Size:
-    """The bytes of the messages so far. Raises TooLarge over IMPORT_BYTES_MAX."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-
-    def add(self, data: Any) -> bytes:
-        """Return the data of a row, counted; no data for a row of another type."""
-        found = data if isinstance(data, bytes) else b"null"
-        self._bytes += len(found)
-        if self._bytes > IMPORT_BYTES_MAX:
+    connection: sqlite3.Connection, ask: str, values: Sequence[str] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an answer. Raises TooLarge over OPENCODE_ROWS_BYTES_MAX."""
+    size = 0
+    for row in connection.execute(ask, values):
+        size += sum(OPENCODE_COLUMN_BYTES + _length(value) for value in row)
+        if size > OPENCODE_ROWS_BYTES_MAX:
             raise TooLarge(
-                "the session is too large to be read at once",
-                limit=IMPORT_BYTES_MAX,
-                size=self._bytes,
+                "the database has more rows than sessiond reads at once",
+                limit=OPENCODE_ROWS_BYTES_MAX,
+                size=size,
             )
-        return found
+        yield row
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str | bytes) else 0
 
 
 def _number(value: Any) -> int:

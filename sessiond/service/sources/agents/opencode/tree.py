@@ -15,13 +15,14 @@ from typing import Any, Final
 from sessiond.dialects.agents.opencode_lines import StoredMessage, StoredPart
 from sessiond.dialects.agents.source_line import decoded, member
 from sessiond.dialects.lenient_json import lenient, text
-from sessiond.errors import TooLarge
 from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
-from sessiond.limits import IMPORT_BYTES_MAX, OPENCODE_PROMPT_SECONDS, OPENCODE_TRIES
+from sessiond.limits import OPENCODE_MESSAGE_BYTES_MAX, OPENCODE_PROMPT_SECONDS, OPENCODE_TRIES
 from sessiond.service.sources.agents.opencode.rows import (
+    TOO_LONG,
+    Batch,
     Contents,
     MessageMark,
     StoredSession,
@@ -53,7 +54,6 @@ class Tree:
     def __init__(self, folder: Path, files: Files) -> None:
         self._folder = folder
         self._files = files
-        self._left = IMPORT_BYTES_MAX
 
     def sessions(self) -> list[StoredSession]:
         """Return all sessions. Raises StorageError."""
@@ -69,7 +69,6 @@ class Tree:
 
     def contents(self, session_id: str) -> Contents | None:
         """Return what a session has; None for no such session. Raises StorageError."""
-        self._left = IMPORT_BYTES_MAX
         with telling("read", self._folder):
             for project in _names(self._folder / "session", self._files):
                 content = self._content(self._file_of(project, session_id))
@@ -92,21 +91,28 @@ class Tree:
         return [mark for _, mark in found]
 
     def messages(self, contents: Contents, ids: Sequence[str]) -> list[StoredMessage]:
-        """Return these messages; those that are gone are left out. Raises StorageError, TooLarge."""
-        self._left = IMPORT_BYTES_MAX
+        """Return the first of these messages, up to the end of a batch; those that are gone are left out.
+
+        Raises StorageError.
+        """
+        found: list[StoredMessage] = []
+        batch = Batch()
         with telling("read", self._folder):
             folder = self._folder / "message" / contents.session.id
-            found = ((one, self._content(folder / f"{one}{_ENDING}")) for one in ids)
-            return [
-                StoredMessage(
-                    message_id,
-                    _created_at(content),
-                    content,
-                    [StoredPart(*part) for part in self._below("part", message_id)],
-                )
-                for message_id, content in found
-                if content is not None
-            ]
+            for message_id in ids:
+                content = self._content(folder / f"{message_id}{_ENDING}")
+                if content is None:
+                    continue
+                batch.begin()
+                data = batch.take(content)
+                parts = [
+                    StoredPart(part_id, batch.take(part))
+                    for part_id, part in self._below("part", message_id)
+                ]
+                found.append(StoredMessage(message_id, _created_at(content), data, parts))
+                if batch.is_full:
+                    break
+        return found
 
     def state(self, session_id: str) -> StoreState:
         """Return the state of the files of a session and its messages. Raises OSError.
@@ -171,10 +177,8 @@ class Tree:
         try:
             size = check_regular(self._files, fd)
             changed_at = self._files.fstat(fd).st_mtime_ns / 1e9
-            self._left -= size
-            if self._left < 0:
-                said = "the session is too large to be imported"
-                raise TooLarge(said, limit=IMPORT_BYTES_MAX, size=IMPORT_BYTES_MAX - self._left)
+            if size > OPENCODE_MESSAGE_BYTES_MAX:
+                return TOO_LONG, changed_at
             return b"".join(chunks_of(self._files, fd, 0, size)), changed_at
         finally:
             self._files.close(fd)

@@ -1,0 +1,94 @@
+"""A source without a bound costs its own sessions only, and is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessiond.testing.wire import Refusal, Wire
+from tests.kit.agent_roots import CLAUDE, claude_root
+from tests.kit.calls import call, create
+from tests.kit.house import House
+from tests.kit.limits import set_limits
+from tests.kit.opencode import database
+from tests.kit.roots import add_root, ids
+from tests.kit.sessions import HI, SESSION
+
+ENDLESS = [
+    ("ALTER TABLE session RENAME TO older", ()),
+    (
+        """CREATE VIEW session(id, title, directory) AS
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+        SELECT 'ses_' || i, 't', '/p' FROM n""",
+        (),
+    ),
+]
+
+
+async def refused(wire: Wire, method: str, session_id: str) -> tuple[str, str]:
+    """Return the errno and the words of a refusal."""
+    with pytest.raises(Refusal) as told:
+        await wire.call(method, session_id=session_id)
+    return told.value.data["errno"], told.value.message
+
+
+async def test_a_database_without_an_end_is_named_and_stops_no_other_session(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, OPENCODE_ROWS_BYTES_MAX=50_000)
+    endless, claude = tmp_path / "opencode", claude_root(tmp_path)
+    endless.mkdir()
+    path = database(endless / "opencode.db", sql=ENDLESS)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, endless, "opencode")
+        await add_root(wire, claude)
+        await create(wire, SESSION, persist="immediate")
+        await call(wire, "append", message=HI)
+        listed = await wire.call("session/list")
+        assert {CLAUDE.format(1), SESSION} < {one["id"] for one in listed["sessions"]}
+        (unread,) = listed["unreadable"]
+        assert unread["path"] == str(path.resolve())
+        assert "more rows than sessiond reads at once" in unread["reason"]
+        found = await wire.call("session/search", query="ping")
+        assert found["hits"]
+
+
+async def test_lines_that_are_no_records_have_a_bound(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, AGENT_STRAY_LINES_MAX=50)
+    claude = claude_root(tmp_path)
+    path = next(claude.rglob(f"{CLAUDE.format(1)}.jsonl"))
+    other = CLAUDE.format(3)
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, claude)
+        before = await wire.call("session/build_context", session_id=other)
+        with path.open("ab") as file:
+            file.write(b"\n" * 60)
+        number, words = await refused(wire, "session/build_context", CLAUDE.format(1))
+        assert number == "EFBIG"
+        assert "more than 50 lines of it are no records" in words
+        # Lists, searches and other sessions go on.
+        assert CLAUDE.format(1) in await ids(wire)
+        found = await wire.call("session/search", query="ping")
+        assert CLAUDE.format(1) in {hit["session_id"] for hit in found["hits"]}, found
+        assert await wire.call("session/build_context", session_id=other) == before
+
+
+async def test_a_session_that_is_open_stays_served_beyond_the_bound(
+    real_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, AGENT_STRAY_LINES_MAX=50)
+    claude = claude_root(tmp_path)
+    session_id = CLAUDE.format(2)
+    path = next(claude.rglob(f"{session_id}.jsonl"))
+    async with real_house.daemon() as daemon, daemon.connect() as wire:
+        await add_root(wire, claude)
+        await wire.call("subscribe", session_id=session_id)
+        before = await wire.call("session/build_context", session_id=session_id)
+        with path.open("ab") as file:
+            file.write(b"\n" * 60)
+        number, _ = await refused(wire, "session/verify", session_id)
+        assert number == "EFBIG"
+        assert await wire.call("session/build_context", session_id=session_id) == before
