@@ -8,9 +8,10 @@ its words.
 from __future__ import annotations
 
 import re
+from os import PathLike
 from typing import Final
 
-__all__ = ["ACTING", "counted", "plural", "repaired", "spelled_out"]
+__all__ = ["ACTING", "counted", "plural", "printable", "repaired", "spelled_out"]
 
 ACTING: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -33,6 +34,11 @@ def spelled_out(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_ACTING, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def printable(path: PathLike[str] | str) -> str:
+    """Return the path as valid text; bytes that are not UTF-8 become U+FFFD."""
+    return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
 def counted(count: int, noun: str, *, has_more: bool = False) -> str:

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from sessiond.catalog.finding import scoped_in
 from sessiond.errors import SessiondError, SessionNotFound, StorageError
-from sessiond.journal.disk.failures import printable
 from sessiond.limits import SCOPED_SESSIONS_MAX
 from sessiond.model.entries import Header
 from sessiond.model.requests import BeforeSwitch
@@ -31,6 +30,7 @@ from sessiond.service.log.session_info import SessionInfo
 from sessiond.service.ports import Asker
 from sessiond.service.service import Service
 from sessiond.session.draft import Draft
+from sessiond.visible import printable
 
 __all__ = ["Resolved", "Switched", "Unloadable", "folder_of", "require_folder", "resolve", "switch"]
 

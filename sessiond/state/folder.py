@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from sessiond.errors import StorageError
 from sessiond.journal.disk.descriptor import close_quietly
-from sessiond.journal.disk.failures import printable, storage_error, telling
+from sessiond.journal.disk.failures import storage_error, telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import is_taken
 from sessiond.journal.disk.regular import check_regular, open_regular
@@ -35,6 +35,7 @@ from sessiond.journal.profile.names import (
 )
 from sessiond.limits import STATE_FILE_BYTES_MAX
 from sessiond.state.codec import Damaged, NewerVersion
+from sessiond.visible import printable
 
 __all__ = ["Aside", "Decode", "DocumentFolder", "read_whole"]
 

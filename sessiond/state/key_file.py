@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from sessiond.errors import SecretKeyUnavailable, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import has_file
 from sessiond.journal.disk.regular import check_regular, open_regular
@@ -34,6 +34,7 @@ from sessiond.journal.profile.making import fill, give_name, remove_own
 from sessiond.journal.profile.names import is_unfinished_key, unfinished_key_name
 from sessiond.limits import KEY_FILE_BYTES_MAX
 from sessiond.state.keys import Key, KeySettings, keys_in
+from sessiond.visible import printable
 
 __all__ = ["Flaw", "KeyFile", "KeySource"]
 

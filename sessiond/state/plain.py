@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from sessiond.errors import InvalidParams, StorageError
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.names import namespace_in
 from sessiond.limits import STATE_VALUE_BYTES_MAX
@@ -26,6 +26,7 @@ from sessiond.model.escapes import whole_characters
 from sessiond.model.ids import is_open_namespace, is_state_key
 from sessiond.model.nesting import nests_too_deeply
 from sessiond.state.folder import read_whole
+from sessiond.visible import printable
 
 __all__ = ["LoadProblem", "PlainFile", "as_plain", "read_plain"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sessiond.errors import SecretKeyUnavailable
-from sessiond.journal.disk.failures import printable
 from sessiond.state.document import Document
 from sessiond.state.documents import Documents
 from sessiond.state.key_file import KeyFile, KeySource
 from sessiond.state.keys import Key, KeySettings, keys_in, new_key
 from sessiond.state.vault import Vault
+from sessiond.visible import printable
 
 __all__ = ["SecretStore"]
 

@@ -225,8 +225,7 @@ class Exchange(Conversation):
     def _settle(self, call: Call, outcome: Raw | SessiondClientError) -> None:
         if isinstance(outcome, Raw):
             self.standing.done(call)
-        del self.calls[call.id]
-        self._endless.pop(call.id, None)
+        self._take_out(call)
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
@@ -238,9 +237,12 @@ class Exchange(Conversation):
         expired.__cause__ = None if self.is_connected else self.last_loss
         call.settle(expired)
 
-    def _drop(self, call: Call) -> None:
+    def _take_out(self, call: Call) -> None:
         del self.calls[call.id]
         self._endless.pop(call.id, None)
+
+    def _drop(self, call: Call) -> None:
+        self._take_out(call)
         if call.state is CallState.QUEUED:
             self.outgoing.discard(call.sent)
         elif call.state is CallState.SENT and self.is_connected:

@@ -25,10 +25,10 @@ from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
 from sessiond.config.configuration import Sources, load
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.limits import ANSWER_SECONDS, FREE_BYTES_MIN, FREE_DESCRIPTORS_MIN
+from sessiond.visible import printable
 
 __all__ = ["Finding", "examine", "told"]
 

@@ -16,11 +16,10 @@ from sessiond.cli.offline.examination import Finding
 from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.progress import Steps
 from sessiond.errors import SessiondError
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.service.files.checking.verifying import VerifyScope, verify_file
-from sessiond.visible import counted
+from sessiond.visible import counted, printable
 
 __all__ = ["examine_files"]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from sessiond.errors import StorageError
 from sessiond.journal.disk.files import Files
+from sessiond.visible import printable
 
-__all__ = ["explained", "printable", "storage_error", "telling"]
+__all__ = ["explained", "storage_error", "telling"]
 
 
 def storage_error(error: OSError, doing: str, path: Path) -> StorageError:
@@ -36,11 +37,6 @@ def explained(files: Files, error: FileNotFoundError, path: Path) -> OSError:
     if gone is None:
         return error
     return FileNotFoundError(error.errno, f"the folder {printable(gone)} is not there")
-
-
-def printable(path: Path | str) -> str:
-    """Return the path as valid text; bytes that are not UTF-8 become U+FFFD."""
-    return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
 @contextmanager

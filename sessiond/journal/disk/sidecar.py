@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from sessiond.journal.disk.descriptor import close_quietly
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.regular import open_regular
 from sessiond.limits import SIDECAR_LOOK_SECONDS, SIDECAR_WAIT_SECONDS
 from sessiond.system import NAME_BYTES_MAX
+from sessiond.visible import printable
 
 __all__ = ["SidecarLock"]
 

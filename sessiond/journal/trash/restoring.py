@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.disk.lookup import is_regular, is_taken
 from sessiond.journal.profile.layout import Layout
@@ -32,6 +32,7 @@ from sessiond.journal.profile.names import (
     without_number,
 )
 from sessiond.journal.trash.carrying import carry
+from sessiond.visible import printable
 
 __all__ = ["Restoring", "Trashed"]
 

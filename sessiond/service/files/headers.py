@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import scan
 from sessiond.service.log.indexer import Indexer
+from sessiond.visible import printable
 
 __all__ = ["require_header"]
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from sessiond.catalog.rows import Known
 from sessiond.errors import InvalidParams, SessionNotFound, StorageError
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.lookup import is_same, is_taken
 from sessiond.journal.profile.layout import Layout
@@ -41,6 +41,7 @@ from sessiond.service.sources.agents.opencode.paths import Paths
 from sessiond.service.store.checks import Repair
 from sessiond.service.store.refusals import exists_again, lies_inside, still_there
 from sessiond.session.draft import read_only
+from sessiond.visible import printable
 
 __all__ = ["SessionFiles"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sessiond.catalog.rows import ListedFile
 from sessiond.errors import SessionCorrupt, SessiondError, SessionNotFound, StorageError
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
 from sessiond.model.ids import is_session_id
@@ -20,6 +20,7 @@ from sessiond.service.files.profile import Profile
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
+from sessiond.visible import printable
 
 __all__ = ["SessionOpener"]
 

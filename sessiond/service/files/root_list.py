@@ -17,13 +17,13 @@ import anyio
 from anyio import CancelScope, to_thread
 
 from sessiond.errors import InvalidParams, SessiondError
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import FileStat
 from sessiond.model.formats import ROOT_KINDS
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import OWN, Root, is_in
 from sessiond.service.listing.root_rooms import IndexedTexts, RootRooms, indexed_texts
 from sessiond.service.store.roots import RootInfo, ShownAt
+from sessiond.visible import printable
 
 __all__ = ["FolderRoots"]
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Mark, Stored
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.journal import Journal, scan
 from sessiond.journal.profile.layout import Layout
@@ -21,6 +21,7 @@ from sessiond.service.files.roots.roots import Roots
 from sessiond.service.log.indexer import Indexer
 from sessiond.service.sources.agents.opencode.places import stored_place
 from sessiond.service.store.listed import snapshot
+from sessiond.visible import printable
 
 __all__ = ["NothingSaid", "Rows"]
 

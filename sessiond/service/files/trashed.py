@@ -5,10 +5,11 @@ from __future__ import annotations
 from sessiond.catalog.finding import Kept, find_kept
 from sessiond.catalog.rows import Known
 from sessiond.errors import SessiondError
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.trash.restoring import Trashed
 from sessiond.service.files.profile import Profile
 from sessiond.service.store.trash import TrashedSession, TrashResult
+from sessiond.visible import printable
 
 __all__ = ["TrashedFiles"]
 

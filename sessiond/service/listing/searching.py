@@ -30,6 +30,7 @@ from sessiond.service.listing.root_rooms import RootRooms
 from sessiond.service.ports import Asker
 from sessiond.service.store.listed import TextsChanged, Unreadable
 from sessiond.service.store.session_store import SessionStore
+from sessiond.visible import printable
 
 __all__ = ["Search"]
 
@@ -121,8 +122,7 @@ class Search:
             room.take(self._add(known, places))
         except SessiondError as error:
             room.is_stuck = True
-            path = known.path.encode(errors="surrogateescape").decode(errors="replace")
-            unread.append(Unreadable(path, str(error)))
+            unread.append(Unreadable(printable(known.path), str(error)))
 
     def _is_current(self, indexed: Indexed | None, known: Known, places: RootRooms) -> bool:
         if indexed is None or indexed.epoch != known.mark.epoch:

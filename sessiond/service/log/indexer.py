@@ -12,12 +12,12 @@ from typing import Final
 from sessiond.dialects import UNKNOWN_HEADER, recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.errors import SessionCorrupt
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.splitter import LongLine, without_end
 from sessiond.model.entries import Header
 from sessiond.service.log.line_indexer import LineIndexer, too_long
 from sessiond.session.atoms import Atoms
 from sessiond.session.index import Session
+from sessiond.visible import printable
 
 __all__ = ["Indexer"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from sessiond.journal.disk.failures import printable
 from sessiond.model.digests import key_digest
 from sessiond.model.ids import is_open_namespace
 from sessiond.service.database.database import NO_TOKEN, SessionDatabase, StoredDocument
@@ -23,6 +22,7 @@ from sessiond.service.database.moving.joining import (
 )
 from sessiond.service.database.moving.way import Remark, was_changed
 from sessiond.service.files.store import FileStore
+from sessiond.visible import printable
 
 __all__ = ["DocumentsIn", "DocumentsOut"]
 

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.disk.failures import printable
 from sessiond.model.ids import is_session_id
 from sessiond.service.database.database import Head, SessionDatabase
 from sessiond.service.database.scanning.census import Census, Seen
@@ -17,6 +16,7 @@ from sessiond.service.database.scanning.rows import IN_DATABASE, is_at, is_in_da
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
 from sessiond.service.store.listed import Behind, Report, Scanner, Tell, Unreadable
+from sessiond.visible import printable
 
 __all__ = ["DatabaseScanner"]
 

@@ -25,11 +25,12 @@ from sessiond.catalog.rows import Known
 from sessiond.dialects.agents.places import agent_places
 from sessiond.errors import InvalidParams, StorageError
 from sessiond.journal.disk.descriptor import close_quietly
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files
 from sessiond.journal.profile.layout import Layout
 from sessiond.journal.profile.making import write_unfinished
 from sessiond.service.store.listed import Whereabouts
+from sessiond.visible import printable
 
 __all__ = ["OWN", "Root", "Roots", "is_in", "is_session_name"]
 

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from sessiond.catalog.rows import NOTHING, Fingerprint, Known, Stored
 from sessiond.errors import SessiondError, StorageError
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import FileStat
 from sessiond.journal.disk.settled import is_settled
 from sessiond.limits import SCAN_SECONDS
@@ -42,6 +42,7 @@ from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
 from sessiond.service.store.listed import Behind, Report, Tell, Unreadable
+from sessiond.visible import printable
 
 __all__ = ["FolderScanner"]
 

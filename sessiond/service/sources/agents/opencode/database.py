@@ -23,7 +23,7 @@ from urllib.parse import quote
 from sessiond.catalog.database import DAMAGED, error_code, require_openable
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError, TooLarge
-from sessiond.journal.disk.failures import printable, telling
+from sessiond.journal.disk.failures import telling
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
@@ -41,6 +41,7 @@ from sessiond.service.sources.agents.opencode.tables import (
     messages_in,
     sessions_in,
 )
+from sessiond.visible import printable
 
 __all__ = ["Database", "is_database"]
 

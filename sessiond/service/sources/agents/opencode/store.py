@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from sessiond.dialects.agents.opencode_lines import StoredMessage, session_lines
 from sessiond.errors import InvalidParams, SessionCorrupt, TooLarge
-from sessiond.journal.disk.failures import printable
 from sessiond.journal.disk.files import Files
 from sessiond.limits import IMPORT_BYTES_MAX, MATCHES_SHOWN_MAX
 from sessiond.service.sources.agents.opencode.database import Database, is_database
 from sessiond.service.sources.agents.opencode.rows import Contents, StoredSession, StoreState
 from sessiond.service.sources.agents.opencode.tree import Tree, tree_at
+from sessiond.visible import printable
 
 __all__ = ["AgentStore", "Chosen", "choose", "found_store", "parents_first", "stored_lines"]
 
