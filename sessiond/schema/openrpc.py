@@ -1,6 +1,6 @@
 """The protocol as an OpenRPC document, which `rpc.discover` answers.
 
-`x-` members hold the parts that OpenRPC has no place for: a method's `x-aliases` and `x-access`,
+`x-` members hold the parts that OpenRPC has no place for: a method's `x-aliases`, `x-access` and `x-repeat`,
 the daemon's notifications in `x-notifications`, and its requests to clients that offered to answer
 them in `x-client-requests` (OpenRPC's methods are what a client calls). A method without a result
 is a notification to the daemon.
@@ -34,6 +34,7 @@ from sessiond.methods._shared.common import Client, Method
 from sessiond.methods.initialize import PROTOCOL_VERSIONS
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
+from sessiond.schema.repeats import REPEATS
 from sessiond.schema.shapes import CLIENT_NOTIFICATIONS, Schema, Shapes, respelled, summary_of
 
 __all__ = ["general_errors", "openrpc_document"]
@@ -105,6 +106,7 @@ def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
     # In the order of `ERRORS`, each once.
     may_be = {*general_errors(method), *method.errors}
     errors = [error for error in ERRORS if error in may_be]
+    repeat = REPEATS.get(method.name)
     return {
         "name": method.name,
         "summary": summary_of(method),
@@ -113,6 +115,7 @@ def _method(method: Method[Client, Any], shapes: Shapes) -> dict[str, Any]:
         "errors": [{"$ref": f"#/components/errors/{error.kind}"} for error in errors],
         "x-aliases": list(method.aliases),
         "x-access": method.access,
+        "x-repeat": None if repeat is None else {"kind": repeat.kind, "check": repeat.check},
     }
 
 

@@ -15,7 +15,7 @@ from sessiond.errors import TooLarge
 from sessiond.limits import FRAME_BYTES_MAX, SUMMARY_BYTES_MAX
 from sessiond.methods import METHODS
 from sessiond.schema.python.calls import NO_METHOD
-from sessiond.schema.python.facts import aliases, repeatable
+from sessiond.schema.python.facts import aliases, checks, repeatable, repeated
 from sessiond.schema.python.methods import helper_name
 from sessiond.schema.shapes import summary_of
 from sessiond.schema.typescript import FORMS, comment
@@ -29,17 +29,32 @@ _HEAD: Final = "// Generated from the types of the protocol; run: make schema\n"
 
 def _facts_text() -> str:
     """Return the module of the facts that the client decides by."""
-    names = "".join(f'  "{alias}": "{name}",\n' for alias, name in aliases().items())
-    reads = "".join(f'  "{name}",\n' for name in repeatable())
     return (
         f"{_HEAD}\n/** Methods by their short names. */\n"
-        f"export const ALIASES: Readonly<Record<string, string>> = {{\n{names}}};\n\n"
-        "/** Methods that need no right to write: to do one twice is to do it once. */\n"
-        f"export const READS: readonly string[] = [\n{reads}];\n\n"
+        f"export const ALIASES: {_texts(aliases())};\n\n"
+        "/** The calls that show what mutations change, by the mutations. */\n"
+        f"export const CHECKS: {_texts(checks())};\n\n"
+        "/** Mutations that entry ids or an idempotency_key name: such a one is done once. */\n"
+        f"export const KEYED: {_list(repeated('keyed'))};\n\n"
+        "/** Methods that change nothing: to do one twice is to do it once. */\n"
+        f"export const READS: {_list(repeatable())};\n\n"
+        "/** Mutations that are done once if they are done twice. */\n"
+        f"export const SAFE: {_list(repeated('safe'))};\n\n"
         f"/** A longer frame is refused. */\nexport const REQUEST_BYTES_MAX = {FRAME_BYTES_MAX};\n\n"
         f"/** A longer summary is refused. */\nexport const SUMMARY_BYTES_MAX = {SUMMARY_BYTES_MAX};\n\n"
         f"/** The code of the refusal of a frame. */\nexport const TOO_LARGE = {TooLarge.code};\n"
     )
+
+
+def _texts(values: dict[str, str]) -> str:
+    """Return the type and the value of a record of texts."""
+    pairs = "".join(f'  "{name}": "{value}",\n' for name, value in values.items())
+    return f"Readonly<Record<string, string>> = {{\n{pairs}}}"
+
+
+def _list(names: list[str]) -> str:
+    """Return the type and the value of a list of texts."""
+    return "readonly string[] = [\n" + "".join(f'  "{name}",\n' for name in names) + "]"
 
 
 def _methods_text() -> str:

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from sessiond_client.connect_options import OnProgress
 from sessiond_client.errors import SessiondClientError
-from sessiond_client.generated.facts import ALIASES, READS
+from sessiond_client.generated.facts import ALIASES, CHECKS, KEYED, READS, SAFE
 
 __all__ = ["Call", "CallState", "Resend"]
 
@@ -38,13 +38,6 @@ class CallState(Enum):
     SETTLED = auto()
 
 
-# These write, and to do one twice is to do it once. What a lost connection had acquired, it has no more.
-_REPEATABLE_WRITES: Final = {
-    *("session/acquire", "session/release", "session/renew"),
-    *("session/archive", "session/unarchive", "session/delete"),
-    # Sent again, they find the session that the first call made.
-    *("scope/resolve", "scope/switch", "session/create"),
-}
 _SUBSCRIBING: Final = frozenset(
     {
         *("session/subscribe", "session/unsubscribe", "session/flush"),
@@ -77,8 +70,11 @@ class Call:
         self.method = method
         self.params = _prepared(name, params, new_id)
         self.resend = _resend_of(name, self.params)
-        self.is_read = self.resend is Resend.READ and name not in _REPEATABLE_WRITES
+        self.is_read = self.resend is Resend.READ and name not in SAFE | {"session/create"}
         """True if the daemon changes nothing for this call, also on a connection that is lost."""
+        check = CHECKS.get(name)
+        self.doubt = "" if self.is_read or check is None else f"; {check} shows whether it was done"
+        """Words of an error that leaves the outcome open."""
         self.deadline = deadline
         self.on_progress = on_progress
         self.patience = patience
@@ -128,20 +124,16 @@ def _resend_of(name: str, params: Mapping[str, Any]) -> Resend:
     match name:
         case "session/create" if params.get("if_exists") != "open" or "session_id" not in params:
             return Resend.NEVER
-        case _ if name in READS or name in _REPEATABLE_WRITES:
+        case "session/create":
+            # Sent again, it finds the session that the first call made.
+            return Resend.READ
+        case _ if name in READS or name in SAFE:
             return Resend.READ
         case "session/append":
             return Resend.KEYED
         case "session/prune" | "session/merge" if params.get("dry_run", False):
             return Resend.READ
-        case (
-            "session/compact"
-            | "session/merge"
-            | "session/decide"
-            | "session/artifact"
-            | "session/task"
-            | "session/prune"
-        ) if params.get("idempotency_key") is not None:
+        case _ if name in KEYED and params.get("idempotency_key") is not None:
             return Resend.KEYED
         case "session/repair" | "retention/run" if params.get("dry_run", True):
             return Resend.READ

@@ -213,7 +213,7 @@ class Exchange(Conversation):
                 continue
             text = f"the connection broke before {call.method} was answered ({error})"
             if call.is_outcome_unknown:
-                text += "; its outcome is unknown"
+                text += f"; its outcome is unknown{call.doubt}"
             lost = ConnectionLost(text, outcome_unknown=call.is_outcome_unknown)
             lost.__cause__ = error
             self._settle(call, lost)
@@ -232,6 +232,7 @@ class Exchange(Conversation):
         is_sent = call.state is CallState.SENT and not call.is_read
         is_unknown = call.is_outcome_unknown or is_sent
         reason = "" if self.is_connected else f"; not connected: {self.last_loss}"
+        reason += call.doubt if is_unknown else ""
         self._drop(call)
         expired = Timeout(f"no answer to {call.method} in time{reason}", outcome_unknown=is_unknown)
         expired.__cause__ = None if self.is_connected else self.last_loss

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 
 import { RpcError } from "./errors.js";
-import { ALIASES, READS, REQUEST_BYTES_MAX, TOO_LARGE } from "./generated/facts.js";
+import { ALIASES, CHECKS, KEYED, READS, REQUEST_BYTES_MAX, SAFE, TOO_LARGE } from "./generated/facts.js";
 import { encode } from "./json.js";
 
 /** What is done, of the total (null: not known), in a unit. */
@@ -24,19 +24,17 @@ export type Values = Record<string, unknown>;
  */
 export type Resend = "never" | "read" | "keyed";
 
-/** Writes that, done twice, are done once. What a lost connection had acquired, it has no more. */
-const REPEATABLE = new Set([
-  ...READS,
-  ...["session/acquire", "session/release", "session/renew"],
-  ...["session/archive", "session/unarchive", "session/delete"],
-  ...["scope/resolve", "scope/switch"],
-]);
+const REPEATABLE = new Set([...READS, ...SAFE]);
 const SUBSCRIBING = /^(session|catalog|state)\/(un)?subscribe$/;
 
 /** One request and its outcome. */
 export class Call {
   readonly params: Values;
   readonly resend: Resend;
+  /** True if the daemon changes nothing for this call, also on a connection that is lost. */
+  readonly isRead: boolean;
+  /** What an error says that leaves the outcome open. */
+  readonly doubt: string;
   readonly text: string;
   state: "queued" | "sent" | "settled" = "queued";
   losses = 0;
@@ -64,6 +62,9 @@ export class Call {
     }
     this.params = prepared(name, params);
     this.resend = resendOf(name, this.params);
+    this.isRead = this.resend === "read" && !SAFE.includes(name) && name !== "session/create";
+    const check = CHECKS[name];
+    this.doubt = this.isRead || check === undefined ? "" : `; ${check} shows whether it was done`;
     const meta = options.onProgress === undefined ? {} : { _meta: { progress_token: id } };
     this.text = encode({ jsonrpc: "2.0", id, method, params: { ...this.params, ...meta } });
     const size = Buffer.byteLength(this.text);
@@ -92,12 +93,7 @@ function resendOf(name: string, params: Values): Resend {
     case "session/prune":
     case "session/merge":
       if (params["dry_run"] === true) return "read";
-      return isKeyed(params) ? "keyed" : "never";
-    case "session/compact":
-    case "session/decide":
-    case "session/artifact":
-    case "session/task":
-      return isKeyed(params) ? "keyed" : "never";
+      break;
     case "session/create":
       return params["if_exists"] === "open" && "session_id" in params ? "read" : "never";
     case "session/repair":
@@ -108,8 +104,8 @@ function resendOf(name: string, params: Values): Resend {
     case "session/export":
       return params["path"] == null ? "read" : "never";
     default:
-      return "never";
   }
+  return KEYED.includes(name) && isKeyed(params) ? "keyed" : "never";
 }
 
 function isKeyed(params: Values): boolean {

@@ -172,10 +172,11 @@ export class Exchange extends Conversation {
       call.state = "queued";
       if (this.isTurnedAway) continue;
       call.losses += 1;
-      call.isOutcomeUnknown = true;
+      call.isOutcomeUnknown = !call.isRead;
       if (call.resend === "never" || call.losses > RESENDS_MAX) {
         const text = `the connection broke before ${call.method} was answered (${error.message})`;
-        this.#settle(call, { error: new ConnectionLost(`${text}; its outcome is unknown`, true, error) });
+        const doubt = call.isOutcomeUnknown ? `; its outcome is unknown${call.doubt}` : "";
+        this.#settle(call, { error: new ConnectionLost(`${text}${doubt}`, call.isOutcomeUnknown, error) });
       }
     }
   }
@@ -246,7 +247,7 @@ export class Exchange extends Conversation {
   #asksAgain(call: Call, error: RpcError): boolean {
     call.refusals += 1;
     const isStorage = error.is("storage_error");
-    call.isOutcomeUnknown ||= isStorage;
+    call.isOutcomeUnknown ||= isStorage && !call.isRead;
     const isSafe =
       error.is("overloaded") ||
       error.is("draining") ||
@@ -266,9 +267,10 @@ export class Exchange extends Conversation {
   #setDeadline(call: Call): void {
     clearTimeout(call.timer);
     call.timer = later(call.timeoutMs, () => {
-      const isUnknown = call.isOutcomeUnknown || call.state === "sent";
+      const isUnknown = call.isOutcomeUnknown || (call.state === "sent" && !call.isRead);
       const reason = this.isConnected ? "" : `; not connected: ${this.lastLoss?.message ?? "not yet"}`;
-      this.#abandon(call, new Timeout(`no answer to ${call.method} in time${reason}`, isUnknown, this.lastLoss));
+      const text = `no answer to ${call.method} in time${reason}${isUnknown ? call.doubt : ""}`;
+      this.#abandon(call, new Timeout(text, isUnknown, this.lastLoss));
     });
   }
 

@@ -9,11 +9,9 @@ from sessiond.limits import FRAME_BYTES_MAX, SUMMARY_BYTES_MAX
 from sessiond.methods import METHODS
 from sessiond.schema.python.calls import NO_METHOD
 from sessiond.schema.python.layout import all_names, braced, header
+from sessiond.schema.repeats import REPEATS, RepeatKind
 
-__all__ = ["aliases", "facts_text", "repeatable"]
-
-# Methods that write only if a parameter says so: the client looks at the parameter.
-_SOMETIMES: Final = frozenset({"session/export", "session/repair", "retention/run"})
+__all__ = ["aliases", "checks", "facts_text", "repeatable", "repeated"]
 
 _HEAD: Final = "Facts of the protocol: methods, bounds and codes."
 
@@ -24,29 +22,65 @@ def aliases() -> dict[str, str]:
 
 
 def repeatable() -> list[str]:
-    """Return the methods that need no right to write: to do one twice is to do it once."""
+    """Return the methods that change nothing: to do one twice is to do it once."""
     return sorted(
         method.name
         for method in METHODS
-        if method.access != "write" and method.name not in NO_METHOD | _SOMETIMES
+        if method.name not in NO_METHOD and method.name not in REPEATS
     )
+
+
+def repeated(kind: RepeatKind) -> list[str]:
+    """Return the mutations of a kind."""
+    return sorted(name for name, one in REPEATS.items() if one.kind == kind)
+
+
+def checks() -> dict[str, str]:
+    """Return the calls that show what mutations change, by the mutations."""
+    return {name: one.check for name, one in sorted(REPEATS.items()) if one.check is not None}
 
 
 def facts_text() -> str:
     """Return the module of the facts."""
-    reads = [f'"{name}"' for name in repeatable()]
-    renamed = [f'"{alias}": "{name}"' for alias, name in aliases().items()]
     rows = [
-        ("ALIASES: Final[dict[str, str]]", braced("", renamed), "Methods by their short names."),
+        (
+            "ALIASES: Final[dict[str, str]]",
+            braced("", _pairs(aliases())),
+            "Methods by their short names.",
+        ),
+        (
+            "CHECKS: Final[dict[str, str]]",
+            braced("", _pairs(checks())),
+            "The calls that show what mutations change, by the mutations.",
+        ),
+        (
+            "KEYED: Final",
+            _set(repeated("keyed")),
+            "Mutations that entry ids or an idempotency_key name: such a one is done once.",
+        ),
         (
             "READS: Final",
-            f"frozenset(\n    {braced('    ', reads)}\n)",
-            "Methods that need no right to write: to do one twice is to do it once.",
+            _set(repeatable()),
+            "Methods that change nothing: to do one twice is to do it once.",
         ),
         ("REQUEST_BYTES_MAX: Final", str(FRAME_BYTES_MAX), "A longer frame is refused."),
+        (
+            "SAFE: Final",
+            _set(repeated("safe")),
+            "Mutations that are done once if they are done twice.",
+        ),
         ("SUMMARY_BYTES_MAX: Final", str(SUMMARY_BYTES_MAX), "A longer summary is refused."),
         ("TOO_LARGE: Final", str(TooLarge.code), "The code of the refusal of a frame."),
     ]
     names = [declared.partition(":")[0] for declared, _, _ in rows]
     body = "".join(f'{declared} = {value}\n"""{told}"""\n' for declared, value, told in rows)
     return "\n".join([header(_HEAD), "from typing import Final\n", all_names(names), body])
+
+
+def _pairs(texts: dict[str, str]) -> list[str]:
+    return [f'"{name}": "{value}"' for name, value in texts.items()]
+
+
+def _set(names: list[str]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return f"frozenset(\n    {braced('    ', quoted)}\n)"

@@ -62,7 +62,7 @@ async def test_a_branch_whose_connection_breaks_has_an_unknown_outcome(
 
     stage.play(breaks, serves)
     async with connected(stage.path) as client:
-        with pytest.raises(ConnectionLost, match="outcome is unknown") as lost:
+        with pytest.raises(ConnectionLost, match="session/heads shows whether it was done") as lost:
             await client.branch("s", "e1")
         assert lost.value.outcome_unknown
         assert (await client.get("s")).id == "s"

@@ -34,6 +34,7 @@ async def test_a_call_without_an_answer_times_out_and_is_cancelled_there(
         with pytest.raises(Timeout) as timeout:
             await client.branch("s", None, timeout=0.05)
         assert timeout.value.outcome_unknown
+        assert "session/heads shows whether it was done" in str(timeout.value)
         assert await to_thread.run_sync(cancelled.wait, 10)
         assert await client.ping() == "pong"
 

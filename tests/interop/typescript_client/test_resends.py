@@ -79,6 +79,7 @@ def test_what_may_not_be_done_twice_is_not_sent_again(js: Driver, proxy: Cutting
     with pytest.raises(JsError) as caught:
         js(FORK)
     assert (caught.value.name, caught.value.outcome_unknown) == ("ConnectionLost", True)
+    assert "session/list shows whether it was done" in str(caught.value)
     assert js("return (await c.list({})).sessions.length") == 2
     assert proxy.seen.count("session/fork") == 1
 
@@ -154,3 +155,13 @@ def test_a_lease_that_was_waited_for_is_renewed_at_once(js: Driver, proxy: Cutti
     )
     # Only the daemon knew when the lease began.
     assert proxy.seen.count("session/renew") == 1
+
+
+def test_a_question_that_is_never_answered_leaves_no_outcome_open(
+    js: Driver, proxy: Cutting
+) -> None:
+    proxy.cuts += ["session/get"] * 100
+    with pytest.raises(JsError) as caught:
+        js(COUNT)
+    assert (caught.value.name, caught.value.outcome_unknown) == ("ConnectionLost", False)
+    assert "outcome" not in str(caught.value)

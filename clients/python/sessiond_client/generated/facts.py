@@ -9,8 +9,11 @@ from typing import Final
 
 __all__ = [
     "ALIASES",
+    "CHECKS",
+    "KEYED",
     "READS",
     "REQUEST_BYTES_MAX",
+    "SAFE",
     "SUMMARY_BYTES_MAX",
     "TOO_LARGE",
 ]
@@ -24,6 +27,60 @@ ALIASES: Final[dict[str, str]] = {
     "unsubscribe": "session/unsubscribe",
 }
 """Methods by their short names."""
+CHECKS: Final[dict[str, str]] = {
+    "retention/run": "session/list",
+    "scope/resolve": "session/list",
+    "scope/switch": "session/list",
+    "secret/delete": "secret/list",
+    "secret/get": "secret/list",
+    "secret/rotate": "secret/list",
+    "secret/set": "secret/list",
+    "server/stop": "server/ping",
+    "session/acquire": "session/get",
+    "session/append": "session/entries",
+    "session/archive": "session/get",
+    "session/artifact": "session/entries",
+    "session/branch": "session/heads",
+    "session/compact": "session/entries",
+    "session/continue_recent": "session/list",
+    "session/create": "session/get",
+    "session/decide": "session/entries",
+    "session/delete": "session/get",
+    "session/forget": "session/get",
+    "session/fork": "session/list",
+    "session/import": "session/list",
+    "session/label": "session/labels",
+    "session/merge": "session/entries",
+    "session/navigate": "session/heads",
+    "session/prune": "session/entries",
+    "session/purge": "session/trash",
+    "session/rebase": "session/list",
+    "session/release": "session/get",
+    "session/renew": "session/get",
+    "session/repair": "session/verify",
+    "session/reset": "session/heads",
+    "session/restore": "session/get",
+    "session/rewind": "session/heads",
+    "session/task": "session/entries",
+    "session/unarchive": "session/get",
+    "session/update": "session/get",
+    "state/delete": "state/get",
+    "state/load": "state/list",
+    "state/set": "state/get",
+}
+"""The calls that show what mutations change, by the mutations."""
+KEYED: Final = frozenset(
+    {
+        "session/append",
+        "session/artifact",
+        "session/compact",
+        "session/decide",
+        "session/merge",
+        "session/prune",
+        "session/task",
+    }
+)
+"""Mutations that entry ids or an idempotency_key name: such a one is done once."""
 READS: Final = frozenset(
     {
         "catalog/forest",
@@ -64,9 +121,23 @@ READS: Final = frozenset(
         "state/list",
     }
 )
-"""Methods that need no right to write: to do one twice is to do it once."""
+"""Methods that change nothing: to do one twice is to do it once."""
 REQUEST_BYTES_MAX: Final = 33554432
 """A longer frame is refused."""
+SAFE: Final = frozenset(
+    {
+        "scope/resolve",
+        "scope/switch",
+        "secret/get",
+        "session/acquire",
+        "session/archive",
+        "session/delete",
+        "session/release",
+        "session/renew",
+        "session/unarchive",
+    }
+)
+"""Mutations that are done once if they are done twice."""
 SUMMARY_BYTES_MAX: Final = 1048576
 """A longer summary is refused."""
 TOO_LARGE: Final = -32014
