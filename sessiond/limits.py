@@ -92,6 +92,12 @@ SPARE_DESCRIPTORS: Final = 16
 SPARE_DESCRIPTORS_PART: Final = 8
 # service: sessions whose batches are written to disk at a time; the batches of other sessions wait.
 WRITER_THREADS_MAX: Final = 32
+# service: threads of openings. Of them, openings outside the profile may hold so many in all, and so many in one
+# place, a root or a folder; one more waits, and is overloaded once the place has taken none for so long.
+OPENINGS_MAX: Final = 64
+FOREIGN_OPENINGS_MAX: Final = 32
+PLACE_OPENINGS_MAX: Final = 8
+PLACE_PATIENCE_SECONDS: Final = 5.0
 # service: an append ends a foreign half line with a newline once that has not grown for the first
 # time, or once the append has waited for the second time; the third is the time between two looks.
 HALF_LINE_SECONDS: Final = 1.0
@@ -585,6 +591,7 @@ DOCUMENTS_MAX: Final = 256
 LSP_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # The longest line that one append can make must fit into an answer again.
+assert PLACE_OPENINGS_MAX < FOREIGN_OPENINGS_MAX < OPENINGS_MAX
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert FRAME_BYTES_MAX < LINE_BYTES_MAX
 assert FRAME_BYTES_MAX < MEMORY_SESSION_BYTES_MAX < MEMORY_BYTES_MAX

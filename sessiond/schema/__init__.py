@@ -9,6 +9,7 @@ generated text (`make schema` writes them).
     openrpc.py     protocol.openrpc.json
     typescript.py  protocol.d.ts
     error_data.py  the data of each error
+    repeats.py     which mutations may be sent again
     python/        parts of the Python client
     typescript_client.py  parts of the TypeScript client
     clients.py     every generated file of a client

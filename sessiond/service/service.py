@@ -269,7 +269,9 @@ class Service:
             for actor in actors
             if actor.opened.elsewhere and actor.opened.path is not None
         }
-        return await to_thread.run_sync(self.store.identify, path, held)
+        return await to_thread.run_sync(
+            self.store.identify, path, held, limiter=self.registry.opening_threads
+        )
 
     async def find_entry(self, entry_id: str, asker: Asker) -> str | None:
         """Return a session that has the entry: an open one, else the first file that has it.

@@ -113,8 +113,9 @@ class SessionActor:
         self.session_id = session_id
         self.environment = keeper.deps.environment
         self._keeper = keeper
+        deps = keeper.deps
         self._opening = Opening(
-            load, progress, keeper.deps.look_around, keeper.deps.look_before_creation
+            load, progress, deps.look_around, deps.look_before_creation, deps.opening_threads
         )
         self._inbox = Inbox()
         self._readers: WeakSet[_Reader] = WeakSet()

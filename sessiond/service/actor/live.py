@@ -45,6 +45,7 @@ class SessionDeps(Struct, frozen=True):
     shared: StoreThreads
     """Threads of sessions that other daemons serve, too."""
     lease_threads: CapacityLimiter
+    opening_threads: CapacityLimiter
     next_lease_epoch: Callable[[], int]
     lease_table: Callable[[OpenSession], LeaseTable | None] | None
     company: FindCompany | None

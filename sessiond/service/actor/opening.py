@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.service.actor.inbox import Command, Inbox
@@ -32,8 +32,9 @@ class Opening:
         progress: LatestProgress,
         look_around: Callable[[], Awaitable[bool]],
         look_before_creation: Callable[[], Awaitable[None]],
+        threads: CapacityLimiter,
     ) -> None:
-        """Open by `load`, which reports to `progress` how far it is.
+        """Open by `load`, which reports to `progress` how far it is, in one of `threads`.
 
         `look_around` looks for files that came meanwhile, and returns whether any may have come.
         `look_before_creation` does so only where something has changed.
@@ -42,6 +43,7 @@ class Opening:
         self._load = load
         self._look_around = look_around
         self._look_before_creation = look_before_creation
+        self._threads = threads
         self._instead: Callable[[], OpenSession] | None = None
         self._is_drawn = False
         self._too_early: tuple[Command, ...] = ()
@@ -76,7 +78,9 @@ class Opening:
         while True:
             early, came = inbox.commands, inbox.count + self._asked
             try:
-                return await to_thread.run_sync(self._load)
+                # A creation is in the profile, and waits for no opening elsewhere.
+                limiter = self._threads if self._instead is None else None
+                return await to_thread.run_sync(self._load, limiter=limiter)
             except SessionNotFound as error:
                 if self._instead is not None:
                     refuse(self._too_early, error)

@@ -6,6 +6,7 @@ Blocking, for worker threads.
     profile.py          the parts of one profile
     making.py           new files, copies, drafts
     opening.py          open, identify, settle
+    bulkheads.py        bounds of openings outside the profile
     in_place.py         files of other agents, which are only read
     locations.py        sessions, archive, trash, elsewhere
     trashed.py          deleted files for people; purged and forgotten files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
 from sessiond.model.ids import is_session_id
+from sessiond.service.files.bulkheads import Bulkheads
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.in_place import AgentFile
 from sessiond.service.files.profile import Profile
@@ -35,9 +36,10 @@ class SessionOpener:
         self._environment = profile.environment
         self._records = profile.records
         self._places = profile.session_files
+        self._bulkheads = Bulkheads()
 
     def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
-        """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked.
+        """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked, Overloaded.
 
         `progress` is told of the bytes of another agent's file, which may be large.
         """
@@ -67,10 +69,23 @@ class SessionOpener:
         return None if place == opened.path else place
 
     def identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
-        """Return the session id of a file anywhere. Raises SessionNotFound, SessionCorrupt, StorageError.
+        """Return the session id of a file anywhere.
 
-        `is_open` has the files outside the profile that are open, by session id.
+        `is_open` has the files outside the profile that are open, by session id. Raises SessionNotFound,
+        SessionCorrupt, StorageError, Overloaded.
         """
+        with self._in_place_of(path):
+            return self._identify(path, is_open)
+
+    def _in_place_of(self, path: Path) -> AbstractContextManager[None]:
+        """Return the context of an opening, which counts where the file lies. Looks at no disk."""
+        if path.parent in self._layout.folders:
+            return nullcontext()
+        roots = (root.path for root in self._profile.roots.current)
+        root = next((one for one in roots if path.is_relative_to(one)), None)
+        return self._bulkheads.inside(root or str(path.parent))
+
+    def _identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
         # Two spellings of one path are one session. `realpath` leaves a circle of links as it is,
         # and reading the file then raises.
         path = Path(os.path.realpath(path))
@@ -126,6 +141,10 @@ class SessionOpener:
         self, path: Path, session_id: str, progress: Progress | None = None
     ) -> OpenSession:
         """Open the session of a file. Raises what `open` raises."""
+        with self._in_place_of(path):
+            return self._open_file(path, session_id, progress)
+
+    def _open_file(self, path: Path, session_id: str, progress: Progress | None) -> OpenSession:
         self._places.settle_names(path)
         if path.parent not in self._layout.folders:
             found = self._profile.agents.recognise(path)

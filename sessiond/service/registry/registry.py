@@ -30,6 +30,7 @@ from sessiond.limits import (
     DATABASE_APPENDS_MAX,
     DATABASE_CHANGES_MAX,
     DATABASE_HOLDS_MAX,
+    OPENINGS_MAX,
     RETRY_AFTER_MS,
     WRITER_THREADS_MAX,
 )
@@ -108,6 +109,8 @@ class SessionRegistry:
         )
         self.disks = (of_files, looks, shared.disk, shared.batches, shared.looks)
         """The threads that wait for the stores of all sessions; `run` of each ends them."""
+        # Openings may wait for the disks of other programs, and nothing else waits for openings.
+        self.opening_threads = CapacityLimiter(OPENINGS_MAX)
         self._runs = runs
         self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
@@ -118,6 +121,7 @@ class SessionRegistry:
                 files=files,
                 shared=shared,
                 lease_threads=CapacityLimiter(DATABASE_CHANGES_MAX),
+                opening_threads=self.opening_threads,
                 next_lease_epoch=store.next_lease_epoch,
                 lease_table=store.lease_table,
                 company=store.company,
