@@ -301,7 +301,7 @@ def _asked(address: str, work: Callable[[sqlite3.Connection], T]) -> T:
     found = sqlite3.connect(address, uri=True, timeout=OPENCODE_BUSY_SECONDS, isolation_level=None)
     with closing(found) as connection:
         connection.text_factory = _lenient_text
-        # What a schema of another program defines, a view, is no less bounded than its rows.
+        # A view of another program may make values of any size, too.
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, OPENCODE_MESSAGE_BYTES_MAX)
         bound = _Bound()
         connection.set_progress_handler(bound.is_over, _STEPS)
