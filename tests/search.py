@@ -167,6 +167,9 @@ DRAWN: Final[Mapping[str, Drawn]] = {
         5, _program("siege", "tests.postgresql.siege", "--minutes", "{minutes}", "--seed", "{seed}")
     ),
     "fuzz": Drawn(5, _program("fuzz", "tests.fuzz.run", "{minutes}", "{seed}")),
+    "vanishing": Drawn(
+        3, _program("vanishing", "tests.vanishing", "--minutes", "{minutes}", "--seed", "{seed}")
+    ),
     "crowd": Drawn(1, _program("crowd", "tests.crowd.run", "many")),
 }
 
