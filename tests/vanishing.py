@@ -48,6 +48,7 @@ async def main():
 anyio.run(main)
 """
 SAID: Final = "message={'role': 'user', 'content': 'MARK'}"
+STUBS: Final = Path(__file__).resolve().parents[1] / "clients" / "stubs"
 CALLS: Final[Mapping[str, Sequence[str]]] = {
     **{
         words.partition(" ")[0] if ":" not in words else words.partition(":")[0]: words.partition(
@@ -59,7 +60,12 @@ CALLS: Final[Mapping[str, Sequence[str]]] = {
             *("list", "search cron", "show my-session", "tree my-session", "context my-session"),
             *("turns my-session", "tail my-session", "heads my-session", "usage my-session"),
             *("forest", "trash", "roots", "status", "continue", "brief my-session"),
-            *("verify my-session", "dump my-session", "retention --dry-run", "plan my-session --keep 1"),
+            *(
+                "verify my-session",
+                "dump my-session",
+                "retention --dry-run",
+                "plan my-session --keep 1",
+            ),
             "label list:label|my-session",
             "state get:state|list",
             "export:export|my-session|-",
@@ -93,14 +99,25 @@ CALLS: Final[Mapping[str, Sequence[str]]] = {
     "python append": ["-c", PYTHON.format(f"client.append('my-session-id', {SAID})")],
     "python label": ["-c", PYTHON.format("client.label('my-session-id', 'entry-1', 'MARK')")],
     "async append": ["-c", ASYNC.format(f"await client.append('my-session-id', {SAID})")],
+    "stub append": [str(STUBS / "stub.py"), "append", "my-session-id", MARK],
+    "stub context": [str(STUBS / "stub.py"), "context", "my-session-id"],
     "async list": ["-c", ASYNC.format("await client.list()")],
 }
-"""Words of each command, by a name; those of a program of a client begin with -c."""
+"""Words of each command, by a name; those of a program of a client begin with -c or its path."""
 ANSWERED: Final = frozenset(
     {
         *("list", "search", "show", "tree", "context", "turns", "tail", "heads", "usage", "forest"),
         *("trash", "brief", "verify", "dump", "plan", "label list", "secret list", "export"),
-        *("append", "append twice", "python get", "python append", "async append", "async list"),
+        *(
+            "stub append",
+            "stub context",
+            "append",
+            "append twice",
+            "python get",
+            "python append",
+            "async append",
+            "async list",
+        ),
     }
 )
 """Calls that read, or whose ids name them: a new daemon answers them."""
@@ -154,7 +171,7 @@ def _one(shell: Shell, dice: random.Random, call: str, fate: str, mark: str) -> 
     shell.begin()
     pid: int = shell.json("sessiond status --json")["pid"]
     words = [word.replace(MARK, mark) for word in CALLS[call]]
-    program = [sys.executable] if words[0] == "-c" else [shell.command]
+    program = [sys.executable] if _is_program(call) else [shell.command]
     began = time.monotonic()
     process = subprocess.Popen(
         [*program, *words],
@@ -208,12 +225,12 @@ def _judge(shell: Shell, call: str, status: int, words: tuple[str, str], mark: s
     """Return what was wrong about the end of a call, its marks in files, and the next command."""
     faults: list[str] = []
     said, error = words
-    is_program = CALLS[call][0] == "-c"
+    is_program = _is_program(call)
     if status < 0 or (not is_program and "Traceback" in error) or "bug" in error:
         faults.append(f"status {status}, {error[-300:]!r}")
     if status and not is_program and not (error.startswith("sessiond: ") or said):
         faults.append(f"status {status} without a word: {error[-300:]!r}")
-    if is_program and status and "sessiond_client" not in error:
+    if call.startswith(("python", "async")) and status and "sessiond_client" not in error:
         faults.append(f"status {status}, {error[-300:]!r}")
     if status and call in ANSWERED:
         faults.append(f"status {status}, where a new daemon could answer: {error[-300:]!r}")
@@ -225,6 +242,11 @@ def _judge(shell: Shell, call: str, status: int, words: tuple[str, str], mark: s
         if count > 1 or (not status and count != 1):
             faults.append(f"status {status}, and stored {count} times; {error[-200:]!r}")
     return faults
+
+
+def _is_program(call: str) -> bool:
+    """Return whether a call is a program of a client, and no command."""
+    return CALLS[call][0] == "-c" or CALLS[call][0].startswith("/")
 
 
 def _count(shell: Shell, mark: str) -> int:

@@ -36,13 +36,15 @@ export async function* exchange(method, params) {
   for (let failures = 0; ; await sessiond("start"), await promisify(setTimeout)(Math.min(100 * 2 ** failures, 3000))) {
     requireOwn(path);
     const connection = createConnection(path);
+    // For the answer: a daemon that hangs is asked again.
+    connection.setTimeout(60_000, () => connection.destroy(new Error("no answer in 60 s")));
     try {
       connection.write(JSON.stringify({ id: 1, method, params }) + "\n");
       for await (const message of read(connection)) {
         const { error, result = message } = message;
         if (error) throw new Error(`refused: ${JSON.stringify(error)}`, { cause: error });
         if (["session/closed", "server/draining"].includes(message.method)) break;
-        failures = 0;
+        connection.setTimeout(failures = 0);
         yield result;
       }
       throw new Error("the daemon ended the connection");

@@ -13,6 +13,7 @@ def exchange(method, params):
     while True:
         try:
             with socket.socket(socket.AF_UNIX) as link:
+                link.settimeout(60)  # for the answer: a daemon that hangs is asked again
                 link.connect(path)
                 _, uid = struct.unpack("2I", link.getsockopt(*peer, 8))
                 if uid not in {os.geteuid(), 0}:  # root: a system manager's socket
@@ -25,6 +26,7 @@ def exchange(method, params):
                     if message.get("method") in {"session/closed", "server/draining"}:
                         break
                     failures = 0
+                    link.settimeout(None)
                     yield message.get("result", message)
             raise ConnectionError("the daemon ended the connection")
         except (OSError, ValueError):  # a ValueError is half a line

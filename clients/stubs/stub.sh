@@ -3,6 +3,7 @@
 # Usage: stub.sh append SESSION TEXT | watch SESSION [CURSOR] | context SESSION | call METHOD PARAMS
 socat -V >/dev/null && socket=${SESSIOND_SOCKET:-$(sessiond sockname)} || exit
 case $socket in /*) ;; *) socket=$PWD/$socket ;; esac
+limit=60 # seconds for an answer: a daemon that hangs is asked again
 trap '' PIPE # writing to a daemon that is gone fails, and does not end the shell
 
 quote() { # quote TEXT: print the text as JSON
@@ -28,7 +29,7 @@ try() { # try METHOD PARAMS: send a request on a new connection; set $result; wh
     require_own
     pipes=$(mktemp -d) && mkfifo "$pipes/in" "$pipes/out" || exit
     exec 3>&- 4<&-
-    socat - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &
+    socat -T "$limit" - "UNIX-CONNECT:$socket" <"$pipes/in" >"$pipes/out" 2>/dev/null &
     exec 3>"$pipes/in" 4<"$pipes/out" && rm -r "$pipes"
     printf '{"id":1,"method":"%s","params":%s}\n' "$1" "$2" >&3 2>/dev/null
     while IFS= read -r line <&4; do
@@ -49,7 +50,7 @@ call() { # call METHOD PARAMS: send a request, again after a failure, and print 
     printf '%s\n' "$result" || exit
 }
 watch() { # watch SESSION CURSOR: print every event behind the cursor, once and in order, also over restarts
-    after=$2
+    after=$2 limit=999999999 # a session may be quiet
     while call session/subscribe "{\"session_id\":$(quote "$1"),\"after\":$after}"; do
         while IFS= read -r line <&4; do
             case $line in

@@ -373,6 +373,46 @@ def test_the_pause_before_a_request_is_sent_again_grows(
     assert pauses[0] < 0.8 < pauses[-1], pauses
 
 
+LIMITS: Final = {"py": "settimeout(60)", "mjs": "60_000", "sh": "limit=60"}
+
+
+def test_a_daemon_that_hangs_is_asked_again(
+    kind: str,
+    interpreter: list[str],
+    environment: Mapping[str, str],
+    tmp_path: Path,
+    socket_path: Path,
+) -> None:
+    """Say nothing to the first request; the copy of the stub waits for half a second in place of 60."""
+    text, limit = (STUBS / f"stub.{kind}").read_text("utf-8"), LIMITS[kind]
+    assert text.count(limit) == 1
+    stub = tmp_path / f"stub.{kind}"
+    stub.write_text(
+        text.replace(limit, limit.replace("60_000", "500").replace("60", "0.5")), "utf-8"
+    )
+    (tmp_path / "sessiond").write_text("#!/bin/sh\n", "utf-8")
+    (tmp_path / "sessiond").chmod(0o755)
+    environment = {
+        **environment,
+        "SESSIOND_SOCKET": str(socket_path),
+        "PATH": f"{tmp_path}{os.pathsep}{environment['PATH']}",
+    }
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path))
+        listener.listen()
+        process = subprocess.Popen(
+            [*interpreter, str(stub), "context", SESSION],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process, listener.accept()[0], listener.accept()[0] as connection:
+            connection.makefile("rb").readline()
+            connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"messages":[]}}\n')
+            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert json.loads(said) == {"messages": []}
+
+
 def test_a_watch_goes_on_over_a_killed_daemon_without_gap_or_double(
     stub: list[str], environment: Mapping[str, str]
 ) -> None:
