@@ -8,7 +8,6 @@ its words.
 from __future__ import annotations
 
 import re
-from os import PathLike
 from typing import Final
 
 __all__ = ["ACTING", "counted", "plural", "printable", "repaired", "spelled_out"]
@@ -36,8 +35,8 @@ def spelled_out(text: str) -> str:
     return re.sub(_ACTING, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def printable(path: PathLike[str] | str) -> str:
-    """Return the path as valid text; bytes that are not UTF-8 become U+FFFD."""
+def printable(path: object) -> str:
+    """Return a path, or its text, as valid text; bytes that are not UTF-8 become U+FFFD."""
     return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
