@@ -113,7 +113,7 @@ def _live_times(conn: str, story: Story) -> list[tuple[float, float, float]]:
     """
     found: list[tuple[float, float, float]] = []
     since: float | None = None
-    told = story.told.get(conn, ())
+    told = story.told.get(conn, [])
     for one in told:
         match one:
             case Watching():
