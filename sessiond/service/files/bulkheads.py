@@ -40,11 +40,7 @@ class Bulkheads:
                 lambda: self._has_room(place) or self._is_stuck(place), PLACE_PATIENCE_SECONDS
             )
             if not self._has_room(place):
-                most = PLACE_OPENINGS_MAX
-                said = (
-                    f"{printable(place)} does not answer: {self._count(place)} openings wait there"
-                )
-                raise Overloaded(said, limit=most, retry_after_ms=RETRY_AFTER_MS)
+                raise self._refusal(place)
             began = self._now()
             self._began.setdefault(place, []).append(began)
         try:
@@ -56,6 +52,16 @@ class Bulkheads:
                     del self._began[place]
                 self._changed.notify_all()
 
+    def _refusal(self, place: str) -> Overloaded:
+        """Return the refusal of an opening, which names the place that does not answer, or all such places."""
+        count, most = self._count(place), PLACE_OPENINGS_MAX
+        said = f"{printable(place)} does not answer: {count} openings wait there"
+        if count < most:
+            count, most = sum(map(len, self._began.values())), FOREIGN_OPENINGS_MAX
+            places = ", ".join(map(printable, self._began))
+            said = f"{count} openings wait in places that do not answer: {places}"
+        return Overloaded(said, limit=most, retry_after_ms=RETRY_AFTER_MS)
+
     def _count(self, place: str) -> int:
         return len(self._began.get(place, ()))
 
@@ -64,6 +70,6 @@ class Bulkheads:
         return self._count(place) < PLACE_OPENINGS_MAX and in_all < FOREIGN_OPENINGS_MAX
 
     def _is_stuck(self, place: str) -> bool:
-        """Return whether no opening of a place has ended for a while."""
+        """Return whether the newest opening of a place began a while ago."""
         began = self._began.get(place, [])
         return bool(began) and self._now() - began[-1] > PLACE_PATIENCE_SECONDS
