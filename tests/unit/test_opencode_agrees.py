@@ -9,6 +9,7 @@ import pytest
 
 from tests.kit.agent_files.dice import Sizes
 from tests.kit.agent_files.second_opencode import ASKED, read_opencode
+from tests.kit.limits import set_limits
 from tests.kit.opencode import FOOTER, RENAME, database
 from tests.kit.stored_agreement import STORE_KITS, STORE_MOVES, hold_store
 
@@ -31,6 +32,14 @@ def test_each_move_is_made_by_some_seed() -> None:
 @pytest.mark.parametrize("kit", STORE_KITS)
 def test_both_readers_find_the_same_behind_each_move(kit: str, seed: int, tmp_path: Path) -> None:
     hold_store(tmp_path, kit, seed, SIZES)
+
+
+@pytest.mark.parametrize("kit", STORE_KITS)
+def test_both_readers_find_the_same_however_few_messages_a_read_has(
+    kit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, OPENCODE_BATCH_BYTES=1500)
+    hold_store(tmp_path, kit, SEEDS[0], SIZES)
 
 
 @pytest.mark.search
