@@ -12,8 +12,8 @@ from sessiond.limits import OPENCODE_BATCH_BYTES, OPENCODE_MESSAGE_BYTES_MAX
 __all__ = [
     "COLUMNS",
     "TOO_LONG",
-    "Batch",
     "Contents",
+    "MessageBudget",
     "MessageMark",
     "StoreState",
     "StoredSession",
@@ -74,8 +74,8 @@ class Contents(Struct, frozen=True):
     """True for the tables of version 2."""
 
 
-class Batch:
-    """The room of one read of messages: of each message, and of all of them together."""
+class MessageBudget:
+    """The bytes that one read of messages may take: of each message, and of all of them together."""
 
     def __init__(self) -> None:
         self._bytes = 0

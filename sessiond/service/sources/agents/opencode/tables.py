@@ -19,8 +19,8 @@ from sessiond.limits import (
 )
 from sessiond.service.sources.agents.opencode.rows import (
     COLUMNS,
-    Batch,
     Contents,
+    MessageBudget,
     MessageMark,
     StoredSession,
     session_of,
@@ -179,24 +179,24 @@ def messages_in(
         else ("time_created", "message")
     )
     ask = f"SELECT {columns} FROM {table} WHERE session_id = ? AND id = ?"  # noqa: S608 - known names
-    batch = Batch()
+    budget = MessageBudget()
     found: list[StoredMessage] = []
     for message_id in asked:
         row = connection.execute(ask, (contents.session.id, message_id)).fetchone()
         if row is None:
             continue
-        batch.begin()
-        data = batch.take(_value(connection, table, message_id))
+        budget.begin()
+        data = budget.take(_value(connection, table, message_id))
         if contents.is_newer:
             time, kind, seq = row
             found.append(StoredMessage(message_id, time, data, kind=kind or "", seq=seq))
         else:
             own = [
-                StoredPart(one, batch.take(_value(connection, "part", one)))
+                StoredPart(one, budget.take(_value(connection, "part", one)))
                 for one in parts.get(message_id, ())
             ]
             found.append(StoredMessage(message_id, row[0], data, own))
-        if batch.is_full:
+        if budget.is_full:
             break
     return found
 

@@ -22,8 +22,8 @@ from sessiond.journal.scanning import chunks_of
 from sessiond.limits import OPENCODE_MESSAGE_BYTES_MAX, OPENCODE_PROMPT_SECONDS, OPENCODE_TRIES
 from sessiond.service.sources.agents.opencode.rows import (
     TOO_LONG,
-    Batch,
     Contents,
+    MessageBudget,
     MessageMark,
     StoredSession,
     StoreState,
@@ -96,21 +96,21 @@ class Tree:
         Raises StorageError.
         """
         found: list[StoredMessage] = []
-        batch = Batch()
+        budget = MessageBudget()
         with telling("read", self._folder):
             folder = self._folder / "message" / contents.session.id
             for message_id in ids:
                 content = self._content(folder / f"{message_id}{_ENDING}")
                 if content is None:
                     continue
-                batch.begin()
-                data = batch.take(content)
+                budget.begin()
+                data = budget.take(content)
                 parts = [
-                    StoredPart(part_id, batch.take(part))
+                    StoredPart(part_id, budget.take(part))
                     for part_id, part in self._below("part", message_id)
                 ]
                 found.append(StoredMessage(message_id, _created_at(content), data, parts))
-                if batch.is_full:
+                if budget.is_full:
                     break
         return found
 
