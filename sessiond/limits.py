@@ -544,10 +544,11 @@ STATE_LOOK_SECONDS: Final = 60.0
 # dialects: characters of one entry that enter the search index.
 SEARCH_TEXT_CHARS_MAX: Final = 200_000
 # service: bytes of another agent's file that a list reads whole; of a larger file, the bytes at each end
-# that are looked through, and how many at a time.
+# that are looked through, and how many at a time; of a piece with more lines, so many at each of its ends.
 AGENT_LIST_BYTES_MAX: Final = 256 * 1024
 AGENT_LIST_PART_BYTES: Final = 64 * 1024
 AGENT_LIST_STEP_BYTES: Final = 16 * 1024
+AGENT_LIST_LINES: Final = 1000
 # service: bytes of one output of a tool, which another agent keeps in a file of its own, that a copy of its
 # session takes into a result, and of all of them in one copy; the rest is left out, with a note.
 AGENT_OUTPUT_BYTES_MAX: Final = 64 * 1024

@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import zstandard
 
+from sessiond.errors import TooLarge
+from sessiond.journal.disk.files import Files
+from sessiond.limits import AGENT_LIST_LINES
+from sessiond.service.sources.agents.sources import open_sample, open_source
 from sessiond.testing.wire import Refusal, Wire
-from tests.kit.agent_roots import CLAUDE, claude_root
+from tests.kit.agent_roots import CLAUDE, claude_line, claude_root
 from tests.kit.calls import call, create
 from tests.kit.house import House
 from tests.kit.limits import set_limits
@@ -52,6 +57,38 @@ async def test_a_database_without_an_end_is_named_and_stops_no_other_session(
         assert "more rows than sessiond reads at once" in unread["reason"]
         found = await wire.call("session/search", query="ping")
         assert found["hits"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("filler", [b"\n", b" \r\n", b"x\n"])
+def test_a_list_looks_at_few_lines_of_a_large_file(
+    filler: bytes, packed: bool, tmp_path: Path
+) -> None:
+    first, last = (claude_line(f"u-{at}", None, f"words {at}") for at in range(2))
+    content = first + filler * 1_000_000 + last
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(zstandard.compress(content) if packed else content)
+    sample, is_part = open_sample(Files(), path)
+    lines: list[bytes] = []
+    while more := sample.more():
+        lines += more
+    sample.close()
+    assert is_part
+    assert lines[0] + b"\n" == first
+    assert packed or lines[-1] + b"\n" == last
+    # The beginning is looked through in pieces.
+    assert len(lines) <= (2 if filler.isspace() else 6 * 2 * AGENT_LIST_LINES)
+
+
+def test_a_packed_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_limits(monkeypatch, IMPORT_BYTES_MAX=50_000)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(zstandard.compress(claude_line("u-1", None, "words") * 1000))
+    source = open_source(Files(), path)
+    with pytest.raises(TooLarge):
+        while source.more():
+            pass
+    source.close()
 
 
 async def test_lines_that_are_no_records_have_a_bound(

@@ -55,7 +55,11 @@ class Hints:
 
     async def listen(self, wire: Wire) -> None:
         while True:
-            notice = await wire.next_notification()
+            try:
+                notice = await wire.next_notification()
+            except TimeoutError:
+                # Nothing has changed for a while; who waits for a hint says what the hint is.
+                continue
             told = notice["params"]
             assert told["change"] != "many"
             self.last[told["session_id"]] = told["change"]

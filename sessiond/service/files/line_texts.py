@@ -16,7 +16,7 @@ from sessiond.catalog.rows import Known, Mark
 from sessiond.dialects import recognise
 from sessiond.dialects.base import BadHeader, BadLine, Dialect, Upgrade
 from sessiond.dialects.words import header_words
-from sessiond.errors import StorageError
+from sessiond.errors import StorageError, TooLarge
 from sessiond.journal.disk.files import Files
 from sessiond.journal.scanning import lines_from
 from sessiond.limits import AGENT_TEXT_CHARS_MAX, SEARCH_BATCH_CHARS
@@ -75,9 +75,11 @@ class LineTexts:
 
 
 def _readable(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file; of one with too many lines, those at its beginning. Raises StorageError."""
+    """Yield the lines of a file; of one that is too large, those at its beginning. Raises StorageError."""
     try:
         yield from lines
+    except TooLarge:
+        return
     except StorageError as error:
         if error.data()["errno"] != "EFBIG":
             raise

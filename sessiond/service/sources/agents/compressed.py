@@ -61,6 +61,6 @@ def unpacked(
                 return
             size += len(piece)
             if size > most:
-                text = f"{name} is too large to be imported, once it is unpacked"
+                text = f"{name} is too large to be read, once it is unpacked"
                 raise TooLarge(text, limit=most, size=size)
             yield piece

@@ -1,6 +1,6 @@
 """Samples of large files of other agents: the lines that a list reads of the two ends.
 
-The cost of a sample does not grow with the file. From the beginning come lines until the caller has
+The cost of a sample does not grow with the file, nor with the number of its lines. From the beginning come lines until the caller has
 enough, from the end the last lines as far as an answer. Of the lines between these last lines and the
 limit come only short ones that state a title or a tag.
 """
@@ -14,13 +14,14 @@ from typing import Final
 from sessiond.journal.disk.files import Files
 from sessiond.journal.splitter import LINE_HEAD_BYTES, Splitter, without_cr, without_end
 from sessiond.limits import (
+    AGENT_LIST_LINES,
     AGENT_LIST_PART_BYTES,
     AGENT_LIST_STEP_BYTES,
     LINE_BYTES_MAX,
 )
 from sessiond.model.formats import AgentFormatName
 
-__all__ = ["beginning", "both_ends", "never"]
+__all__ = ["beginning", "both_ends", "few", "never"]
 
 # A word in lines of an answer. Where no line near the end has such a word, more lines are read.
 _ANSWERS: Final = (b'"assistant"', b'"gemini"', b'"agent_message"')
@@ -72,7 +73,7 @@ def beginning(
         if not chunk:
             return
         at += len(chunk)
-        yield [without_end(line) for line in splitter.feed(chunk)]
+        yield few([without_end(line) for line in splitter.feed(chunk)])
 
 
 def _tail(
@@ -88,8 +89,15 @@ def _tail(
             # The first piece is the end of a line that begins before.
             del lines[:1]
         if lines or at == start or part > LINE_BYTES_MAX:
-            return [without_cr(line) for line in _wanted(lines, agent)]
+            return few([without_cr(line) for line in _wanted(lines, agent)])
         part = min(4 * part, LINE_BYTES_MAX + 1)
+
+
+def few(lines: list[bytes]) -> list[bytes]:
+    """Return the lines of a piece that are not blank; of very many, those at both ends."""
+    found = [line for line in lines if line and not line.isspace()]
+    del found[AGENT_LIST_LINES : max(AGENT_LIST_LINES, len(found) - AGENT_LIST_LINES)]
+    return found
 
 
 def _wanted(lines: list[bytes], agent: AgentFormatName | None) -> list[bytes]:

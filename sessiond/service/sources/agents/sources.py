@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from sessiond.dialects.agents.gemini_cli import document_lines
-from sessiond.errors import SessiondError
+from sessiond.errors import SessionCorrupt, SessiondError, TooLarge
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.journal.disk.regular import check_regular, open_regular
 from sessiond.journal.scanning import chunks_of
@@ -29,11 +28,10 @@ from sessiond.limits import (
 )
 from sessiond.model.formats import AgentFormatName
 from sessiond.service.sources.agents.compressed import COMPRESSED, unpacked
-from sessiond.service.sources.agents.sampling import beginning, both_ends, never
+from sessiond.service.sources.agents.sampling import beginning, both_ends, few, never
 
 __all__ = ["Span", "first_line", "open_beginning", "open_fork", "open_sample", "open_source"]
 
-_NO_LIMIT: Final = 2**60
 
 _Read = Callable[[Files, int, int], Iterator[list[bytes]]]
 """Yields the lines of an open file of a size, some at a time."""
@@ -63,13 +61,15 @@ def open_sample(
     The first and the last line are in a part, up to the limit of a line; `sampling.both_ends` describes
     the part. Raises OSError.
     """
-    if files.stat(path).st_size <= AGENT_LIST_BYTES_MAX:
-        return open_source(files, path), False
+    is_small = files.stat(path).st_size <= AGENT_LIST_BYTES_MAX
     whole = _reading_of(files, path)
+    if whole is _packed:
+        is_part = not is_small or _unpacks_to_much(files, path)
+        return _ReadOnce(files, path, _beginning if is_part else _packed), is_part
     if whole is _document:
         return _ReadOnce(files, path, _document), False
-    if whole is _packed:
-        return _ReadOnce(files, path, _beginning), True
+    if is_small:
+        return FileSource(files, path), False
 
     def read(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
         return both_ends(files, fd, size, agent, has_enough)
@@ -193,12 +193,29 @@ class _ReadOnce:
 
 def _packed(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
     splitter = Splitter(array("q", [0]))
-    for piece in unpacked(files, fd, size, "the rollout", _NO_LIMIT):
+    for piece in unpacked(files, fd, size, "the rollout"):
         yield [without_end(line) for line in splitter.feed(piece)]
 
 
+def _unpacks_to_much(files: Files, path: Path) -> bool:
+    """Return whether a packed file has more bytes than a list reads whole. Raises OSError."""
+    fd = open_regular(files, path)
+    try:
+        size = check_regular(files, fd)
+        for _ in unpacked(files, fd, size, "the rollout", AGENT_LIST_BYTES_MAX):
+            pass
+    except TooLarge:
+        return True
+    except SessionCorrupt:
+        # The reading says what is wrong.
+        return False
+    finally:
+        _close(files, fd)
+    return False
+
+
 def _beginning(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
-    yield next(filter(None, _packed(files, fd, size)), list[bytes]())
+    yield few(next(filter(None, _packed(files, fd, size)), list[bytes]()))
 
 
 def _document(files: Files, fd: int, size: int) -> Iterator[list[bytes]]:
