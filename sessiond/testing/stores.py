@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final
 
 from sessiond.catalog.query import Query
-from sessiond.catalog.rows import Stored
+from sessiond.catalog.rows import Mark, Stored
 from sessiond.dialects.native.dialect import NATIVE
 from sessiond.errors import InvalidParams, SessionExists, SessionLocked, SessionNotFound
 from sessiond.journal.store import Found, Overtaken
@@ -546,7 +546,13 @@ def _listed(store: SessionStore, scanner: Scanner) -> dict[str, tuple[int, bool]
     """Scan; return the lines and the archive's flag of each session that lists show."""
     told: list[Stored] = []
     scanner.prepare()
-    scanner.run(lambda _before, rows, _gone: told.extend(rows), lambda _done, _total: None)
+
+    def put(rows: list[tuple[Stored, Mark | None]], gone: list[str]) -> list[Stored]:
+        _, stored = store.catalog.put_read(rows, gone)
+        told.extend(stored)
+        return stored
+
+    scanner.run(put, lambda _done, _total: None)
     assert not scanner.is_behind
     known = {row.session_id: row for row in store.catalog.all() if row.listed}
     shown = {name: store.catalog.shown(name) for name in known}

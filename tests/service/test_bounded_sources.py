@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -86,8 +87,7 @@ def test_a_packed_file_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_bytes(zstandard.compress(claude_line("u-1", None, "words") * 1000))
     source = open_source(Files(), path)
     with pytest.raises(TooLarge):
-        while source.more():
-            pass
+        deque(iter(source.more, []), maxlen=0)
     source.close()
 
 

@@ -14,9 +14,11 @@ and every connection that watches the catalog is told.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Set
 from functools import partial
 from math import inf
+from threading import Lock
 from typing import Final, TypeVar
 
 import anyio
@@ -24,7 +26,7 @@ from anyio import CancelScope, to_thread
 from msgspec import Struct
 
 from sessiond.catalog.catalog import Catalog
-from sessiond.catalog.rows import Shown, Stored
+from sessiond.catalog.rows import Mark, Stored
 from sessiond.errors import SessiondError, exhausted
 from sessiond.limits import (
     CATALOG_FLUSH_SECONDS,
@@ -93,6 +95,10 @@ class LiveCatalog:
         self._scanner = store.scanner(has_open)
         self._looks = ActorLooks(self._scanner, actors, self.touch)
         self._dirty: set[SessionActor] = set()
+        self._in_order = Lock()
+        """Held over a transaction of the catalog and what it tells, so that no change is told before an earlier one."""
+        self._told: deque[tuple[str, CatalogChange]] = deque()
+        """Changes of stored transactions, in their order, that no watcher was told yet."""
         self._words: dict[str, CatalogChange] = {}
         self._wake = anyio.Event()
         self._is_woken = False
@@ -291,16 +297,17 @@ class LiveCatalog:
             rows = [row for _, row in found if row is not None]
             self._scanner.miss([session_id for session_id, row in found if row is None])
             if rows or gone:
-                changes.add(self._catalog.put(rows, gone), rows, gone, created)
+                with self._in_order:
+                    changes.add(self._catalog.put(rows, gone), rows, gone, created)
+                    self._stored(changes)
                 self._scanner.meet(rows, gone)
-                self._raise_revision(changes)
             return then()
 
         try:
             return await _whole(work)
         finally:
             # What is stored is no news for the next transaction, whatever became of `then`.
-            self.feed.tell(self.revision, changes.told)
+            self._tell_watchers()
 
     async def _look_for(self, progress: Progress) -> None:
         """Run one scan for a question, and report how far it is."""
@@ -364,18 +371,21 @@ class LiveCatalog:
                     self.revision = self._catalog.raise_revision(self.revision)
                 known = set[str]() if rebuilt else None
 
-                def tell(before: Mapping[str, Shown], rows: list[Stored], gone: list[str]) -> None:
-                    changes.add(before, rows, gone, known)
-                    # At once: before the scanner takes what it has found for shown, pages are new.
-                    self._raise_revision(changes)
+                def store(rows: list[tuple[Stored, Mark | None]], gone: list[str]) -> list[Stored]:
+                    with self._in_order:
+                        before, stored = self._catalog.put_read(rows, gone)
+                        changes.add(before, stored, gone, known)
+                        # At once: before the scanner takes what it has found for shown, pages are new.
+                        self._stored(changes)
+                    return stored
 
-                self._scanner.run(tell, self._report)
+                self._scanner.run(store, self._report)
 
             try:
                 await _whole(work)
             finally:
                 self._scan = None
-                self.feed.tell(self.revision, changes.told)
+                self._tell_watchers()
             # Of these changes the scan has found what there is to find.
             for session_id, word in words.items():
                 if self._words.get(session_id) == word:
@@ -403,10 +413,17 @@ class LiveCatalog:
         for opened in hidden:
             self._store.note(opened)
 
-    def _raise_revision(self, changes: Changes) -> None:
+    def _stored(self, changes: Changes) -> None:
+        """Take the changes of a transaction that was just stored."""
         if changes.any:
             self.revision = self._catalog.raise_revision(self.revision + 1)
             changes.any = False
+        self._told.extend(changes.told)
+        changes.told.clear()
+
+    def _tell_watchers(self) -> None:
+        """Tell the changes of all stored transactions, in their order."""
+        self.feed.tell(self.revision, [self._told.popleft() for _ in range(len(self._told))])
 
     def _report(self, done: int, total: int) -> None:
         self._scan = (done, total)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.fulltext import Indexed, Text, TextIndex
 from sessiond.catalog.query import Query
-from sessiond.catalog.rows import Known, Shown, Stored
+from sessiond.catalog.rows import Known, Mark, Stored
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.log.session_info import SessionInfo
 
@@ -24,7 +24,7 @@ __all__ = [
     "Report",
     "Scanner",
     "Snapshot",
-    "Tell",
+    "StoreRead",
     "TextsChanged",
     "Unreadable",
     "Whereabouts",
@@ -35,8 +35,11 @@ Report = Callable[[int, int], None]
 """Called with how many sessions are read, of how many."""
 Behind = Mapping[str, object]
 """Sessions by id, each with what a scan found."""
-Tell = Callable[[dict[str, Shown], list[Stored], list[str]], None]
-"""Called for each transaction: the rows before, the new rows, the ids of sessions that are gone."""
+StoreRead = Callable[[list[tuple[Stored, Mark | None]], list[str]], list[Stored]]
+"""Stores rows that a scan read, and unlists sessions, in one transaction, and tells; returns the stored rows.
+
+A row comes with the mark that the catalog had before the read.
+"""
 
 
 class Snapshot(Struct, frozen=True):
@@ -157,7 +160,7 @@ class Scanner(Protocol):
         """Make ready for `run`. Called on the loop."""
         ...
 
-    def run(self, tell: Tell, report: Report) -> None:
+    def run(self, store: StoreRead, report: Report) -> None:
         """Look, and store the changes in the catalog. Blocking. Raises StorageError."""
         ...
 

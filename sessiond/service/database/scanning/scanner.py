@@ -15,7 +15,7 @@ from sessiond.service.database.scanning.census import Census, Seen
 from sessiond.service.database.scanning.rows import IN_DATABASE, is_at, is_in_database
 from sessiond.service.database.watching import DatabaseWatches
 from sessiond.service.files.scanning.batches import Read, for_many, store_in_batches
-from sessiond.service.store.listed import Behind, Report, Scanner, Tell, Unreadable
+from sessiond.service.store.listed import Behind, Report, Scanner, StoreRead, Unreadable
 from sessiond.visible import printable
 
 __all__ = ["DatabaseScanner"]
@@ -199,12 +199,12 @@ class DatabaseScanner:
         found = [Unreadable(printable(name), why) for name, why in sorted(self._unreadable.items())]
         return found + self._folders.unreadable(drafts=drafts, archived=archived)
 
-    def run(self, tell: Tell, report: Report) -> None:
+    def run(self, store: StoreRead, report: Report) -> None:
         """Look, and store the changes in the catalog. Raises StorageError.
 
         While the database is away, the catalog keeps what it has of the database.
         """
-        self._folders.run(tell, report)
+        self._folders.run(store, report)
         generation = self._catalog.file.generation
         try:
             seen, listed = self._look()
@@ -220,7 +220,7 @@ class DatabaseScanner:
             store_in_batches(
                 self._readings(scan),
                 gone,
-                lambda rows, left: self._put(rows, left, tell, scan),
+                lambda rows, left: self._put(rows, left, store, scan),
                 for_many(report, len(heads)),
             )
         except BaseException:
@@ -318,7 +318,7 @@ class DatabaseScanner:
                     continue
             self._purged.discard(session_id)
 
-    def _put(self, rows: list[Read], gone: list[str], tell: Tell, scan: _Scan) -> None:
+    def _put(self, rows: list[Read], gone: list[str], store: StoreRead, scan: _Scan) -> None:
         # The row of a session that was opened meanwhile is its actor's, which may not have seen this one.
         closed = [one for one in rows if not self._has_open(one[0].session_id)]
         opened = {row.session_id for row, _ in rows} - {row.session_id for row, _ in closed}
@@ -327,8 +327,7 @@ class DatabaseScanner:
                 scan.later[head.session_id] = head
                 self._behind[head.session_id] = _Behind(head)
         if closed or gone:
-            before, stored = self._catalog.put_read(closed, gone)
-            tell(before, stored, gone)
+            store(closed, gone)
 
 
 def _state_of(head: Head) -> _State:

@@ -41,7 +41,7 @@ from sessiond.service.files.scanning.batches import Read, for_many, store_in_bat
 from sessiond.service.files.scanning.file_index import FileIndex
 from sessiond.service.files.scanning.mtime_cache import MtimeCache
 from sessiond.service.files.scanning.root_folders import Look, RootFolders
-from sessiond.service.store.listed import Behind, Report, Tell, Unreadable
+from sessiond.service.store.listed import Behind, Report, StoreRead, Unreadable
 from sessiond.visible import printable
 
 __all__ = ["FolderScanner"]
@@ -227,14 +227,14 @@ class FolderScanner:
 
     # -- the scan ----------------------------------------------------------------------
 
-    def run(self, tell: Tell, report: Report) -> None:
-        """Look, and store the changes. `tell` gets each transaction. Raises StorageError."""
+    def run(self, store: StoreRead, report: Report) -> None:
+        """Look, and store the changes. `store` makes each transaction. Raises StorageError."""
         roots = self._wanted_roots
         self._running = True
         expected, self._expected = self._expected, set()
         try:
             with telling("look through", self._layout.root):
-                self._run(roots, expected, tell, report)
+                self._run(roots, expected, store, report)
         except BaseException:
             # Half a scan is void: the next one begins with the catalog's state.
             expected |= self._expected
@@ -244,7 +244,9 @@ class FolderScanner:
         finally:
             self._running = False
 
-    def _run(self, roots: tuple[Root, ...], expected: set[str], tell: Tell, report: Report) -> None:
+    def _run(
+        self, roots: tuple[Root, ...], expected: set[str], store: StoreRead, report: Report
+    ) -> None:
         self._catalog.file.look()
         generation = self._catalog.file.generation
         if generation != self._generation:
@@ -255,7 +257,7 @@ class FolderScanner:
             else None
         )
         touched = self._look(roots, expected, known)
-        self._settle(touched, tell, report)
+        self._settle(touched, store, report)
         self._settle_roots(roots)
         self._generation = generation
 
@@ -437,13 +439,13 @@ class FolderScanner:
 
     # -- one session after the other -----------------------------------------------------
 
-    def _settle(self, touched: list[str], tell: Tell, report: Report) -> None:
+    def _settle(self, touched: list[str], store: StoreRead, report: Report) -> None:
         gone: list[str] = []
         total = len(self._arrived) + len(touched)
         store_in_batches(
             self._readings(touched, gone),
             gone,
-            lambda rows, left: self._put(rows, left, tell),
+            lambda rows, left: self._put(rows, left, store),
             for_many(report, total),
         )
 
@@ -500,19 +502,18 @@ class FolderScanner:
         self._seen[str(path)] = fingerprint
         return row, None
 
-    def _put(self, rows: list[Read], gone: list[str], tell: Tell) -> None:
+    def _put(self, rows: list[Read], gone: list[str], store: StoreRead) -> None:
         # The actor of a session that was opened meanwhile reports its changes.
         rows = [read for read in rows if not self._is_open(read[0].session_id)]
         # So does the actor of a session that was deleted and made again meanwhile.
         gone = [session_id for session_id in gone if not self._is_there(session_id)]
         if rows or gone:
-            before, stored = self._catalog.put_read(rows, gone)
+            stored = store(rows, gone)
             # Rows that were not stored belong to sessions being opened. The next scan looks at
             # them again, since an opening may fail.
             self._expected |= {row.session_id for row, _ in rows} - {
                 row.session_id for row in stored
             }
-            tell(before, stored, gone)
 
     def _settle_one(self, session_id: str, gone: list[str]) -> Read | None:
         """Return the new row of a session, if it needs one, and the mark recorded before."""
