@@ -17,7 +17,6 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.catalog.catalog import Catalog
 from sessiond.catalog.file import CatalogFile
 from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
@@ -564,7 +563,7 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
 ) -> None:
     looking, storing, look, store = (threading.Event() for _ in range(4))
     scanned: list[None] = []
-    run, put_rows = FolderScanner.run, Catalog.put
+    run, miss = FolderScanner.run, FolderScanner.miss
 
     def run_later(scanner: FolderScanner, *args: Any) -> None:
         looking.set()
@@ -572,11 +571,12 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
         run(scanner, *args)
         scanned.append(None)
 
-    def put_later(catalog: Catalog, *args: Any) -> Any:
+    def store_later(scanner: FolderScanner, *args: Any) -> None:
+        # The row was made, and is not stored yet.
         if looking.is_set():
             storing.set()
             assert store.wait(20)
-        return put_rows(catalog, *args)
+        miss(scanner, *args)
 
     async with real_house.daemon() as daemon, daemon.connect() as wire, daemon.connect() as other:
         await add_root(wire, root)
@@ -585,7 +585,7 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
         put(root / WORK, "new", pi_file("session-p3", "c"))
         with monkeypatch.context() as patched:
             patched.setattr(FolderScanner, "run", run_later)
-            patched.setattr(Catalog, "put", put_later)
+            patched.setattr(FolderScanner, "miss", store_later)
             # Two lists wait for scans, then a third one stores a row of the open session.
             lists = [await other.request("session/list") for _ in range(2)]
             while len(daemon.service.live_catalog._waiting) < 2:
