@@ -38,6 +38,7 @@ __all__ = ["Joined", "answering", "join"]
 
 _LOOK_AGAIN_SECONDS: Final = 0.02
 _END_SECONDS: Final = 1.0
+_STARTS_MAX: Final = 3
 _LAST_WORDS_BYTES: Final = 16 * 1024
 
 
@@ -59,8 +60,10 @@ def join(place: DaemonPlace) -> Joined:
         end = time.monotonic() + START_SECONDS
         with _only_starter(layout, end):
             found = _wait_for_place(path, layout, end)
-            if found is None:
-                found, started = _started(place, path, layout, end)
+            for _ in range(_STARTS_MAX):
+                # A daemon that is to end soon without clients may end before this one asks.
+                if found is None:
+                    found, started = _started(place, path, layout, end)
         if found is None:
             raise _not_there(f"the daemon started, but does not answer on {path}", layout)
     require_meant(place, path, found)
