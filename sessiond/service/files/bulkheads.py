@@ -6,7 +6,7 @@ a few seconds, and from then on openings there are refused at once, until the pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
@@ -26,8 +26,7 @@ __all__ = ["Bulkheads"]
 class Bulkheads:
     """The openings under way, by place. Any thread may enter."""
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._changed = Condition()
         self._began: dict[str, list[float]] = {}
         """The times at which the openings of each place began, the oldest first."""
@@ -41,7 +40,7 @@ class Bulkheads:
             )
             if not self._has_room(place):
                 raise self._refusal(place)
-            began = self._now()
+            began = monotonic()
             self._began.setdefault(place, []).append(began)
         try:
             yield
@@ -72,4 +71,4 @@ class Bulkheads:
     def _is_stuck(self, place: str) -> bool:
         """Return whether the newest opening of a place began a while ago."""
         began = self._began.get(place, [])
-        return bool(began) and self._now() - began[-1] > PLACE_PATIENCE_SECONDS
+        return bool(began) and monotonic() - began[-1] > PLACE_PATIENCE_SECONDS

@@ -1,8 +1,8 @@
 """Samples of large files of other agents: the lines that a list reads of the two ends.
 
-The cost of a sample does not grow with the file, nor with the number of its lines. From the beginning come lines until the caller has
-enough, from the end the last lines as far as an answer. Of the lines between these last lines and the
-limit come only short ones that state a title or a tag.
+The cost of a sample does not grow with the file, nor with the number of its lines. From the beginning
+come lines until the caller has enough, from the end the last lines as far as an answer. Of the lines
+between these last lines and the limit come only short ones that state a title or a tag.
 """
 
 from __future__ import annotations

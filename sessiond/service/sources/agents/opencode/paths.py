@@ -60,6 +60,10 @@ class _Refused(Struct, frozen=True):
     at: float
     error: TooLarge
 
+    def fits(self, state: StoreState, now: float) -> bool:
+        """Return whether the read would be refused again, as far as the files tell, and for a while only."""
+        return self.state == state and 0 <= now - self.at < OPENCODE_AGAIN_SECONDS
+
 
 class Paths:
     """Looks at paths, as those of `Files`. Any thread may look."""
@@ -202,15 +206,15 @@ class Paths:
 
         Raises StorageError, SessionCorrupt, TooLarge.
         """
-        before = self._refused.pop(path, None)
-        is_same = before is not None and before.state == state
-        if before is not None and is_same and 0 <= now - before.at < OPENCODE_AGAIN_SECONDS:
-            self._refused[path] = before
-            raise before.error
+        before = self._refused.get(path)
+        if before is not None and before.fits(state, now):
+            # A new one: the trace of an error that is raised again grows, and holds what it has met.
+            raise before.error.replacing()
+        self._refused.pop(path, None)
         try:
             return store.changes()
         except TooLarge as error:
-            self._refused[path] = _Refused(state, now, error)
+            self._refused[path] = _Refused(state, now, error.replacing())
             raise
 
 
