@@ -70,7 +70,8 @@ class Call:
         self.method = method
         self.params = _prepared(name, params, new_id)
         self.resend = _resend_of(name, self.params)
-        self.is_read = self.resend is Resend.READ and name not in SAFE | {"session/create"}
+        is_change = name in SAFE or name == "session/create"
+        self.is_read = self.resend is Resend.READ and not is_change
         """True if the daemon changes nothing for this call, also on a connection that is lost."""
         check = CHECKS.get(name)
         self.doubt = "" if self.is_read or check is None else f"; {check} shows whether it was done"

@@ -60,10 +60,11 @@ def join(place: DaemonPlace) -> Joined:
         end = time.monotonic() + START_SECONDS
         with _only_starter(layout, end):
             found = _wait_for_place(path, layout, end)
-            for _ in range(_STARTS_MAX):
-                # A daemon that is to end soon without clients may end before this one asks.
-                if found is None:
-                    found, started = _started(place, path, layout, end)
+            starts = 0
+            # A daemon that is to end soon without clients may end before this one asks.
+            while found is None and starts < _STARTS_MAX:
+                found, started = _started(place, path, layout, end)
+                starts += 1
         if found is None:
             raise _not_there(f"the daemon started, but does not answer on {path}", layout)
     require_meant(place, path, found)
