@@ -49,75 +49,64 @@ anyio.run(main)
 """
 SAID: Final = "message={'role': 'user', 'content': 'MARK'}"
 STUBS: Final = Path(__file__).resolve().parents[1] / "clients" / "stubs"
-CALLS: Final[Mapping[str, Sequence[str]]] = {
+COMMANDS: Final = {
     **{
-        words.partition(" ")[0] if ":" not in words else words.partition(":")[0]: words.partition(
-            ":"
-        )[2].split("|")
-        if ":" in words
-        else words.split(" ")
-        for words in (
-            *("list", "search cron", "show my-session", "tree my-session", "context my-session"),
-            *("turns my-session", "tail my-session", "heads my-session", "usage my-session"),
-            *("forest", "trash", "roots", "status", "continue", "brief my-session"),
-            *(
-                "verify my-session",
-                "dump my-session",
-                "retention --dry-run",
-                "plan my-session --keep 1",
-            ),
-            "label list:label|my-session",
-            "state get:state|list",
-            "export:export|my-session|-",
-            "append:append|my-session|MARK",
-            "append twice:append|my-session|MARK|--key|key-MARK",
-            "decide:decide|my-session|MARK",
-            "task:task|my-session|MARK",
-            "artifact:artifact|my-session|MARK|refs/MARK",
-            "prune:prune|my-session",
-            "branch:branch|my-session|entry-1|--summary|MARK",
-            "navigate:navigate|my-session|entry-1",
-            "rewind:rewind|my-session|entry-1",
-            "label:label|my-session|entry-1|MARK",
-            "compact:compact|my-session|--summary|MARK|--keep-from|entry-2",
-            "new:new|--title|MARK",
-            "fork:fork|my-session|--title|MARK",
-            "rebase:rebase|my-session|entry-2|entry-1",
-            "rename:rename|my-session|my-session",
-            "scope:scope|global",
-            "archive:archive|my-session",
-            "unarchive:unarchive|my-session",
-            "delete:delete|my-session",
-            "import:import|session.jsonl",
-            'state set:state|set|settings|theme|"dark"',
-            "state delete:state|delete|settings|theme",
-            "secret list:secret|list",
-            "restart:restart",
+        name: f"{name} my-session"
+        for name in (
+            *("show", "tree", "context", "turns", "tail", "heads", "usage", "brief", "verify"),
+            *("dump", "prune", "archive", "unarchive", "delete"),
         )
     },
+    **{
+        name: name for name in ("list", "forest", "trash", "roots", "status", "continue", "restart")
+    },
+    "search": "search cron",
+    "retention": "retention --dry-run",
+    "plan": "plan my-session --keep 1",
+    "label list": "label my-session",
+    "state get": "state list",
+    "export": "export my-session -",
+    "append": "append my-session MARK",
+    "append twice": "append my-session MARK --key key-MARK",
+    "decide": "decide my-session MARK",
+    "task": "task my-session MARK",
+    "artifact": "artifact my-session MARK refs/MARK",
+    "branch": "branch my-session entry-1 --summary MARK",
+    "navigate": "navigate my-session entry-1",
+    "rewind": "rewind my-session entry-1",
+    "label": "label my-session entry-1 MARK",
+    "compact": "compact my-session --summary MARK --keep-from entry-2",
+    "new": "new --title MARK",
+    "fork": "fork my-session --title MARK",
+    "rebase": "rebase my-session entry-2 entry-1",
+    "rename": "rename my-session my-session",
+    "scope": "scope global",
+    "import": "import session.jsonl",
+    "state set": 'state set settings theme "dark"',
+    "state delete": "state delete settings theme",
+    "secret list": "secret list",
+}
+"""Words of each command, by a name."""
+PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "python get": ["-c", PYTHON.format("client.get('my-session-id')")],
     "python append": ["-c", PYTHON.format(f"client.append('my-session-id', {SAID})")],
     "python label": ["-c", PYTHON.format("client.label('my-session-id', 'entry-1', 'MARK')")],
     "async append": ["-c", ASYNC.format(f"await client.append('my-session-id', {SAID})")],
+    "async list": ["-c", ASYNC.format("await client.list()")],
     "stub append": [str(STUBS / "stub.py"), "append", "my-session-id", MARK],
     "stub context": [str(STUBS / "stub.py"), "context", "my-session-id"],
-    "async list": ["-c", ASYNC.format("await client.list()")],
 }
-"""Words of each command, by a name; those of a program of a client begin with -c or its path."""
+"""Words of a Python that makes the call of a client, by a name."""
+CALLS: Final[Mapping[str, Sequence[str]]] = {
+    **{name: words.split() for name, words in COMMANDS.items()},
+    **PROGRAMS,
+}
 ANSWERED: Final = frozenset(
     {
         *("list", "search", "show", "tree", "context", "turns", "tail", "heads", "usage", "forest"),
         *("trash", "brief", "verify", "dump", "plan", "label list", "secret list", "export"),
-        *(
-            "stub append",
-            "stub context",
-            "append",
-            "append twice",
-            "python get",
-            "python append",
-            "async append",
-            "async list",
-        ),
+        *("append", "append twice", "stub append", "stub context"),
+        *("python get", "python append", "async append", "async list"),
     }
 )
 """Calls that read, or whose ids name them: a new daemon answers them."""
@@ -171,7 +160,7 @@ def _one(shell: Shell, dice: random.Random, call: str, fate: str, mark: str) -> 
     shell.begin()
     pid: int = shell.json("sessiond status --json")["pid"]
     words = [word.replace(MARK, mark) for word in CALLS[call]]
-    program = [sys.executable] if _is_program(call) else [shell.command]
+    program = [sys.executable] if call in PROGRAMS else [shell.command]
     began = time.monotonic()
     process = subprocess.Popen(
         [*program, *words],
@@ -225,7 +214,7 @@ def _judge(shell: Shell, call: str, status: int, words: tuple[str, str], mark: s
     """Return what was wrong about the end of a call, its marks in files, and the next command."""
     faults: list[str] = []
     said, error = words
-    is_program = _is_program(call)
+    is_program = call in PROGRAMS
     if status < 0 or (not is_program and "Traceback" in error) or "bug" in error:
         faults.append(f"status {status}, {error[-300:]!r}")
     if status and not is_program and not (error.startswith("sessiond: ") or said):
@@ -242,11 +231,6 @@ def _judge(shell: Shell, call: str, status: int, words: tuple[str, str], mark: s
         if count > 1 or (not status and count != 1):
             faults.append(f"status {status}, and stored {count} times; {error[-200:]!r}")
     return faults
-
-
-def _is_program(call: str) -> bool:
-    """Return whether a call is a program of a client, and no command."""
-    return CALLS[call][0] == "-c" or CALLS[call][0].startswith("/")
 
 
 def _count(shell: Shell, mark: str) -> int:

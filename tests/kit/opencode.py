@@ -83,6 +83,20 @@ def with_message(
     return added
 
 
+def sessions_as(select: str) -> list[tuple[str, Sequence[Any]]]:
+    """Return the statements that put a view in the place of the table of sessions."""
+    columns = "id, title, directory, time_created, time_updated"
+    return [
+        ("ALTER TABLE session RENAME TO older", ()),
+        (f"CREATE VIEW session({columns}) AS {select}", ()),
+    ]
+
+
+COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+ENDLESS = sessions_as(f"{COUNTING} SELECT 'ses_' || i, 't', '/p', 1, 1 FROM n")
+"""Statements after which a database has sessions without an end."""
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 

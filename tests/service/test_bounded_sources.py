@@ -12,31 +12,13 @@ from sessiond.errors import TooLarge
 from sessiond.journal.disk.files import Files
 from sessiond.limits import AGENT_LIST_LINES
 from sessiond.service.sources.agents.sources import open_sample, open_source
-from sessiond.testing.wire import Refusal, Wire
 from tests.kit.agent_roots import CLAUDE, claude_line, claude_root
-from tests.kit.calls import call, create
+from tests.kit.calls import call, create, refused
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.opencode import database
+from tests.kit.opencode import ENDLESS, database
 from tests.kit.roots import add_root, ids
 from tests.kit.sessions import HI, SESSION
-
-ENDLESS = [
-    ("ALTER TABLE session RENAME TO older", ()),
-    (
-        """CREATE VIEW session(id, title, directory) AS
-        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
-        SELECT 'ses_' || i, 't', '/p' FROM n""",
-        (),
-    ),
-]
-
-
-async def refused(wire: Wire, method: str, session_id: str) -> tuple[str, str]:
-    """Return the errno and the words of a refusal."""
-    with pytest.raises(Refusal) as told:
-        await wire.call(method, session_id=session_id)
-    return told.value.data["errno"], told.value.message
 
 
 async def test_a_database_without_an_end_is_named_and_stops_no_other_session(
@@ -103,9 +85,9 @@ async def test_lines_that_are_no_records_have_a_bound(
         before = await wire.call("session/build_context", session_id=other)
         with path.open("ab") as file:
             file.write(b"\n" * 60)
-        number, words = await refused(wire, "session/build_context", CLAUDE.format(1))
-        assert number == "EFBIG"
-        assert "more than 50 lines of it are no records" in words
+        refusal = await wire.refusal("session/build_context", session_id=CLAUDE.format(1))
+        assert refusal.data["errno"] == "EFBIG"
+        assert "more than 50 lines of it are no records" in refusal.message
         # Lists, searches and other sessions go on.
         assert CLAUDE.format(1) in await ids(wire)
         found = await wire.call("session/search", query="ping")
@@ -126,6 +108,5 @@ async def test_a_session_that_is_open_stays_served_beyond_the_bound(
         before = await wire.call("session/build_context", session_id=session_id)
         with path.open("ab") as file:
             file.write(b"\n" * 60)
-        number, _ = await refused(wire, "session/verify", session_id)
-        assert number == "EFBIG"
+        assert await refused(wire, "session/verify", "errno", session_id=session_id) == "EFBIG"
         assert await wire.call("session/build_context", session_id=session_id) == before

@@ -1,4 +1,4 @@
-"""What a read of opencode's store takes has a bound, and what is over the bound costs its own row only."""
+"""Bounds of a read of opencode's store: a value over a bound costs its own row only."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from sessiond.service.sources.agents.opencode.store import (
 from tests.kit.limits import set_limits
 from tests.kit.opencode import (
     BEGAN,
+    COUNTING,
+    ENDLESS,
     FOOTER,
     database,
+    sessions_as,
     store_at,
     text,
     with_message,
@@ -32,17 +35,6 @@ from tests.kit.opencode import (
 )
 
 LONG = 100_000
-COUNTING = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
-COLUMNS = ("id", "title", "directory", "time_created", "time_updated")
-
-
-def sessions_as(select: str) -> list[tuple[str, tuple[()]]]:
-    """Return the statements that put a view in the place of the table of sessions."""
-    rename = "ALTER TABLE session RENAME TO older"
-    return [(rename, ()), (f"CREATE VIEW session({', '.join(COLUMNS)}) AS {select}", ())]
-
-
-ENDLESS = sessions_as(f"{COUNTING} SELECT 'ses_' || i, 't', '/p', 1, 1 FROM n")
 SILENT = sessions_as(f"{COUNTING} SELECT 'ses_' || i, 't', '/p', 1, 1 FROM n WHERE i < 0")
 LARGE = sessions_as(f"SELECT 'ses_1', hex(zeroblob({LONG})), '/p', 1, 1")
 
