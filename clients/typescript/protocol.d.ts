@@ -2034,7 +2034,9 @@ export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
 type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]?: never } : never;
 
 /** An entry as a client sends it: `id` and `timestamp` may be left out. */
-export type SentEntry = Sent<KnownEntry> | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
+export type SentEntry =
+  | Sent<Exclude<KnownEntry, SessionInfoEntry> | SessionInfoSent>
+  | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 
 /** Name and version of the answering program. */
 export interface ServerInfo {
@@ -2142,6 +2144,33 @@ export interface SessionInfo {
  */
 export interface SessionInfoEntry {
   type: "session_info";
+  /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
+  id?: string;
+  parent_id?: string | null;
+  timestamp?: string;
+  /** 1 to 64 characters of A-Z a-z 0-9 _ . / : - */
+  head?: string;
+  atom?: [number, number];
+  atom_of?: string;
+  name?: string | null;
+  auto_title?: string | null;
+  tags?: string[] | null;
+  agent?: string | null;
+  status?: string | null;
+  plan?: string | null;
+  model?: string | null;
+  provider?: string | null;
+  thinking_level?: string | null;
+  dry_run?: boolean | null;
+  system_prompt?: string | null;
+  compaction?: unknown;
+  metadata?: unknown;
+}
+
+/** Facts about the session as a client sends them: `title` is the wire's name for `name`. */
+export interface SessionInfoSent {
+  type: "session_info";
+  title?: string | null;
   /** 1 to 128 characters of A-Z a-z 0-9 _ . : - */
   id?: string;
   parent_id?: string | null;

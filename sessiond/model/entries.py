@@ -19,6 +19,7 @@ from sessiond.model.times import TimeText
 
 __all__ = [
     "ENTRY_TYPES",
+    "HEADER_TYPES",
     "HOLDS",
     "BranchSummary",
     "Compaction",
@@ -206,3 +207,6 @@ ENTRY_TYPES: Final[dict[str, type[Entry]]] = {
     "session_info": SessionInfoEntry,
     "leaf": Leaf,
 }
+
+HEADER_TYPES: Final = frozenset({"session_header", "session"})
+"""Types of a file's first line, native and of other programs: no entry has one of them."""

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct
 
 from sessiond.methods import METHODS
-from sessiond.methods._shared.common import Client, Method
-from sessiond.model.entries import ENTRY_TYPES, HOLDS, Header
+from sessiond.methods._shared.common import ASSIGNED, SENT_TYPES, Client, Method
+from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, HOLDS, Header
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
 from sessiond.rpc.dispatch import CancelParams
@@ -45,6 +45,7 @@ class Shapes:
             *CLIENT_NOTIFICATIONS.values(),
             *(kind for asked in CLIENT_REQUESTS.values() for kind in asked),
             *ENTRIES.values(),
+            *SENT_TYPES.values(),
         ]
         schemas, components = msgspec.json.schema_components(types, ref_template=ref_template)
         self._schema_of = dict(zip(types, schemas, strict=True))
@@ -69,11 +70,17 @@ class Shapes:
     def _held(self) -> dict[str, Schema]:
         """Return the schemas of the types inside `Raw` fields."""
         known = [self.ref(kind.__name__) for kind in ENTRY_TYPES.values()]
+        unknown = {"not": {"enum": [*SENT_TYPES, *sorted(HEADER_TYPES)]}}
         return {
             "AnyEntry": {"anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")]},
             "SentEntry": {
                 "description": "An entry as a client sends it; the daemon decides on its place.",
-                "anyOf": [self.ref("KnownEntry"), self.ref("OpaqueEntry")],
+                "type": "object",
+                "properties": dict.fromkeys(ASSIGNED, False),
+                "anyOf": [
+                    *(self.ref(kind.__name__) for kind in SENT_TYPES.values()),
+                    {"$ref": self.ref("OpaqueEntry")["$ref"], "properties": {"type": unknown}},
+                ],
             },
             "KnownEntry": {
                 "description": "An entry of a type that sessiond knows, told apart by `type`.",

@@ -75,7 +75,9 @@ export type PlacedBy = "parent_id" | "head" | "atom" | "atom_of";
 type Sent<E> = E extends unknown ? Omit<E, PlacedBy> & { [P in PlacedBy | "seq"]?: never } : never;
 
 /** An entry as a client sends it: `id` and `timestamp` may be left out. */
-export type SentEntry = Sent<KnownEntry> | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
+export type SentEntry =
+  | Sent<Exclude<KnownEntry, SessionInfoEntry> | SessionInfoSent>
+  | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 """,
 }
 FORMS: Final = (

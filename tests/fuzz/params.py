@@ -114,7 +114,11 @@ def _value(schema: dict[str, Any], name: str, pools: Pools, dice: random.Random,
     if "enum" in schema:
         return dice.choice(schema["enum"])
     if "anyOf" in schema:
-        return _value(dice.choice(schema["anyOf"]), name, pools, dice, depth)
+        made = _value(dice.choice(schema["anyOf"]), name, pools, dice, depth)
+        barred = {one for one, part in schema.get("properties", {}).items() if part is False}
+        if isinstance(made, dict) and dice.random() < 0.9:
+            return {one: made[one] for one in made if one not in barred}
+        return made
     match schema.get("type"):
         case "object":
             return _object(schema, pools, dice, depth)

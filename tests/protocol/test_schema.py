@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec import Raw
 
-from sessiond.errors import ERRORS
+from sessiond.errors import ERRORS, SessiondError
 from sessiond.methods import METHODS
+from sessiond.methods._shared.common import parse_entry
 from sessiond.model.entries import ENTRY_TYPES
 from sessiond.model.events import NOTIFICATIONS
 from sessiond.model.requests import CLIENT_REQUESTS
@@ -192,3 +195,27 @@ def test_entries_that_are_appended_follow_the_schema() -> None:
                     validator(SCHEMA["entries"][entry["type"]]).validate(entry)
                     seen.add(entry["type"])
     assert {"message", "custom", "label", "leaf", "session_info"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_taken"),
+    [
+        ({"type": "message", "message": {"role": "user"}}, True),
+        ({"type": "my.note", "anything": [1]}, True),
+        ({"type": "message", "message": {"role": "user"}, "atom": [[[]], 10001]}, False),
+        ({"type": "my.note", "atom": [1, 2]}, False),
+        ({"type": "my.note", "atom_of": "session-1"}, False),
+        ({"type": "my.note", "head": "main"}, False),
+        ({"type": "my.note", "seq": 1}, False),
+        ({"type": "custom", "custom_type": "x", "parent_id": None}, False),
+        ({"type": "compaction", "tokens_before": "many"}, False),
+        ({"type": "session_header"}, False),
+        ({"type": "session"}, False),
+    ],
+)
+def test_the_schema_takes_the_entries_that_the_daemon_takes(
+    entry: dict[str, Any], is_taken: bool
+) -> None:
+    assert validator(SCHEMA["$defs"]["SentEntry"]).is_valid(entry) is is_taken
+    with contextlib.nullcontext() if is_taken else pytest.raises(SessiondError):
+        parse_entry(Raw(json.dumps(entry).encode()), "entry")

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from sessiond.dialects.compose import tagged_usage
 from sessiond.dialects.lenient_json import with_field
 from sessiond.dialects.native.dialect import NATIVE
-from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque
+from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, Entry, Opaque
 from sessiond.model.formats import AgentFormatName
 from sessiond.model.ids import is_new_entry_id
 from sessiond.model.usage import Usage
@@ -39,7 +39,7 @@ DAMAGE: Final = "damaged_line"
 """Member of the first entry of a damaged line, which says what is wrong with the line."""
 
 _OWN: Final = "line-"
-_TAKEN: Final = frozenset({*ENTRY_TYPES, "session_header", "session", USAGE_RECORD})
+_TAKEN: Final = frozenset({*ENTRY_TYPES, *HEADER_TYPES, USAGE_RECORD})
 
 
 class EntryIds:

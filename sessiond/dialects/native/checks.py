@@ -13,6 +13,7 @@ from sessiond.dialects.payload import read_payload
 from sessiond.errors import EntryInvalid
 from sessiond.model.entries import (
     ENTRY_TYPES,
+    HEADER_TYPES,
     Compaction,
     Custom,
     CustomMessage,
@@ -26,11 +27,9 @@ from sessiond.model.entries import (
 from sessiond.model.integers import IntegerDecoder
 from sessiond.model.settings import CompactionSettings
 
-__all__ = ["HEADER_TYPES", "RESULT_ROLES", "check", "require_message", "require_own_names"]
+__all__ = ["RESULT_ROLES", "check", "require_message", "require_own_names"]
 
 RESULT_ROLES: Final = ("tool", "toolResult", "tool_result")
-
-HEADER_TYPES: Final = frozenset({"session_header", "session"})
 
 
 class _Role(Struct, gc=False):

@@ -16,12 +16,19 @@ from sessiond.dialects.base import BadLine
 from sessiond.dialects.entry_members import type_of_entry
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
 from sessiond.dialects.message_lines import DECODE_ERRORS, NamedSaid, SpokenLine, UsualLines
-from sessiond.dialects.native.checks import HEADER_TYPES, RESULT_ROLES, check
+from sessiond.dialects.native.checks import RESULT_ROLES, check
 from sessiond.dialects.native.effects import effect_of_entry, effect_of_fields
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
-from sessiond.model.entries import Entry, Message, ModelChange, Opaque, ThinkingLevelChange
+from sessiond.model.entries import (
+    HEADER_TYPES,
+    Entry,
+    Message,
+    ModelChange,
+    Opaque,
+    ThinkingLevelChange,
+)
 from sessiond.model.ids import MAIN
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.nesting import SHALLOW_BYTES

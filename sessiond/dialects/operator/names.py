@@ -22,11 +22,11 @@ from sessiond.dialects import copying
 from sessiond.dialects.base import BadLine, CopyPlace
 from sessiond.dialects.entry_members import ENTRY_PREFIX, type_of_entry
 from sessiond.dialects.lenient_json import fields, is_null, join, lenient, one_line, text
-from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.operator.header import seconds
 from sessiond.dialects.times import raw_rfc3339
 from sessiond.model.entries import (
     ENTRY_TYPES,
+    HEADER_TYPES,
     BranchSummary,
     Compaction,
     Custom,

@@ -29,7 +29,6 @@ from sessiond.dialects.copying import Names, placed
 from sessiond.dialects.lenient_json import fields, lenient, reference, require_readable, text
 from sessiond.dialects.member_names import MemberNames, NamedMembers
 from sessiond.dialects.message_lines import DECODE_ERRORS, Said, UsualLine, UsualLines
-from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.pi import header as pi_header
 from sessiond.dialects.pi import names as pi_names
 from sessiond.dialects.pi.checks import check
@@ -39,7 +38,7 @@ from sessiond.dialects.pi.migrate import migrate, upgrade_of
 from sessiond.dialects.settings import level_name, model_name
 from sessiond.dialects.times import raw_time
 from sessiond.dialects.usage import usage_in
-from sessiond.model.entries import Entry, Header, Opaque
+from sessiond.model.entries import HEADER_TYPES, Entry, Header, Opaque
 from sessiond.model.message_lines import MessageLines
 from sessiond.model.nesting import SHALLOW_BYTES
 from sessiond.model.parsed_message import ParsedMessage

@@ -27,7 +27,6 @@ from sessiond.dialects.lenient_json import (
     require_readable,
     text,
 )
-from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.piglet.header import META
 from sessiond.dialects.piglet.meta import OWN_ID, facts_of, id_of
 from sessiond.dialects.piglet.spelling import (
@@ -37,7 +36,7 @@ from sessiond.dialects.piglet.spelling import (
     require_time,
 )
 from sessiond.dialects.times import raw_rfc3339
-from sessiond.model.entries import ENTRY_TYPES
+from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES
 
 __all__ = [
     "CUSTOM_MESSAGE",

@@ -17,7 +17,7 @@ from sessiond.limits import (
     RESULT_BYTES_MAX,
 )
 from sessiond.model.deferred import DEFERRED
-from sessiond.model.entries import ENTRY_TYPES, Entry, Opaque, SessionInfoEntry
+from sessiond.model.entries import ENTRY_TYPES, HEADER_TYPES, Entry, Opaque, SessionInfoEntry
 from sessiond.model.events import CatalogChange
 from sessiond.model.ids import NewEntryId, SessionId
 from sessiond.model.integers import IntegerDecoder
@@ -30,7 +30,9 @@ from sessiond.service.client import Client
 from sessiond.session.draft import Draft
 
 __all__ = [
+    "ASSIGNED",
     "DEFERRED",
+    "SENT_TYPES",
     "Call",
     "Client",
     "Empty",
@@ -165,23 +167,22 @@ class _TypeOnly(Struct):
     type: str
 
 
-class _SessionInfoIn(SessionInfoEntry, tag="session_info"):
-    """Fields of a session_info as a client sends them.
-
-    Clients may send `title`, the wire's name for the field `name` of the file.
-    """
+class SessionInfoSent(SessionInfoEntry, tag="session_info"):
+    """Facts about the session as a client sends them: `title` is the wire's name for `name`."""
 
     title: str | UnsetType | None = msgspec.UNSET
 
 
+SENT_TYPES: Final[dict[str, type[Entry]]] = {**ENTRY_TYPES, "session_info": SessionInfoSent}
+"""Entries as a client sends them, by their type."""
+
 _type_of = msgspec.json.Decoder(_TypeOnly)
 _fields_of = msgspec.json.Decoder(dict[str, Raw])
 _decoders: Final[dict[str, IntegerDecoder[Any]]] = {
-    word: IntegerDecoder(_SessionInfoIn if kind is SessionInfoEntry else kind)
-    for word, kind in ENTRY_TYPES.items()
+    word: IntegerDecoder(kind) for word, kind in SENT_TYPES.items()
 }
-# Fields that the daemon assigns: an entry of a client may not hold them.
-_ASSIGNED: Final = ("parent_id", "head", "atom", "atom_of", "seq")
+# Members that the daemon assigns: an entry of a client holds none of them.
+ASSIGNED: Final = ("parent_id", "head", "atom", "atom_of", "seq")
 
 
 class _OpaqueOwn(Struct):
@@ -200,7 +201,7 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
         entry = decoder.decode(data) if decoder else _parse_opaque(data, word, path)
     except msgspec.ValidationError as error:
         raise invalid_params(error, prefix=path) from error
-    for name in _ASSIGNED:
+    for name in ASSIGNED:
         if getattr(entry, name, msgspec.UNSET) is not msgspec.UNSET:
             raise InvalidParams(
                 f"the daemon assigns {name}: leave {name} out of the entry",
@@ -208,10 +209,10 @@ def parse_entry(data: Raw, path: str) -> Entry | Opaque:
             )
     if isinstance(entry.timestamp, str):
         require_time(entry.timestamp, f"{path}.timestamp")
-    return _with_name(entry, path) if isinstance(entry, _SessionInfoIn) else entry
+    return _with_name(entry, path) if isinstance(entry, SessionInfoSent) else entry
 
 
-def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
+def _with_name(sent: SessionInfoSent, path: str) -> SessionInfoEntry:
     if sent.title is not msgspec.UNSET and sent.name is not msgspec.UNSET:
         raise InvalidParams("title and name are one field: send title only", path=f"{path}.name")
     fields = {name: getattr(sent, name) for name in SessionInfoEntry.__struct_fields__}
@@ -221,12 +222,12 @@ def _with_name(sent: _SessionInfoIn, path: str) -> SessionInfoEntry:
 
 
 def _parse_opaque(data: Raw, word: str, path: str) -> Opaque:
-    if word in {"session_header", "session"}:
+    if word in HEADER_TYPES:
         raise EntryInvalid(
             "a header cannot be appended: session/create writes it", path=f"{path}.type"
         )
     fields = _fields_of.decode(data)
-    for name in _ASSIGNED:
+    for name in ASSIGNED:
         if name in fields:
             raise InvalidParams(
                 f"the daemon assigns {name}: leave {name} out of the entry", path=f"{path}.{name}"

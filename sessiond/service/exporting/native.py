@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw
 from sessiond.dialects.entry_members import ENTRY_PREFIX
 from sessiond.dialects.lenient_json import fields as fields_of
 from sessiond.dialects.lenient_json import join, text
-from sessiond.dialects.native.checks import HEADER_TYPES
 from sessiond.dialects.native.dialect import NATIVE
+from sessiond.model.entries import HEADER_TYPES
 from sessiond.model.row import Kind
 from sessiond.service.exporting.forms import UNKNOWN
 from sessiond.service.exporting.losses import Losses
