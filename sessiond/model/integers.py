@@ -24,8 +24,8 @@ __all__ = ["IntegerDecoder", "decode_integers"]
 T = TypeVar("T")
 
 _NUMBER: Final = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?0*[0-9]{1,3})?"
-# All integers that parameters allow have fewer digits, so 1e999 is never written out.
-_DIGITS_MAX: Final = 20
+# No finite number of 64 bits has more digits; 1e999 is never written out.
+_DIGITS_MAX: Final = 309
 _TEXT_BYTES_MAX: Final = 400
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _items: Final = msgspec.json.Decoder(list[Raw]).decode

@@ -79,7 +79,7 @@ class Shapes:
                 "properties": dict.fromkeys(ASSIGNED, False),
                 "anyOf": [
                     *(self.ref(kind.__name__) for kind in SENT_TYPES.values()),
-                    {"$ref": self.ref("OpaqueEntry")["$ref"], "properties": {"type": unknown}},
+                    {"allOf": [self.ref("OpaqueEntry"), {"properties": {"type": unknown}}]},
                 ],
             },
             "KnownEntry": {

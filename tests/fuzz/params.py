@@ -113,6 +113,8 @@ def _value(schema: dict[str, Any], name: str, pools: Pools, dice: random.Random,
         return _value(_DEFS[schema["$ref"].rpartition("/")[2]], name, pools, dice, depth)
     if "enum" in schema:
         return dice.choice(schema["enum"])
+    if "allOf" in schema:
+        return _value(schema["allOf"][0], name, pools, dice, depth)
     if "anyOf" in schema:
         made = _value(dice.choice(schema["anyOf"]), name, pools, dice, depth)
         barred = {one for one, part in schema.get("properties", {}).items() if part is False}
