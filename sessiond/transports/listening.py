@@ -1,9 +1,10 @@
 """Listening Unix sockets: one of our own at a path, or one that the service manager opened.
 
-Rule 1: the socket is 0600 from its first moment; a directory made for it is 0700.
+Rule 1: the socket has its path from the moment at which clients can connect, and is 0600; a directory made for
+it is 0700.
 
 Rule 2: only a dead socket of our own is ever removed, and only while the folder is locked, so that
-of two daemons that start at once neither removes the other's socket.
+of two daemons that start at once neither removes the other's socket. No file is ever replaced.
 
 Rule 3: an inherited socket belongs to the service manager; its path is never touched.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import socket
 import stat
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ from typing import Final
 from msgspec import Struct
 
 from sessiond.limits import FOLDER_LOCK_SECONDS
+from sessiond.system import RENAME_UNSUPPORTED, SYSTEM
 from sessiond_client.place import address
 
 __all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
@@ -32,7 +34,6 @@ __all__ = ["CannotListen", "Listening", "listen", "listen_on_inherited"]
 # At least net.core.somaxconn, the system's own bound: connections beyond the queue are refused.
 _BACKLOG: Final = 4096
 _LOOK_AGAIN_SECONDS: Final = 0.01
-_umask_lock: Final = threading.Lock()
 
 
 class CannotListen(Exception):
@@ -56,12 +57,12 @@ class Listening(Struct, frozen=True):
         """
         try:
             found = self.path.lstat()
+            # Where inodes change from look to look, a connection tells.
+            return (found.st_dev, found.st_ino) == self.identity or not _is_dead(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
             return True
-        # Where inodes change from look to look, a connection tells.
-        return (found.st_dev, found.st_ino) == self.identity or not _is_dead(self.path)
 
     def end(self) -> None:
         """Close the socket; remove its file unless another one took its place. Blocking."""
@@ -80,7 +81,6 @@ def listen(path: Path) -> Listening:
         with _locked(path.parent):
             _remove_dead(path)
             _bind(sock, path)
-            sock.listen(_BACKLOG)
             found = path.lstat()
     except OSError as error:
         sock.close()
@@ -113,14 +113,25 @@ def listen_on_inherited(descriptor: int) -> Listening:
 
 
 def _bind(sock: socket.socket, path: Path) -> None:
-    # The mode must be right before a client can connect. The umask belongs to the process, so the
-    # lock keeps other binds away; code that makes files sets their modes with chmod.
-    with address(path) as name, _umask_lock:
-        before = os.umask(0o177)
+    """Listen under a random name, with the right mode, before a client can find the socket; then give it its path.
+
+    Raises FileExistsError if the path is taken.
+    """
+    unnamed = path.with_name(f".{secrets.token_hex(4)}")
+    # No client could connect to a path that is too long.
+    with address(path), address(unnamed) as name:
+        sock.bind(name)
+    try:
+        unnamed.chmod(0o600)
+        sock.listen(_BACKLOG)
         try:
-            sock.bind(name)
-        finally:
-            os.umask(before)
+            SYSTEM.rename_new(unnamed, path)
+        except OSError as error:
+            if error.errno not in RENAME_UNSUPPORTED:
+                raise
+            path.hardlink_to(unnamed)
+    finally:
+        unnamed.unlink(missing_ok=True)
 
 
 def _make_folder(folder: Path) -> None:
@@ -178,7 +189,7 @@ def _is_dead(path: Path) -> bool:
 def _remove_own(path: Path, identity: tuple[int, int]) -> None:
     """Remove the socket's file, unless another one took its place."""
     # Without the lock or the folder the file stays: the next daemon recognises a dead socket.
-    with suppress(FileNotFoundError, CannotListen), _locked(path.parent):
+    with suppress(OSError, CannotListen), _locked(path.parent):
         found = path.lstat()
         if (found.st_dev, found.st_ino) == identity:
             path.unlink()

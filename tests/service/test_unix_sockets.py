@@ -9,10 +9,11 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,10 +23,13 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 
 from sessiond.limits import DEFAULT_BOUNDS, REFUSALS_LOGGED_SECONDS, RETRY_AFTER_MS, Bounds
+from sessiond.system import SYSTEM
+from sessiond.system.unix import UNIX
 from sessiond.testing.wire import RawWire
+from sessiond.transports import listening as listening_sockets
 from sessiond.transports import unix
 from sessiond.transports.admission import Admission
-from sessiond.transports.listening import CannotListen, Listening, listen
+from sessiond.transports.listening import CannotListen, Listening, listen, listen_on_inherited
 from sessiond.transports.unix import serve_unix
 from tests.kit.clock import let_pass
 from tests.kit.limits import set_limits
@@ -33,6 +37,8 @@ from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.service.transport_rig import Daemon, quiet, request
 
 pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
+
+LOOK_SECONDS = 0.001
 
 
 @asynccontextmanager
@@ -79,23 +85,67 @@ async def test_clients_connect_and_are_served_over_a_unix_socket(socket_path: Pa
     assert not socket_path.exists()
 
 
+def at_listening(
+    monkeypatch: pytest.MonkeyPatch, path: Path, then: Callable[[], object] = lambda: None
+) -> list[tuple[str, int]]:
+    """Return the names and modes in a socket's folder just before the socket listens; `then` is called there."""
+    seen: list[tuple[str, int]] = []
+    begin = socket.socket.listen
+
+    class Spy(socket.socket):
+        def listen(self, backlog: int = 0, /) -> None:
+            seen.extend(
+                (one.name, stat.S_IMODE(one.lstat().st_mode)) for one in path.parent.iterdir()
+            )
+            then()
+            begin(self, backlog)
+
+    monkeypatch.setattr(socket, "socket", Spy)
+    return seen
+
+
+@pytest.fixture(params=["a rename", "a link"])
+def naming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give sockets their paths in each of the two ways."""
+    if request.param == "a link":
+        monkeypatch.setattr(type(SYSTEM), "rename_new", UNIX.rename_new)
+
+
+@pytest.mark.usefixtures("naming")
+async def test_a_socket_gets_its_path_and_leaves_no_other_name(socket_path: Path) -> None:
+    path = socket_path.parent / "a" / "s"
+    async with listening(Daemon(), path):
+        assert list(path.parent.iterdir()) == [path]
+        wire = await connect(path)
+        await answered(wire, 1)
+        wire.close()
+    assert not list(path.parent.iterdir())
+
+
+@pytest.mark.usefixtures("naming")
+def test_what_takes_the_path_meanwhile_is_not_replaced(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_listening(monkeypatch, socket_path, lambda: socket_path.write_text("precious"))
+    with pytest.raises(CannotListen, match="exists"):
+        listen(socket_path)
+    assert list(socket_path.parent.iterdir()) == [socket_path]
+    assert socket_path.read_text() == "precious"
+
+
 async def test_the_socket_is_private_whatever_the_umask(
     socket_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = socket_path.parent / "a" / "b" / "s"
-    modes: list[int] = []
-    bind = socket.socket.bind
-
-    class Spy(socket.socket):
-        def bind(self, address: Any) -> None:
-            bind(self, address)
-            modes.append(stat.S_IMODE(Path(address).lstat().st_mode))
-
-    monkeypatch.setattr(socket, "socket", Spy)
+    before_listening = at_listening(monkeypatch, path)
     before = os.umask(0)
     try:
         async with listening(Daemon(), path):
-            assert modes == [0o600]
+            # Nobody connects before it listens, and then it has its mode and not yet its path.
+            ((name, mode),) = before_listening
+            assert name != path.name
+            assert mode == 0o600
+            assert list(path.parent.iterdir()) == [path]
             places = (path, path.parent, path.parent.parent)
             now = [stat.S_IMODE(each.lstat().st_mode) for each in places]
             assert now == [0o600, 0o700, 0o700]
@@ -127,7 +177,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         said.append(look(one))
         return said[-1]
 
-    monkeypatch.setattr(unix, "ADDRESS_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(unix, "ADDRESS_LOOK_SECONDS", LOOK_SECONDS)
     monkeypatch.setattr(Listening, "is_there", is_there)
     return said
 
@@ -170,6 +220,97 @@ async def test_a_socket_that_was_removed_is_made_anew(
         before.close()
         after.close()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.EMFILE])
+@pytest.mark.parametrize("failing", ["the file", "the connection"])
+async def test_a_look_that_fails_proves_nothing(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[bool], failing: str, code: int
+) -> None:
+    failure = Mock(side_effect=OSError(code, os.strerror(code)))
+    async with listening(Daemon(), socket_path):
+        with monkeypatch.context() as patch:
+            # Behind another inode, a connection is to tell.
+            found = Mock(return_value=Mock(st_dev=0, st_ino=0))
+            patch.setattr(Path, "lstat", failure if failing == "the file" else found)
+            patch.setattr(listening_sockets, "_is_dead", failure)
+            del looks[:]
+            await eventually(lambda: len(looks) > 2)
+        assert looks.count(False) == 0
+        wire = await connect(socket_path)
+        await answered(wire, 1)
+        wire.close()
+
+
+@pytest.mark.parametrize("hanging", ["look", "profile"])
+async def test_a_look_that_hangs_takes_one_thread_and_holds_up_nobody(
+    socket_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[bool], hanging: str
+) -> None:
+    hung, released, daemon = [0], Event(), Daemon()
+
+    def hang(*_: object) -> bool:
+        hung[0] += 1
+        released.wait(PATIENCE_SECONDS)
+        return hanging == "profile"
+
+    still: Callable[[], bool] = hang if hanging == "profile" else lambda: True
+    if hanging == "look":
+        monkeypatch.setattr(Listening, "is_there", hang)
+    try:
+        async with anyio.create_task_group() as tasks:
+            serving = partial(serve_unix, still=still)
+            admission = Admission(daemon.byte_budget)
+            await tasks.start(serving, partial(listen, socket_path), daemon.serve, admission)
+            wire = await connect(socket_path)
+            socket_path.unlink()
+            await eventually(lambda: hung[0])
+            for number in range(20):
+                await answered(wire, number)
+                await anyio.sleep(LOOK_SECONDS)
+            assert hung == [1]
+            assert not socket_path.exists()
+            wire.close()
+            tasks.cancel_scope.cancel()
+        # Nothing waits for the look, which hangs still.
+        assert not released.is_set()
+    finally:
+        released.set()
+    assert looks.count(False) == (hanging == "profile")
+
+
+async def test_a_socket_of_the_service_manager_is_looked_at_never(
+    socket_path: Path, looks: list[bool]
+) -> None:
+    daemon, made = Daemon(), []
+
+    def inherited() -> Listening:
+        manager = socket.socket(socket.AF_UNIX)
+        manager.bind(str(socket_path))
+        manager.listen()
+        made.append(listen_on_inherited(manager.detach()))
+        return made[-1]
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(serve_unix, inherited, daemon.serve, Admission(daemon.byte_budget))
+        wire = await connect(socket_path)
+        socket_path.unlink()
+        for number in range(20):
+            await answered(wire, number)
+            await anyio.sleep(LOOK_SECONDS)
+        wire.close()
+        tasks.cancel_scope.cancel()
+    assert (len(made), looks) == (1, [])
+    assert not socket_path.exists()
+
+
+async def test_what_took_the_place_of_the_folder_does_not_disturb_the_end(
+    socket_path: Path,
+) -> None:
+    path = socket_path.parent / "a" / "s"
+    async with listening(Daemon(), path):
+        shutil.rmtree(path.parent)
+        path.parent.write_text("in the way")
+    assert path.parent.read_text() == "in the way"
 
 
 async def test_a_socket_of_another_process_is_not_replaced(
