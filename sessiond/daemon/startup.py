@@ -75,11 +75,16 @@ def require_descriptors(files: Files, limit: int) -> None:
 
 
 def begin_or_refuse(thread: threading.Thread) -> None:
-    """Start a thread, in place of `Thread.start`. Raise RuntimeError if the thread ends before it begins.
+    """Start a thread that the end of the process does not wait for, in place of `Thread.start`.
+
+    The loop waits for what is to be waited for; a look at a place that hangs would keep the process for good.
+    Raise RuntimeError if the thread ends before it begins.
 
     `Thread.start` waits for ever for a thread that lacks the memory to begin (python/cpython#140746), and
     the event loop starts threads. What the thread is to call is let go of at its end: then nothing will begin.
     """
+    if thread.ident is None:
+        thread.daemon = True
     inner: dict[str, Any] = vars(thread)
     if "_started" not in inner:
         # A Python that has mended this has another way to wait.

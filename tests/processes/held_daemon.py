@@ -1,9 +1,9 @@
-"""sessiond, two of whose calls on files stand still: writes of a certain word, and openings of drafts.
+"""sessiond, three of whose calls on files stand still: writes of a certain word, openings of drafts, looks at its lock.
 
     held_daemon.py FOLDER serve --socket …
 
 While FOLDER has a pipe `hold`, such a call makes `reached` there, and waits until the pipe was open
-for writing and is closed. Every opening of a draft adds a line to `opened`.
+for writing and is closed. Every opening of a draft, and every look, adds a line to `opened`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORD = b"stand still"
 
 def hold(folder: Path) -> None:
     """Hold certain calls from now on; the rest of the program is unchanged."""
-    write, open_update = Files.write, Files.open_update
+    write, open_update, open_read = Files.write, Files.open_update, Files.open_read
 
     def stand_still() -> None:
         if (folder / "hold").exists():
@@ -33,13 +33,22 @@ def hold(folder: Path) -> None:
 
     def held_opening(self: Files, path: Path) -> int:
         if path.parent.name == "pending":
-            with (folder / "opened").open("a") as opened:
-                opened.write(f"{path.name}\n")
-            stand_still()
+            note(path)
         return open_update(self, path)
+
+    def held_look(self: Files, path: Path) -> int:
+        if path.name == "daemon.lock":
+            note(path)
+        return open_read(self, path)
+
+    def note(path: Path) -> None:
+        with (folder / "opened").open("a") as opened:
+            opened.write(f"{path.name}\n")
+        stand_still()
 
     Files.write = held_write  # type: ignore[method-assign]
     Files.open_update = held_opening  # type: ignore[method-assign]
+    Files.open_read = held_look  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

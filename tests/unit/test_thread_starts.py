@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from anyio import to_thread
 from sessiond.daemon import startup
 from sessiond.daemon.startup import begin_or_refuse
 from sessiond.errors import Overloaded, exhausted
-from tests.kit.patience import PATIENCE_SECONDS
+from tests.kit.patience import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.platform
 
@@ -89,3 +90,25 @@ def test_a_thread_begins_once() -> None:
     thread.join(PATIENCE_SECONDS)
     with pytest.raises(RuntimeError, match="once"):
         thread.start()
+
+
+@pytest.mark.usefixtures("bounded")
+def test_the_end_of_the_process_waits_for_no_thread() -> None:
+    released = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def hang() -> None:
+        threads.append(threading.current_thread())
+        released.wait(PATIENCE_SECONDS)
+
+    async def abandon() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(to_thread.run_sync, hang, abandon_on_cancel=True))
+            await eventually(lambda: threads)
+            tasks.cancel_scope.cancel()
+
+    try:
+        anyio.run(abandon)
+        assert [one.daemon for one in threads if one.is_alive()] == [True]
+    finally:
+        released.set()
