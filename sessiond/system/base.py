@@ -62,6 +62,10 @@ class System(Protocol):
         """
         ...
 
+    def began_at(self, pid: int) -> float | None:
+        """Return the process's start in seconds since 1970, by today's clock; None if unknown."""
+        ...
+
 
 @cache
 def c_library() -> Any:

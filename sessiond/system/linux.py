@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Final
 
@@ -93,6 +94,14 @@ class Linux(Unix):
         except OSError:
             return ""
         return f"{boot_id} {namespace} {fields[_START_AT].decode()}"
+
+    def began_at(self, pid: int) -> float | None:
+        """Count from the start of the machine, which is the clock's time less the time that the machine runs."""
+        birth = self.birth_of(pid).split()
+        if not birth:
+            return None
+        runs = time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.time() - runs + int(birth[-1]) / os.sysconf("SC_CLK_TCK")
 
 
 LINUX: Final = Linux()

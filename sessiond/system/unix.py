@@ -55,5 +55,9 @@ class Unix:
         """Return "": POSIX does not tell."""
         return ""
 
+    def began_at(self, pid: int) -> float | None:  # noqa: ARG002
+        """Return None: POSIX does not tell."""
+        return None
+
 
 UNIX: Final = Unix()

@@ -9,6 +9,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -299,6 +300,27 @@ def test_one_daemon_per_profile(tmp_path: Path) -> None:
     second.close()
     first.close()
     lock_daemon(Files(), layout).close()
+
+
+@pytest.mark.parametrize("call", ["open_read", "pread"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ENOTCONN])
+def test_a_look_at_a_profile_that_fails_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    layout = Layout(tmp_path)
+    layout.make_folders(Files())
+    daemon = lock_daemon(Files(), layout)
+    assert daemon.is_there()
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, call, Mock(side_effect=OSError(code, os.strerror(code))))
+        with pytest.raises(OSError, match=os.strerror(code)):
+            daemon.is_there()
+    layout.daemon_lock.unlink()
+    assert not daemon.is_there()
+    # An inode may be that of the removed file; the token is not.
+    layout.daemon_lock.write_text("another\n")
+    assert not daemon.is_there()
+    daemon.close()
 
 
 def test_a_lock_on_nothing_is_an_error(tmp_path: Path) -> None:

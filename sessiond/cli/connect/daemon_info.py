@@ -56,7 +56,7 @@ def _profile(layout: Layout) -> Profile:
         name=layout.profile,
         folder=folder,
         running=True,
-        pid=holder.pid,
+        pid=holder.pid if holder.is_here else None,
         since=holder.since,
         socket=holder.socket,
     )

@@ -61,7 +61,8 @@ def _ending(
             return pid, None
         if serving.holder is None or serving.holder.socket != str(path):
             what = f"no daemon listens on {path}; {serving} serves the profile and {serving.place}"
-            raise Failure(what, "give the daemon's socket with --socket, or end that process")
+            then = "give the daemon's socket with --socket, or end the daemon where it runs"
+            raise Failure(what, then)
         pid = serving.holder.pid
         found = about(path, seconds)
         if found is not None:

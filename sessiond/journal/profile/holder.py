@@ -22,10 +22,12 @@ import os
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from sessiond.journal.disk.descriptor import write_all
 from sessiond.journal.disk.files import Files
+from sessiond.limits import START_SECONDS
+from sessiond.model.times import unix_ms
 from sessiond.system import SYSTEM
 
 __all__ = [
@@ -34,7 +36,6 @@ __all__ = [
     "holders",
     "may_live",
     "read_holder",
-    "read_record",
     "record_of",
     "write_record",
 ]
@@ -42,6 +43,7 @@ __all__ = [
 _AWAY: Final = "a daemon on another machine or in another container"
 # A path has at most 4096 bytes.
 _RECORD_BYTES_MAX: Final = 8192
+_CLOCK_SECONDS: Final = 1.0
 _DURABLE: Final = "durable"
 _ALL: Final = "all"
 
@@ -56,16 +58,34 @@ class Holder(Struct, frozen=True):
     birth: str = ""
     """`System.birth_of` the process, of a daemon; "" if unknown."""
 
+    @property
+    def is_here(self) -> bool:
+        """Return whether the pid is certain to mean this process here, too, as far as the system tells."""
+        return SYSTEM.birth_of(os.getpid()).split()[:2] == self.birth.split()[:2]
+
     def __str__(self) -> str:
-        """Return words for a daemon; they name no pid that means another process here."""
-        here, there = SYSTEM.birth_of(os.getpid()).split()[:2], self.birth.split()[:2]
-        who = f"the daemon with pid {self.pid}" if here == there or not there else _AWAY
+        """Return words for a daemon; they name no pid that may mean another process here."""
+        elsewhere = _AWAY if self.birth else "another daemon"
+        who = f"the daemon with pid {self.pid}" if self.is_here else elsewhere
         return f"{who}, there since {self.since},"
 
 
 def read_holder(files: Files, fd: int, locks: Path) -> Holder | None:
-    """Return the recorded holder of an open file, which is right only while the lock is held."""
-    return read_record(files, record_of(files, fd, locks))
+    """Return the recorded holder of an open file, which is right only while the lock is held.
+
+    A record of 0.1.0 tells no birth. The holder gets one if its process is certain: if host and `since` fit the
+    process, and the system names its pid as that of the lock's owner.
+    """
+    holder = read_record(files, record_of(files, fd, locks))
+    if holder is None or holder.birth or holder.host != files.host():
+        return holder
+    began = SYSTEM.began_at(holder.pid)
+    took = None if began is None else (unix_ms(holder.since) or 0) / 1000 - began
+    # A clock that was set a little since then moves the process's start.
+    fits = took is not None and -_CLOCK_SECONDS <= took <= START_SECONDS
+    if not fits or files.locked_by(fd) != holder.pid:
+        return holder
+    return structs.replace(holder, birth=SYSTEM.birth_of(holder.pid))
 
 
 def holders(files: Files, locks: Path) -> list[tuple[Path, Holder | None]]:

@@ -23,7 +23,7 @@ from sessiond.journal.profile.holder import (
     Holder,
     doubt_in,
     may_live,
-    read_record,
+    read_holder,
     record_of,
     write_record,
 )
@@ -82,7 +82,7 @@ class FileLock:
         """
         record = record_of(files, fd, locks)
         if not _lock(files, fd):
-            holder = read_record(files, record)
+            holder = read_holder(files, fd, locks)
             # A dead process cannot hold the lock, so its record names the wrong holder.
             raise Held(holder if may_live(files, holder) else None)
         birth = "" if socket is None else SYSTEM.birth_of(files.pid())
