@@ -155,11 +155,37 @@ class History:
             self.log(conn, seen)
         return seq
 
-    def append(self, conn: str, *marks: str, parent: str | None, **params: Any) -> None:
-        """Record a successful append of one or more messages with their own ids."""
+    def beside(self, id_: str, parent: str | None) -> None:
+        """Record a line of another program, which live watchers are told of."""
+        self.log("b", Writing(self.tick(), "b", SESSION, id_, ""))
+        self.log("b", Wrote(self.tick(), "b", SESSION, id_))
+        seq = self.line(b'{"type":"x.note"}', id_, parent=parent)
+        written = digest(self.lines[-1])
+        self.change(Writing, lambda one: one.id == id_, digest=written)
+        for log in self.logs.values():
+            log[:] = [
+                msgspec.structs.replace(one, external=True)
+                if isinstance(one, Seen) and one.seq == seq
+                else one
+                for one in log
+            ]
+
+    def append(
+        self,
+        conn: str,
+        *marks: str,
+        parent: str | None,
+        meanwhile: Callable[[], None] = lambda: None,
+        **params: Any,
+    ) -> None:
+        """Record a successful append of one or more messages with their own ids.
+
+        What happens `meanwhile` is stored behind the request and before its lines.
+        """
         sent = [Sent("message", mark, mark, flavour=index) for index, mark in enumerate(marks)]
         head = params.get("head", "main")
         n = self.ask(conn, "append", *sent, **params)
+        meanwhile()
         rows = []
         for index, one in enumerate(sent, 1):
             entry = bytes(spelled(one))
@@ -248,17 +274,7 @@ class History:
 
     def _end(self) -> None:
         """Record a foreign line, lost answers, and the kill of the daemon."""
-        seq = self.line(b'{"type":"x.note"}', "f10", parent="m9")
-        written = digest(self.lines[seq - 1])
-        self.log("b", Writing(self._t - 35, "b", SESSION, "f10", written))
-        self.log("b", Wrote(self._t - 34, "b", SESSION, "f10"))
-        for log in self.logs.values():
-            log[:] = [
-                msgspec.structs.replace(one, external=True)
-                if isinstance(one, Seen) and one.seq == seq
-                else one
-                for one in log
-            ]
+        self.beside("f10", "m9")
         n = self.ask("b", "append", Sent("message", "m11"), Sent("message", "m12"))
         for index, mark in enumerate(("m11", "m12"), 1):
             entry = bytes(spelled(Sent("message", mark)))[:-1] + b',"atom":[%d,2]}' % index

@@ -37,6 +37,8 @@ class Windows:
         self._asked = [t for t, _ in asked_first]
         self._first = list(accumulate((seq for _, seq in reversed(asked_first)), min))[::-1]
         self._length = length
+        written = {seq: story.wrote.get(one.id, inf) for seq, one in story.foreign.items()}
+        self._foreign = sorted(written.items())
         self.asked = asked
         """The time of the first request for each line."""
 
@@ -44,6 +46,11 @@ class Windows:
         """Return the greatest length that any actor learned of before this moment."""
         at = bisect_left(self._told, moment)
         return self._longest[at - 1] if at else 0
+
+    def looked(self, moment: float) -> int:
+        """Return the length that a look at the file finds at least, which begins after this moment."""
+        there = (seq for seq, written in self._foreign if written < moment)
+        return max([self.floor(moment), *there])
 
     def ceiling(self, moment: float) -> int:
         """Every line behind this one was asked for after this moment."""

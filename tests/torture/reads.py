@@ -52,6 +52,9 @@ def questions(story: Story, windows: Windows) -> list[Question]:
         above, below = own.get(op, (0, ceiling))
         floor, ceiling = max(floor, above), min(ceiling, below)
         match op.outcome:
+            case Answered() if op.act.method in MUTATIONS:
+                known = windows.looked(op.asked)
+                found += _of_mutation(op, op.outcome.sight, floor, ceiling, known)
             case Answered():
                 found += _of_answer(op, op.outcome.sight, floor, ceiling)
             case Refused():
@@ -140,8 +143,6 @@ _UNNAMED: Final[dict[str, Sight]] = {
 
 def _of_answer(op: Op, sight: dict[str, Any], floor: int, ceiling: int) -> list[Question]:
     method, params = op.act.method, op.act.params
-    if method in MUTATIONS:
-        return _of_mutation(op, sight, floor, ceiling)
     if sight.get("not_modified"):
         return []
     if (test := _NAMED.get(method)) is not None:
@@ -162,17 +163,23 @@ def _exactly(name: str, seq: int, floor: int, ceiling: int, test: Test) -> Quest
     return Question(f"{name} at {seq}", floor, min(ceiling, floor - 1), test)
 
 
-def _of_mutation(op: Op, sight: dict[str, Any], floor: int, ceiling: int) -> list[Question]:
+def _of_mutation(
+    op: Op, sight: dict[str, Any], floor: int, ceiling: int, known: int
+) -> list[Question]:
     params, name = op.act.params, op.name
     if op.act.method in {"session/label", "session/update"} or not op.seqs:
         return []
     head = sight.get("head", params.get("head", "main"))
     if op.is_duplicate:
-        return [Question(name, floor, ceiling, lambda replay: shown.leaf(replay, head, sight))]
+        return [
+            Question(name, floor, ceiling, lambda replay: shown.leaf(replay, head, sight, floor))
+        ]
     found: list[Question] = []
     before, last = op.seqs[0] - 1, op.seqs[-1]
     if not params.get("drop"):
-        found.append(Question(name, last, last, lambda replay: shown.leaf(replay, head, sight)))
+        found.append(
+            Question(name, last, last, lambda replay: shown.leaf(replay, head, sight, last))
+        )
     expected = params.get("expected")
     if expected is not None:
         asked_head = params.get("head", "main")
@@ -185,7 +192,7 @@ def _of_mutation(op: Op, sight: dict[str, Any], floor: int, ceiling: int) -> lis
                 f"{name} with expected",
                 before,
                 before,
-                lambda replay: shown.held(replay, asked_head, expected, holds=not branched),
+                lambda replay: shown.held(replay, asked_head, expected, known, holds=not branched),
             )
         )
     return found
@@ -201,8 +208,8 @@ def _of_refusal(op: Op, refused: Refused, floor: int, ceiling: int) -> list[Ques
             expected = params["expected"]
 
             def test(replay: Replay) -> str | None:
-                wrong = shown.leaf(replay, head, actual)
-                return wrong or shown.held(replay, head, expected, holds=False)
+                wrong = shown.leaf(replay, head, actual, floor)
+                return wrong or shown.held(replay, head, expected, floor, holds=False)
 
             return [_exactly(f"the refusal of {name}", seq, floor, ceiling, test)]
         case "head_not_found":

@@ -9,7 +9,7 @@ seq 0 is the header; as a parent or leaf, 0 is the place before the first entry.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -88,7 +88,7 @@ def _row(seq: int, line: bytes) -> Row:
 class Replay:
     """The session after `seq` lines."""
 
-    def __init__(self, rows: list[Row], foreign: Container[int] = ()) -> None:
+    def __init__(self, rows: list[Row], foreign: Collection[int] = ()) -> None:
         self.rows = rows
         self._foreign = foreign
         self.seq = 0
@@ -100,9 +100,8 @@ class Replay:
         """The children of the tree's nodes, in file order; those of 0 are the roots."""
         self.heads: dict[str, tuple[int, int]] = {"main": (0, 0)}
         """The leaf of each head, and the line that moved the head last."""
-        self.own_heads: dict[str, int] = {"main": 0}
-        """The leaf of each head without the foreign lines since a client moved the head last: a
-        request stored behind a foreign line may have been made before that line came."""
+        self.moves: dict[str, list[tuple[int, int]]] = {"main": [(0, 0)]}
+        """What each head has been in `heads`, the latest last; a dropped head has no moves."""
         self.labels: dict[int, str] = {}
         self.title: str | None = None
         self.message_total = 0
@@ -116,9 +115,9 @@ class Replay:
             return []
         found = self._entry(row)
         if row.head not in self.heads:
-            self.own_heads.pop(row.head, None)
-        elif row.seq not in self._foreign:
-            self.own_heads[row.head] = self.heads[row.head][0]
+            self.moves.pop(row.head, None)
+        elif self.heads[row.head][1] == row.seq:
+            self.moves.setdefault(row.head, []).append(self.heads[row.head])
         return found
 
     def _entry(self, row: Row) -> list[str]:
@@ -179,9 +178,20 @@ class Replay:
         """Return the leaf's id of an existing head."""
         return self.id_of(self.heads[head][0])
 
-    def leaf_ids(self, head: str) -> set[str | None]:
-        """Return the leaf of an existing head, and its leaf before foreign lines moved the head."""
-        return {self.leaf_id(head), self.id_of(self.own_heads.get(head, self.heads[head][0]))}
+    def staged(self, head: str, known: int) -> Iterator[tuple[str | None, int]]:
+        """Yield the leaf's id of a head and the count of lines, as a request may have found them.
+
+        The daemon looks at the file before it stores a request. A foreign line that lands between
+        that look and the write stands before the request, which knows nothing of it. `known` is the
+        last line that the look has found for certain. A head that is not there stands before the
+        first entry.
+        """
+        foreign = sorted(seq for seq in self._foreign if known < seq <= self.seq)
+        for count in range(len(foreign) + 1):
+            unseen = foreign[len(foreign) - count :]
+            moves = reversed(self.moves.get(head, ()))
+            leaf = next((leaf for leaf, seq in moves if seq not in unseen), 0)
+            yield self.id_of(leaf), self.seq - count
 
     def path(self, leaf: int) -> list[int]:
         """Return the path to a leaf, root first."""

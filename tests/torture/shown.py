@@ -28,25 +28,26 @@ __all__ = [
 Params = dict[str, Any]
 
 
-def leaf(replay: Replay, head: str, told: dict[str, Any]) -> str | None:
-    if head not in replay.heads:
-        return None if told["leaf_id"] is None else f"{head} is not there"
-    if told["leaf_id"] in replay.leaf_ids(head):
+def leaf(replay: Replay, head: str, told: dict[str, Any], known: int) -> str | None:
+    """Compare the leaf that an answer names with the head; `known` as in `Replay.staged`."""
+    if any(told["leaf_id"] == leaf_id for leaf_id, _ in replay.staged(head, known)):
         return None
+    if head not in replay.heads:
+        return f"{head} is not there"
     return f"{head} is at {replay.leaf_id(head)}, not {told['leaf_id']}"
 
 
-def held(replay: Replay, head: str, expected: dict[str, Any], *, holds: bool) -> str | None:
+def held(
+    replay: Replay, head: str, expected: dict[str, Any], known: int, *, holds: bool
+) -> str | None:
     """Compare the `expected` of a call with the head: with `holds` it must fit, else it must not.
 
-    A head that the call would create counts as a head before the first entry.
+    `known` is as in `Replay.staged`.
     """
-    leaf_ids = replay.leaf_ids(head) if head in replay.heads else [None]
-    same = expected.get("seq", replay.seq) == replay.seq
-    if "leaf_id" in expected:
-        same &= expected["leaf_id"] in leaf_ids
-    if same == holds or len(leaf_ids) > 1:
-        return None
+    for leaf_id, seq in replay.staged(head, known):
+        same = {"leaf_id": leaf_id, "seq": seq} | expected == {"leaf_id": leaf_id, "seq": seq}
+        if same == holds:
+            return None
     return "it was not so" if holds else "it was so"
 
 

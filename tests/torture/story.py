@@ -83,8 +83,8 @@ class Story(Struct):
     """The events and answers of each raw connection, in the order in which they came."""
     writing: list[Writing] = []
     """Lines that were appended beside the daemon, or may have been."""
-    wrote: set[str] = set()
-    """The ids of the foreign lines that were certainly appended."""
+    wrote: dict[str, float] = {}
+    """The foreign lines that were certainly appended, by id, and since when they are in the file."""
     foreign: dict[int, Writing] = {}
     """The foreign lines by their seq in the file."""
     kinds: dict[str, str] = {}
@@ -138,7 +138,7 @@ class _Reading:
             case Writing():
                 self._stories[record.session].writing.append(record)
             case Wrote():
-                self._stories[record.session].wrote.add(record.id)
+                self._stories[record.session].wrote[record.id] = record.t
             case _:
                 self._tell(self._stories[record.session], record)
 

@@ -21,6 +21,8 @@ from tests.torture.records import (
     Synced,
     Trouble,
     Watching,
+    Writing,
+    Wrote,
 )
 
 
@@ -34,6 +36,42 @@ def test_a_subscription_that_nothing_more_was_told_may_have_lagged() -> None:
     log = history.logs["a#1"]
     history.logs["a#1"] = [one for one in log if not (isinstance(one, Seen) and one.seq >= 5)]
     assert history.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("head", "parent", "expected"),
+    [
+        ("h", "m6", {"seq": 13}),
+        ("h", "m6", {"seq": 14}),
+        ("main", "m9", {"leaf_id": "m9", "seq": 13}),
+        ("main", "f14", {"leaf_id": "f14"}),
+    ],
+)
+def test_foreign_lines_may_land_between_a_look_and_its_write(
+    head: str, parent: str, expected: dict[str, Any]
+) -> None:
+    # Torture, seed 41129: the head of the append was another than that of the foreign lines.
+    history = History()
+    append_behind_two(history, head=head, parent=parent, expected=expected)
+    assert history.faults() == []
+
+
+def test_a_refusal_may_not_know_of_what_landed_before_its_batch() -> None:
+    history = History()
+    n = history.ask("b", "append", Sent("message", "m16"), expected={"leaf_id": "m1"})
+    append_behind_two(history, head="h", parent="m6")
+    history.refused("b", n, "precondition_failed", actual={"leaf_id": "m9", "seq": 16})
+    assert history.faults() == []
+
+
+def append_behind_two(history: History, **params: Any) -> None:
+    """Append behind two foreign lines that came while the request was on its way."""
+
+    def meanwhile() -> None:
+        history.beside("f14", "m9")
+        history.beside("f15", "f14")
+
+    history.append("b", "m14", meanwhile=meanwhile, **params)
 
 
 def asked_of(mark: str) -> Callable[[Asked], bool]:
@@ -190,6 +228,26 @@ def answer_before_the_event(history: History) -> None:
 def two_with_one_expectation(history: History) -> None:
     history.append("b", "m14", parent="m9", expected={"leaf_id": "m9"})
     history.append("a#1", "m15", parent="m9", expected={"leaf_id": "m9"})
+
+
+def count_another_line_as_foreign(history: History) -> None:
+    def meanwhile() -> None:
+        history.append("a#1", "m15", parent="m9")
+        history.beside("f15", "m15")
+
+    history.append("b", "m14", parent="m6", meanwhile=meanwhile, head="h", expected={"seq": 13})
+
+
+def miss_a_foreign_line_that_was_told(history: History) -> None:
+    history.beside("f14", "m9")
+    history.append("b", "m14", parent="m9", expected={"leaf_id": "m9"})
+
+
+def miss_a_foreign_line_that_was_written(history: History) -> None:
+    append_behind_two(history, parent="m9", expected={"leaf_id": "m9"})
+    asked = _moment(history, "m14")
+    history.change(Writing, lambda one: one.id == "f14", t=asked - 2)
+    history.change(Wrote, lambda one: one.id == "f14", t=asked - 1)
 
 
 def refuse_what_was_so(history: History) -> None:
@@ -448,6 +506,9 @@ def _shown(seq: int) -> dict[str, Any]:
         (overtake_on_a_connection, "at 1 is not behind branch"),
         (answer_before_the_event, "was answered before its event"),
         (two_with_one_expectation, "with expected: it was not so"),
+        (count_another_line_as_foreign, "with expected: it was not so"),
+        (miss_a_foreign_line_that_was_told, "with expected: it was not so"),
+        (miss_a_foreign_line_that_was_written, "with expected: it was not so"),
         (refuse_what_was_so, "it was so"),
         (refuse_by_what_never_was, "main is at m4, not m3"),
         (miss_an_entry_that_is_there, "m2 is there"),
