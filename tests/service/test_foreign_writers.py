@@ -12,6 +12,7 @@ import pytest
 
 from sessiond.journal.journal import Journal
 from sessiond.journal.store import Found
+from sessiond.limits import OVERTAKEN_MAX
 from sessiond.service.log.open_session import OpenSession
 from sessiond.testing.daemon import Wire
 from tests.kit.calls import call, refused_answer, session_info, watch
@@ -134,7 +135,9 @@ async def test_lines_that_land_between_the_look_and_the_write_get_their_seqs_fir
         await watch(watcher)
         theirs = line(dialect, "bbbbbbb1", "aaaaaaa2") + line(dialect, "bbbbbbb2", "bbbbbbb1")
         house.disk.land(path, theirs)
-        answer = await call(wire, "append", message=message_of(dialect, "ours"))
+        expected = {"leaf_id": "aaaaaaa2", "seq": 2}
+        message = message_of(dialect, "ours")
+        answer = await call(wire, "append", message=message, expected=expected)
         # It was made without knowing of them, and says where it came to be.
         assert (answer["seq"], answer["entries"][0]["seq"]) == (5, 5)
         assert answer["entries"][0]["parent_id"] == "aaaaaaa2"
@@ -304,6 +307,33 @@ async def test_who_writes_without_end_does_not_keep_an_append_from_being_stored(
         live = await call(wire, "session/entries", IDS)
         assert (answer["seq"], answer["leaf_id"]) in live
     assert await after_a_restart(house) == live
+
+
+@pytest.mark.parametrize("labels", [OVERTAKEN_MAX - 1, OVERTAKEN_MAX])
+async def test_expected_guards_until_others_were_first_too_often(house: House, labels: int) -> None:
+    path = begun(house, "native")
+    label = b'{"type":"label","id":"b%d","parent_id":"aaaaaaa2","timestamp":"","target_id":"aaaaaaa1","label":"l"}\n'
+    # One line for each look. A label moves no head; the last line moves main.
+    theirs = [*(label % n for n in range(labels)), line("native", "bbbbbbb1", "aaaaaaa2")]
+    real = house.disk.stat
+
+    def busy(name: Path) -> Any:
+        if name == path and theirs:
+            house.disk.write_as_another(path, theirs.pop(0))
+        return real(name)
+
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await call(wire, "session/get")
+        house.disk.__dict__["stat"] = busy
+        params = {"message": message_of("native"), "expected": {"leaf_id": "aaaaaaa2"}}
+        if labels < OVERTAKEN_MAX:
+            refusal = await wire.refusal("append", session_id=SESSION, **params)
+            assert refusal.data["missed"] == ["bbbbbbb1"]
+        else:
+            answer = await call(wire, "append", **params)
+            assert answer["seq"] == labels + 4
+            assert answer["entries"][0]["parent_id"] == "aaaaaaa2"
+        assert theirs == []
 
 
 @pytest.mark.parametrize("refused", [False, True])
