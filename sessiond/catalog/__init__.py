@@ -1,8 +1,7 @@
 """The catalog: an index over the session files. The index may be deleted at any time.
 
 catalog.py     the transactions of catalog.sqlite
-file.py        one connection that survives any trouble with catalog.sqlite
-database.py    opening of SQLite files
+guarded.py     a SQLite file that may be lost: its opening, and any trouble with it
 home.py        the rows of a home that was copied or moved
 schema.py      the tables, and the migration from older versions
 rows.py        the values of one row

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
-from sessiond.catalog.file import CatalogFile
+from sessiond.catalog.guarded import GuardedDatabase
 from sessiond.catalog.query import Position, Query, select_ids, select_page
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
+from sessiond.catalog.schema import TABLES
 from sessiond.catalog.statements import (
     all_known,
     at_path,
@@ -37,7 +38,6 @@ from sessiond.catalog.statements import (
     tables_in_use,
     unlist,
 )
-from sessiond.errors import StorageError
 from sessiond.limits import LIST_BYTES_MAX
 
 __all__ = ["Catalog"]
@@ -50,8 +50,8 @@ class Catalog:
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Open or create the file. `on_trouble` gets one text per problem with the file."""
-        self.file = CatalogFile(path, on_trouble)
-        self._path = path
+        self.file = GuardedDatabase(path, TABLES, on_trouble)
+        self.file.look()
 
     def close(self) -> None:
         """Close the file."""
@@ -142,15 +142,7 @@ class Catalog:
         Raises StorageError while another process reads the file, because old pages then stay.
         """
         self.file.use(lambda connection: erase(connection, session_id))
-        (is_held, *_) = self.file.use(
-            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        )
-        if is_held:
-            text = (
-                f"{self._path} is being read by another process, so deleted words stay in it:"
-                " try again once that process has closed it"
-            )
-            raise StorageError(text, errno="EBUSY", path=str(self._path))
+        self.file.empty_log()
 
     # -- roots -----------------------------------------------------------------------
 

@@ -9,35 +9,18 @@ Blocking: any worker thread may call a method; a lock lets one call run at a tim
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.catalog.database import (
-    MEMORY,
-    PERHAPS_DAMAGED,
-    UNNAMED,
-    connect,
-    error_code,
-    has_tables_of,
-    refused,
-    remove_database,
-    require_openable,
-)
+from sessiond.catalog.guarded import GuardedDatabase, Tables
 from sessiond.catalog.snippets import SNIPPET_SQL, clipped
-from sessiond.errors import StorageError
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
 
-T = TypeVar("T")
-
-_VERSION: Final = 2
-
-_SCHEMA: Final = f"""
-BEGIN IMMEDIATE;
+_SCHEMA: Final = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL UNIQUE,
@@ -57,12 +40,15 @@ CREATE INDEX entries_by_session ON entries (number);
 CREATE VIRTUAL TABLE words USING fts5(
     text, tokenize = "unicode61 remove_diacritics 2", prefix = "2 3"
 );
-PRAGMA user_version = {_VERSION};
-COMMIT;
 """
 
+_TABLES: Final = Tables(
+    "search index",
+    version=2,
+    make=lambda _none: _SCHEMA,
+    temporary="CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
+)
 _MARK: Final = "epoch, seq, end, chars, left_out"
-_EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = f"""
 SELECT sessions.session_id, entries.entry_id, entries.seq, {SNIPPET_SQL}
@@ -109,24 +95,12 @@ class TextIndex:
     """The full-text index of one profile."""
 
     def __init__(self, path: Path, on_trouble: Callable[[str], None]) -> None:
-        """Remember the path; the first use opens or creates the file.
-
-        Where the path is too long for SQLite, the index has no path, and lasts as long as this object.
-        """
-        self._path, self._has_path = path, True
-        try:
-            require_openable(path)
-        except OSError as error:
-            self._path, self._has_path = UNNAMED, False
-            on_trouble(f"the search index is made again at each start: {path}: {error.strerror}")
-        self._on_trouble = on_trouble
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        """Remember the path; the first use opens or creates the file."""
+        self.file = GuardedDatabase(path, _TABLES, on_trouble)
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._close()
+        self.file.close()
 
     def indexed(self) -> dict[str, Indexed]:
         """Return the indexed part of each session."""
@@ -135,11 +109,12 @@ class TextIndex:
             rows = connection.execute(f"SELECT session_id, {_MARK} FROM sessions")  # noqa: S608
             return {session_id: _indexed(mark) for session_id, *mark in rows}
 
-        return self._use(all_of_them)
+        self.file.look()
+        return self.file.use(all_of_them)
 
     def amounts(self) -> dict[str, Indexed]:
         """Return what `indexed` returns, without making an index where there is none."""
-        return self.indexed() if self._is_there() else {}
+        return self.indexed() if self.file.is_there() else {}
 
     def indexed_of(self, session_id: str) -> Indexed | None:
         """Return the indexed part of one session; None if the session is not indexed."""
@@ -151,7 +126,7 @@ class TextIndex:
             ).fetchone()
             return None if row is None else _indexed(row)
 
-        return self._use(one)
+        return self.file.use(one)
 
     def put(self, session_id: str, mark: Indexed, texts: Sequence[Text], *, anew: bool) -> None:
         """Add lines of a session and record the indexed part, in one transaction.
@@ -170,7 +145,7 @@ class TextIndex:
                     (row.lastrowid, number, line.seq, line.entry_id),
                 )
 
-        self._use(store)
+        self.file.use(store)
 
     def forget(self, session_ids: Iterable[str]) -> None:
         """Remove sessions from the index."""
@@ -181,27 +156,20 @@ class TextIndex:
                 _drop(connection, session_id)
 
         if dropped:
-            self._use(drop)
+            self.file.use(drop)
 
     def purge(self, session_id: str) -> None:
         """Remove a session and erase its words from all pages of the file.
 
         Raises StorageError while another process reads the file, because old pages then stay.
         """
-        if not self._is_there():
+        if not self.file.is_there():
             # A missing file, or something else of that name, holds no words.
             return
         self.forget([session_id])
         # Deleted rows leave their words in the index until the index is merged.
-        self._use(lambda connection: connection.execute(_OPTIMIZE))
-        # Overwritten pages stay in the log until no reader needs them.
-        (is_held, *_) = self._use(lambda connection: connection.execute(_EMPTY_LOG).fetchone())
-        if is_held:
-            text = (
-                f"{self._path} is being read by another process, so deleted words stay in it:"
-                " try again once that process has closed it"
-            )
-            raise StorageError(text, errno="EBUSY", path=str(self._path))
+        self.file.use(lambda connection: connection.execute(_OPTIMIZE))
+        self.file.empty_log()
 
     def find(self, match: str, wanted: Iterable[str], limit: int) -> list[Found]:
         """Return up to `limit` hits in the sessions `wanted`, best first."""
@@ -218,73 +186,7 @@ class TextIndex:
                 for session_id, entry_id, seq, snippet in rows
             ]
 
-        return self._use(search)
-
-    # -- the file ------------------------------------------------------------
-
-    def _is_there(self) -> bool:
-        return self._path.is_file() if self._has_path else self._connection is not None
-
-    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in one transaction; use a new file if the file was deleted or is damaged."""
-        with self._lock:
-            return self._use_locked(work)
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _use_locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._connection is not None and self._has_path and not self._path.exists():
-            self._close()
-        try:
-            connection = self._connection = self._connection or _open(self._path)
-            with connection:
-                return work(connection)
-        except (sqlite3.OperationalError, OSError) as error:
-            if not self._is_damaged(error):
-                raise _refused(error, self._path) from error
-            self._make_anew(error)
-        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            # Rows that make no sense are a damage, too.
-            self._make_anew(error)
-        try:
-            connection = self._connection = _open(self._path)
-            with connection:
-                return work(connection)
-        except (sqlite3.DatabaseError, OSError) as error:
-            raise _refused(error, self._path) from error
-
-    def _is_damaged(self, error: Exception) -> bool:
-        if error_code(error) not in PERHAPS_DAMAGED:
-            return False
-        connection = self._connection
-        if connection is None or error_code(error) == sqlite3.SQLITE_CORRUPT:
-            return True
-        # With all tables there, the statement itself was wrong.
-        return not has_tables_of(connect(MEMORY, _prepare), connection)
-
-    def _make_anew(self, why: Exception) -> None:
-        self._on_trouble(f"the search index is made again: {why}")
-        self._close()
-        if self._has_path:
-            remove_database(self._path)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    return connect(path, _prepare)
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in {0, _VERSION}:
-        raise sqlite3.DatabaseError(f"it is of version {version}")
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("CREATE TEMP TABLE wanted (number INTEGER PRIMARY KEY)")
-    if version == 0:
-        connection.executescript(_SCHEMA)
+        return self.file.use(search)
 
 
 def _indexed(row: Sequence[Any]) -> Indexed:
@@ -310,9 +212,3 @@ def _drop(connection: sqlite3.Connection, session_id: str) -> None:
     )
     connection.execute(f"DELETE FROM entries WHERE {its}", (session_id,))  # noqa: S608
     connection.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
-
-
-def _refused(error: sqlite3.Error | OSError, path: Path) -> StorageError:
-    return refused(
-        error, path, f"cannot use {path}: {error}; it may be deleted, a search makes it anew"
-    )

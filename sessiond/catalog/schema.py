@@ -1,15 +1,17 @@
 """The tables of catalog.sqlite, and the migration of an older file to this version.
 
 Law: only epochs are carried over, because everything else can be read from the sessions
-again. A file of another version without epochs is refused, and the caller makes a new one.
+again. A file of another version without epochs is made anew.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Final
 
-__all__ = ["COLUMNS", "VERSION", "OtherVersion", "prepare"]
+from sessiond.catalog.guarded import Tables
+from sessiond.catalog.home import bring_home
+
+__all__ = ["COLUMNS", "TABLES", "VERSION"]
 
 VERSION: Final = 10
 
@@ -78,36 +80,6 @@ _META: Final = (
 # table of the connection, which SQLite keeps in memory.
 _VOLATILE: Final = _TABLE.format(name="temp.volatile") + _TAGS.format(name="temp.volatile_tags")
 
-
-class OtherVersion(Exception):
-    """Refusal of a file that another version wrote and that has nothing to carry over."""
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables of this version. Raises OtherVersion, sqlite3.Error."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in range(VERSION + 1):
-        raise OtherVersion
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.executescript(_VOLATILE)
-    if version == VERSION:
-        return
-    # One transaction: a kill in between leaves the file as it was.
-    connection.executescript(
-        "BEGIN IMMEDIATE;"
-        + (_PUT_ASIDE if version else "")
-        + ("" if version in _SAME_TAGS else "DROP TABLE IF EXISTS tags;")
-        + _TABLE.format(name="sessions")
-        + _TAGS.format(name="tags")
-        + _INDEXES
-        + _META
-        + (_carry(version) if version else "")
-        + f"PRAGMA user_version = {VERSION};"
-        + "COMMIT;"
-    )
-
-
 # Versions 3 to 9 have today's tags, and lack the column of subagents. Versions 3 to 7 lack that of the
 # program, which the dialect tells; versions 3 to 5 have a column more.
 _SAME_TAGS: Final = frozenset({3, 4, 5, 6, 7, 8, 9})
@@ -151,3 +123,27 @@ def _carry(version: int) -> str:
         + (_SAY_WHY if version in _SILENT else "")
         + (_NAME_PROGRAMS if version in _NO_PROGRAM else "")
     )
+
+
+def _make(version: int) -> str:
+    """Return the statements that make today's tables from those of a version; of 0 there are none."""
+    return (
+        (_PUT_ASIDE if version else "")
+        + ("" if version in _SAME_TAGS else "DROP TABLE IF EXISTS tags;")
+        + _TABLE.format(name="sessions")
+        + _TAGS.format(name="tags")
+        + _INDEXES
+        + _META
+        + (_carry(version) if version else "")
+    )
+
+
+TABLES: Final = Tables(
+    "catalog",
+    VERSION,
+    _make,
+    _VOLATILE,
+    carried=range(1, VERSION),
+    arrive=bring_home,
+    in_memory=True,
+)

@@ -247,3 +247,11 @@ def test_a_home_with_a_long_path_is_told(
     assert [one["check"] for one in found] == wrong
     assert said in found[0]["what"]
     assert all("shorter path" in one["next"] for one in found)
+
+
+def test_a_check_leaves_no_file_beside_the_databases(shell: Shell) -> None:
+    shell.run("sessiond search something; sessiond stop")
+    before = sorted(path.name for path in shell.profile.iterdir())
+    assert {"catalog.sqlite", "search.sqlite"} <= {*before}
+    assert complaints(shell) == []
+    assert sorted(path.name for path in shell.profile.iterdir()) == before

@@ -12,8 +12,8 @@ import pytest
 
 from sessiond.testing.daemon import running_daemon, standing_environment
 from tests.kit.calls import create
+from tests.kit.catalogs import become_circle, become_folder, become_immutable, become_pipe
 from tests.kit.sessions import SESSION
-from tests.unit.test_catalog import become_circle, become_folder, become_immutable, become_pipe
 
 HI = {"role": "user", "content": "hello"}
 

@@ -245,6 +245,7 @@ async def test_trouble_at_the_closing_of_a_session_is_not_the_end_of_the_daemon(
             house.disk.unlink(house.session_files()[0])
         else:
             connection = daemon.store.catalog.file._connection
+            assert connection is not None
             await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
             with pytest.raises(sqlite3.OperationalError):
                 await to_thread.run_sync(connection.execute, "DELETE FROM sessions")

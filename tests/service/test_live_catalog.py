@@ -222,6 +222,7 @@ async def test_a_catalog_that_is_lost_under_the_daemon_is_made_again(
                 path.unlink()
         else:
             connection = daemon.store.catalog.file._connection
+            assert connection is not None
             await to_thread.run_sync(connection.execute, "PRAGMA journal_mode = DELETE")
             await to_thread.run_sync(connection.execute, "PRAGMA cache_size = 0")
             with real_house.layout.catalog.open("r+b") as file:
@@ -245,6 +246,7 @@ async def test_a_catalog_that_cannot_be_written_fails_nothing(real_house: House)
     async with real_house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, "session-a", persist="immediate")
         connection = daemon.store.catalog.file._connection
+        assert connection is not None
         await to_thread.run_sync(connection.execute, "PRAGMA query_only = ON")
         await say(wire, session_id="session-a")
         await create(wire, "session-b", persist="immediate")

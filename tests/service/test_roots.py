@@ -17,7 +17,7 @@ import pytest
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from sessiond.catalog.file import CatalogFile
+from sessiond.catalog.guarded import GuardedDatabase
 from sessiond.dialects.places import Home
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.model.ids import derive_session_id
@@ -473,9 +473,9 @@ async def test_the_first_list_reads_each_file_of_a_root_in_one_opening(
         path.write_bytes(content.replace(header_id[1], name.encode()))
         os.utime(path, (1, 1))
     uses: list[object] = []
-    use = CatalogFile.use
+    use = GuardedDatabase.use
 
-    def counted(file: CatalogFile, work: Callable[..., Any]) -> Any:
+    def counted(file: GuardedDatabase, work: Callable[..., Any]) -> Any:
         uses.append(work)
         return use(file, work)
 
@@ -483,7 +483,7 @@ async def test_the_first_list_reads_each_file_of_a_root_in_one_opening(
         await wire.call("catalog/roots", action="add", path=str(folder), kind=kind)
         files.opened.clear()
         files.looked.clear()
-        monkeypatch.setattr(CatalogFile, "use", counted)
+        monkeypatch.setattr(GuardedDatabase, "use", counted)
         assert await ids(wire) == [f"session-{number:02}" for number in range(count)]
         opened = Counter(path for path in files.opened if folder in path.parents)
         looked = Counter(path for path in files.looked if folder in path.parents)

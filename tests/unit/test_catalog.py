@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,8 @@ from sessiond.catalog.finding import find_by_ref
 from sessiond.catalog.forest import plant, tree_of
 from sessiond.catalog.query import BadCursor, Query, cursor_of, position_of
 from sessiond.catalog.rows import NOTHING, Facts, Fingerprint, Known, Mark, Stored
-from sessiond.catalog.schema import COLUMNS, VERSION
-from tests.kit.catalogs import become_circle as become_circle
-from tests.kit.catalogs import become_folder as become_folder
-from tests.kit.catalogs import become_immutable as become_immutable
-from tests.kit.catalogs import become_pipe as become_pipe
-from tests.kit.catalogs import lose_folder, relative
+from sessiond.catalog.schema import COLUMNS
+from tests.kit.catalogs import relative
 
 MARK = Mark("epoch-1", 3, "digest")
 SEEN = Fingerprint(1, 2, 3)
@@ -299,74 +295,11 @@ def test_rows_of_an_earlier_version_name_their_program(tmp_path: Path, version: 
     assert other == []
 
 
-@pytest.mark.parametrize("version", [VERSION + 1, 99])
-def test_a_newer_catalog_is_begun_anew(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "catalog.sqlite"
-    with sqlite3.connect(path) as other:
-        other.execute(f"PRAGMA user_version = {version}")
-        other.execute("CREATE TABLE sessions (surprise TEXT)")
-    other.close()
-    catalog = Catalog(path, lambda _text: None)
-    catalog.put([stored(1)])
-    assert ids(catalog, Query()) == ["session-001"]
-    catalog.close()
-
-
-def test_a_deleted_file_is_noticed_before_the_next_use(tmp_path: Path) -> None:
-    path, told = tmp_path / "catalog.sqlite", list[str]()
-    catalog = Catalog(path, told.append)
-    catalog.put([stored(1)])
-    for name in ("", "-wal", "-shm"):
-        path.with_name(path.name + name).unlink()
-    assert (catalog.known("session-001"), catalog.file.generation) == (None, 1)
-    catalog.put([stored(2)])
-    assert path.exists()
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert (ids(catalog, Query()), len(told)) == (["session-002"], 1)
-    catalog.close()
-
-
-def test_a_folder_that_is_moved_away_takes_nothing_along(tmp_path: Path) -> None:
-    folder, elsewhere, told = tmp_path / "profile", tmp_path / "elsewhere", list[str]()
-    folder.mkdir()
-    catalog = Catalog(folder / "catalog.sqlite", told.append)
-    catalog.put([stored(1)])
-    folder.rename(elsewhere)
-    catalog.file.look()
-    assert ids(catalog, Query()) == ["session-001"]
-    elsewhere.rename(folder)
-    catalog.file.look()
-    catalog.put([stored(2)])
-    assert sorted(ids(catalog, Query())) == ["session-001", "session-002"]
-    assert (catalog.file.generation, told) == (0, [])
-    # A new folder in the old folder's place has no catalog file.
-    folder.rename(elsewhere)
-    folder.mkdir()
-    assert (ids(catalog, Query()), len(told)) == ([], 1)
-    catalog.close()
-
-
-def test_a_damaged_file_is_begun_anew(tmp_path: Path) -> None:
-    path, told = tmp_path / "catalog.sqlite", list[str]()
-    catalog = Catalog(path, told.append)
-    catalog.put([stored(n, first_message="x" * 500) for n in range(200)])
-    catalog.ask(lambda connection: connection.execute("PRAGMA journal_mode = DELETE").fetchall())
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * (path.stat().st_size - 4096))
-    catalog.ask(lambda connection: connection.execute("PRAGMA cache_size = 0").fetchall())
-    assert ids(catalog, Query()) == []
-    assert (catalog.file.generation, len(told)) == (1, 1)
-    catalog.put([stored(1)])
-    assert ids(catalog, Query()) == ["session-001"]
-    catalog.close()
-
-
 def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Path) -> None:
     path, told = tmp_path / "catalog.sqlite", list[str]()
     catalog = Catalog(path, told.append)
     catalog.put([stored(1), stored(2, path=None)])
-    catalog.file._connection.execute("PRAGMA query_only = ON")
+    catalog.ask(lambda connection: connection.execute("PRAGMA query_only = ON"))
     catalog.put([stored(3)])
     assert sorted(ids(catalog, Query())) == ["session-001", "session-002", "session-003"]
     assert (catalog.file.stands_in, catalog.file.generation, len(told)) == (True, 0, 1)
@@ -379,51 +312,6 @@ def test_a_file_that_cannot_be_written_is_stood_in_for_until_it_can(tmp_path: Pa
     again = Catalog(path, told.append)
     # A session in memory is never written to the file.
     assert sorted(ids(again, Query())) == ["session-001", "session-003", "session-004"]
-    again.close()
-
-
-@pytest.mark.parametrize(
-    "become", [become_immutable, become_folder, become_circle, become_pipe, lose_folder]
-)
-def test_a_catalog_that_cannot_be_opened_at_the_start_is_kept_in_memory(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    become: Callable[[Path, pytest.MonkeyPatch], None],
-) -> None:
-    path = tmp_path / "folder" / "catalog.sqlite"
-    path.parent.mkdir()
-    before = Catalog(path, lambda _: None)
-    before.put([stored(1)])
-    before.close()
-    told: list[str] = []
-    with monkeypatch.context() as patch:
-        become(path, patch)
-        mode = path.lstat().st_mode if become is not lose_folder else 0
-        catalog = Catalog(path, told.append)
-        assert catalog.file.stands_in
-        assert len(told) == 1
-        assert "kept in memory" in told[0]
-        # A file that can be read gives its rows, and with them the epochs of sessions.
-        known = ["session-001"] if become is become_immutable else []
-        assert ids(catalog, Query()) == known
-        catalog.put([stored(2)])
-        catalog.file.look()
-        assert catalog.file.stands_in
-        assert sorted(ids(catalog, Query())) == [*known, "session-002"]
-        # Nothing is done to what is there.
-        assert become is lose_folder or path.lstat().st_mode == mode
-    if path.is_dir():
-        path.rmdir()
-    elif become is not become_immutable:
-        path.unlink(missing_ok=True)
-    path.parent.mkdir(exist_ok=True)
-    # Once the file is writable again, it is used again.
-    catalog.file.look()
-    assert not catalog.file.stands_in
-    catalog.close()
-    again = Catalog(path, told.append)
-    assert sorted(ids(again, Query())) == [*known, "session-002"]
-    assert len(told) == 1
     again.close()
 
 

@@ -12,13 +12,12 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from sessiond import __version__
-from sessiond.catalog.database import require_openable
+from sessiond.catalog.guarded import FAILURES, read_only, require_openable
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
 from sessiond.cli.options import DaemonPlace
@@ -198,8 +197,7 @@ def _database(check: str, path: Path) -> Finding:
         return Finding(check, ok=True, what=f"{path} does not exist yet")
     then = f"sessiond stop; rm {path}  (the daemon makes it again from the session files)"
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
-            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        (said,) = read_only(path, lambda one: one.execute("PRAGMA quick_check(1)").fetchone())
     except sqlite3.OperationalError as error:
         # An unreadable database says nothing about its content.
         if _not_writable(path.parent):
@@ -208,7 +206,7 @@ def _database(check: str, path: Path) -> Finding:
             )
         what = f"{path} could not be checked: {error}"
         return Finding(check, ok=False, what=what, next=f"look at {path} and its permissions")
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except FAILURES as error:
         # SQLite repeats a damaged name in its words, which are no UTF-8 then.
         return Finding(check, ok=False, what=f"{path}: {error}", next=then)
     well = said == "ok"

@@ -7,11 +7,10 @@ the last copy of a user's data, so each finding names what they are and who may 
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
+from sessiond.catalog.guarded import FAILURES, read_only
 from sessiond.cli.connect.probe import who_serves
 from sessiond.cli.connect.target import layout_of
 from sessiond.cli.offline.examination import Finding
@@ -95,9 +94,9 @@ def _catalog(layout: Layout, files: Files) -> Iterator[Finding]:
     if not layout.catalog.exists():
         return
     try:
-        with closing(sqlite3.connect(f"{layout.catalog.as_uri()}?mode=ro", uri=True)) as database:
-            rows = database.execute("SELECT path FROM sessions WHERE listed = 1").fetchall()
-    except (sqlite3.Error, UnicodeDecodeError):
+        listed_paths = "SELECT path FROM sessions WHERE listed = 1"
+        rows = read_only(layout.catalog, lambda one: one.execute(listed_paths).fetchall())
+    except FAILURES:
         return  # the check of the database reports it
     # Whether a session is in its database, only the database tells.
     listed = {path for (path,) in rows if not is_in_database(path)}

@@ -9,7 +9,6 @@ useless is read from a private copy of both.
 from __future__ import annotations
 
 import errno
-import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Sequence
@@ -18,9 +17,8 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from typing import Final, TypeVar
-from urllib.parse import quote
 
-from sessiond.catalog.database import DAMAGED, error_code, require_openable
+from sessiond.catalog.guarded import DAMAGED, address, error_code
 from sessiond.dialects.agents.opencode_lines import StoredMessage
 from sessiond.errors import SessionCorrupt, StorageError, TooLarge
 from sessiond.journal.disk.failures import telling
@@ -153,20 +151,20 @@ class Database:
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self._has_log():
-            return _asked(_address(self._path, "mode=ro"), work)
+            return _asked(address(self._path, "mode=ro"), work)
         if self._has_index():
             with self._keeping_log() as is_there:
                 try:
                     if is_there:
                         # The index is not written either, where each reader could note its place.
-                        return _asked(_address(self._path, "mode=ro&readonly_shm=1"), work)
+                        return _asked(address(self._path, "mode=ro&readonly_shm=1"), work)
                 except sqlite3.OperationalError as error:
                     if error_code(error) not in _NO_INDEX:
                         raise
         log = self._beside("-wal")
         if log is not None and log.st_size:
             with self._copy() as copy:
-                return _asked(_address(copy, "mode=rw"), work)
+                return _asked(address(copy, "mode=rw"), work)
         return self._at_rest(work)
 
     @contextmanager
@@ -198,7 +196,7 @@ class Database:
         """Read a database whose log is not there, so that all of the database is in its file."""
         before = self._state()
         try:
-            return _asked(_address(self._path, "mode=ro&immutable=1"), work)
+            return _asked(address(self._path, "mode=ro&immutable=1"), work)
         finally:
             # Also an error may come of a change.
             if self._state() != before:
@@ -292,13 +290,8 @@ def _first_bytes(path: Path, files: Files) -> bytes:
         files.close(fd)
 
 
-def _address(path: Path, options: str) -> str:
-    require_openable(path)
-    return f"file:{quote(os.fsencode(path.absolute()))}?{options}"
-
-
-def _asked(address: str, work: Callable[[sqlite3.Connection], T]) -> T:
-    found = sqlite3.connect(address, uri=True, timeout=OPENCODE_BUSY_SECONDS, isolation_level=None)
+def _asked(uri: str, work: Callable[[sqlite3.Connection], T]) -> T:
+    found = sqlite3.connect(uri, uri=True, timeout=OPENCODE_BUSY_SECONDS, isolation_level=None)
     with closing(found) as connection:
         connection.text_factory = _lenient_text
         # A view of another program may make values of any size, too.
