@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from pathlib import Path
 from typing import TypeVar
 
-from sessiond.catalog.guarded import GuardedDatabase
+from sessiond.catalog.guarded import GuardedDatabase, require_types
 from sessiond.catalog.query import Position, Query, select_ids, select_page
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import TABLES
@@ -179,6 +179,7 @@ class Catalog:
             rows: list[tuple[bytes, str | int, str]] = []
             room = LIST_BYTES_MAX
             for row in connection.execute(statement, values):
+                require_types(row[::2], (bytes, str))
                 room -= len(row[0])
                 if rows and (len(rows) == limit or room < 0):
                     return rows, True

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sessiond.catalog.guarded import GuardedDatabase, Tables
+from sessiond.catalog.guarded import GuardedDatabase, Tables, require_types
 from sessiond.catalog.snippets import SNIPPET_SQL, clipped
 
 __all__ = ["Found", "Indexed", "Text", "TextIndex"]
@@ -49,6 +49,7 @@ _TABLES: Final = Tables(
     temporary="CREATE TEMP TABLE IF NOT EXISTS wanted (number INTEGER PRIMARY KEY);",
 )
 _MARK: Final = "epoch, seq, end, chars, left_out"
+_MARK_TYPES: Final = (str, int, int, int, int)
 _OPTIMIZE: Final = "INSERT INTO words (words) VALUES ('optimize')"
 _FIND: Final = f"""
 SELECT sessions.session_id, entries.entry_id, entries.seq, {SNIPPET_SQL}
@@ -190,6 +191,7 @@ class TextIndex:
 
 
 def _indexed(row: Sequence[Any]) -> Indexed:
+    require_types(row, _MARK_TYPES)
     epoch, seq, end, chars, left_out = row
     return Indexed(epoch, seq, end, chars, bool(left_out))
 

@@ -19,7 +19,7 @@ import errno
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -39,6 +39,7 @@ __all__ = [
     "error_code",
     "read_only",
     "require_openable",
+    "require_types",
 ]
 
 T = TypeVar("T")
@@ -420,6 +421,12 @@ def require_openable(path: Path) -> None:
             f"its path has {size} bytes, and SQLite opens paths of at most {_PATH_BYTES_MAX} bytes"
         )
         raise OSError(errno.ENAMETOOLONG, text)
+
+
+def require_types(row: Sequence[object], types: tuple[type, ...]) -> None:
+    """Raise TypeError for a row with a value of another type, which SQLite takes from a damaged file."""
+    if tuple(map(type, row)) != types:
+        raise TypeError("a row has a value of another type")
 
 
 def error_code(error: Exception) -> int:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Set
 from typing import Final
 
+from sessiond.catalog.guarded import require_types
 from sessiond.catalog.rows import Fingerprint, Known, Mark, Shown, Stored
 from sessiond.catalog.schema import COLUMNS
 
@@ -35,6 +36,7 @@ __all__ = [
 _KNOWN: Final = (
     "session_id, path, epoch, seen_seq, seen_digest, seen_inode, inode, size, mtime_ns, listed"
 )
+_KNOWN_TYPES: Final = (str, str, str, int, str, int, int, int, int, int)
 _PLACES: Final = ",".join("?" * (COLUMNS.count(",") + 1))
 _PLACE: Final = (
     "INSERT INTO sessions (session_id, path, epoch, seen_seq, seen_digest, seen_inode) "
@@ -144,6 +146,7 @@ def find_shown(
             (session_id,),
         ).fetchone()
         if row is not None:
+            require_types(row[:1], (bytes,))
             return Shown(row[0], *map(bool, row[1:]))
     return None
 
@@ -232,6 +235,9 @@ def insert(connection: sqlite3.Connection, row: Stored) -> None:
 
 
 def _known(row: tuple[str, str, str, int, str, int, int, int, int, int]) -> Known:
+    require_types(row, _KNOWN_TYPES)
     session_id, path, epoch, seq, digest, seen_inode, inode, size, mtime_ns, listed = row
+    if seq < 0:
+        raise ValueError("a row has a line below zero")
     mark = Mark(epoch, seq, digest, seen_inode)
     return Known(session_id, path, mark, Fingerprint(inode, size, mtime_ns), bool(listed))
