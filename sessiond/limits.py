@@ -187,6 +187,8 @@ DATABASE_COMMIT_SECONDS: Final = 5
 # or a lock at the server, for that of another call; then it drops the connection.
 DATABASE_LOOK_SECONDS: Final = 5.0
 DATABASE_ANSWER_SECONDS: Final = 5.0
+# service: how long a read of an open session waits for the database's answer to an append before it.
+DATABASE_READ_SECONDS: Final = 6.0
 # postgresql: how long a call waits for a connection while the database is known to be away.
 DATABASE_AWAY_SECONDS: Final = 0.5
 # service: how long a daemon believes the database's clock that it has read last to run as its own does.

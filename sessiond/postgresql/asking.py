@@ -127,9 +127,19 @@ class Asking:
                 self._drop_broken(error)
             raise self._failed(_APPENDING, error) from None
 
-    def _asked(self, doing: str, ask: Callable[[PatientConnection], T], kind: Kind = "bulk") -> T:
-        """Return the answer to a question, which is asked a second time if the connection ends."""
-        with self._telling(doing), self._placed(doing, kind) as patience:
+    def _asked(
+        self,
+        doing: str,
+        ask: Callable[[PatientConnection], T],
+        kind: Kind = "bulk",
+        patience: float | None = None,
+    ) -> T:
+        """Return the answer to a question, which is asked a second time if the connection ends.
+
+        `patience` is for a question that the server answers sooner than other questions of the kind.
+        """
+        with self._telling(doing), self._placed(doing, kind) as usual:
+            patience = patience or usual
             try:
                 with self._connection(patience) as connection:
                     return ask(connection)

@@ -61,7 +61,7 @@ _FOR_GOOD: Final[tuple[tuple[type[psycopg.Error], str, str], ...]] = (
     (
         errors.UndefinedColumn,
         "EINVAL",
-        "a table of the schema is of another version: use the sessiond that made the schema",
+        "a table of the schema is of another version: use the sessiond of the other daemons",
     ),
     (
         errors.UniqueViolation,
@@ -179,7 +179,7 @@ def refusal(doing: str, name: str, failure: Failure) -> StorageError:
             if isinstance(failure, kind):
                 return _error(doing, name, why, errno, is_passing=is_passing)
     if isinstance(failure, PoolTimeout):
-        text = f"could not {doing} at {name}: the database is away"
+        text = f"could not {doing} at {name}: the database is away, or has no connection left"
         return Unsent(text, errno="ETIMEDOUT", path=name, retryable=True)
     if isinstance(failure, Unanswered):
         return _error(doing, name, "the server does not answer", "ETIMEDOUT", is_passing=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from time import monotonic, sleep
 from typing import Final
+
+from psycopg.errors import ProgramLimitExceeded
 
 from sessiond.limits import DATABASE_RING_SESSIONS_MAX, DATABASE_START_SECONDS
 from sessiond.postgresql.bell import Bell
@@ -63,7 +66,8 @@ class PostgresqlDatabase(SessionTable, TrashTable, DocumentTable, DaemonTables):
         self._bell.ring(numbers if len(numbers) <= DATABASE_RING_SESSIONS_MAX else ())
 
     def _notify(self, channel: str, text: str) -> None:
-        with self._changing("ring", "look") as connection:
+        # A ring that the server's full queue does not take is one that does not come back.
+        with self._changing("ring", "look") as connection, suppress(ProgramLimitExceeded):
             ring_on(connection, channel, text)
 
     @property

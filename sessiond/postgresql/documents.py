@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from sessiond.limits import DATABASE_LOOK_SECONDS
 from sessiond.postgresql.asking import Asking
 from sessiond.service.database.database import NO_TOKEN, StoredDocument
 
@@ -20,6 +21,7 @@ class DocumentTable(Asking):
             lambda each: each.execute(
                 "SELECT namespace, token FROM documents WHERE kind = %s", [kind]
             ).fetchall(),
+            patience=DATABASE_LOOK_SECONDS,
         )
         found: dict[str, bytes] = {}
         for namespace, token in rows:
@@ -38,6 +40,7 @@ class DocumentTable(Asking):
                 [unless, kind, namespace.encode()],
                 binary=True,
             ).fetchone(),
+            patience=DATABASE_LOOK_SECONDS,
         )
         token, data = (NO_TOKEN, b"") if row is None else row
         return None if token == unless else StoredDocument(bytes(token), bytes(data))

@@ -11,6 +11,7 @@ from msgspec import Struct
 from psycopg import Connection, sql
 
 from sessiond.errors import StorageError
+from sessiond.limits import DATABASE_CONNECTIONS_MAX, OPEN_NOTE_COUNTS_SECONDS
 from sessiond.postgresql.connecting import (
     FAILURES,
     connection_settings,
@@ -19,8 +20,8 @@ from sessiond.postgresql.connecting import (
     see_schema,
 )
 from sessiond.postgresql.patience import PatientConnection
-from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
-from sessiond.postgresql.schema import VERSION, version_of
+from sessiond.postgresql.pooling import trouble_of
+from sessiond.postgresql.schema import UPGRADE, VERSION, version_of
 from sessiond.postgresql.starting import not_connected
 from sessiond.postgresql.statements.rows import id_of
 from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
@@ -32,9 +33,11 @@ __all__ = ["Examined", "examine"]
 _LISTEN_SECONDS: Final = 2.0
 _SECONDS: Final = 30
 _OLDEST: Final = 130000
+_QUEUE_PERCENT: Final = 50
 _DEAD_ROWS: Final = 100_000
 _NAMED: Final = 3
 _DOCUMENTS_SINCE: Final = 2
+_NOTES_SINCE: Final = 4
 _UNCOUNTED: Final = """
 SELECT session_id, number, sessions.seq, counted.behind FROM sessions CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE lines.seq BETWEEN 0 AND sessions.seq) AS there,
@@ -48,6 +51,16 @@ _SETTINGS: Final = """
 SELECT current_setting('server_version'), current_setting('server_version_num')::int,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
     pg_is_in_recovery()
+"""
+# A role sees of the connections of others that they are there, and their application_name.
+_CONNECTIONS: Final = """
+SELECT current_setting('max_connections')::int, current_setting('max_connections')::int
+    - current_setting('superuser_reserved_connections')::int
+    - (SELECT sum(numbackends) FROM pg_stat_database)::int,
+    (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sessiond')
+"""
+_DAEMONS: Final = """
+SELECT count(*) FROM daemons WHERE noted_at > clock_timestamp() - make_interval(secs => %s)
 """
 _NO_IDS: Final = """
 SELECT number, session_id FROM sessions WHERE NOT is_deleted
@@ -78,18 +91,19 @@ def examine(dsn: str, schema: str, password: Callable[[], str] | None) -> Iterat
         said = not_connected(name, failure)
         yield Examined(said.why, said.advice)
         return
-    connection.patience = 2 * _SECONDS
 
     def connect() -> PatientConnection:
         return PatientConnection.connect(dsn, **settings)
 
     with connection:
         try:
-            yield from _server(connection, name)
-            if shares_transactions(connection, connect):
+            trouble = trouble_of(connection, connect)
+            if trouble is not None:
                 # Nothing is set here: other clients of the pooler would have it.
-                yield Examined(TROUBLE, ADVICE)
+                yield Examined(*trouble)
                 return
+            connection.patience = 2 * _SECONDS
+            yield from _server(connection, name)
             timeout = f"{_SECONDS}s"
             connection.execute("SELECT set_config('statement_timeout', %s, false)", [timeout])
             with connect() as other:
@@ -114,6 +128,11 @@ def _server(connection: Connection[Any], name: str) -> Iterator[Examined]:
 
 def _rings(connection: Connection[Any], other: Connection[Any]) -> Iterator[Examined]:
     """Find out whether notifications come from one connection to another one."""
+    full = connection.execute("SELECT round(100 * pg_notification_queue_usage())").fetchone()
+    if full is not None and full[0] >= _QUEUE_PERCENT:
+        what = f"the server's queue of notifications is {full[0]:g} % full, and takes none once it is full"
+        yield Examined(what, "end the transaction that is open longest: see pg_stat_activity")
+        return
     channel = f"sessiond_doctor_{randbits(62)}"
     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
     other.execute("SELECT pg_notify(%s, '')", [channel])
@@ -136,7 +155,7 @@ def _tables(connection: PatientConnection, schema: str) -> Iterator[Examined]:
     version = version_of(connection, schema)
     if version > VERSION:
         what = f"the schema {schema} has version {version}, later than this sessiond's {VERSION}"
-        yield Examined(what, "use the sessiond that made the schema")
+        yield Examined(what, UPGRADE)
         return
     lacks = [*lacks_in(found, schema, version, VERSION)]
     if lacks:
@@ -151,8 +170,25 @@ def _tables(connection: PatientConnection, schema: str) -> Iterator[Examined]:
     count = 0 if row is None else row[0]
     yield Examined(f"the schema {schema} has {counted(count, 'session')}, and version {version}")
     yield from _sessions(connection, schema)
+    if version >= _NOTES_SINCE:
+        yield _connections(connection)
     if version >= _DOCUMENTS_SINCE:
         yield from _documents(connection)
+
+
+def _connections(connection: Connection[Any]) -> Examined:
+    """Return how many connections the daemons may take, and whether the server has as many left."""
+    most, left, taken = connection.execute(_CONNECTIONS).fetchone() or (0, 0, 0)
+    (count,) = connection.execute(_DAEMONS, [OPEN_NOTE_COUNTS_SECONDS]).fetchone() or (0,)
+    # One more hears rings. The connection that asks is none of a daemon.
+    each = DATABASE_CONNECTIONS_MAX + 1
+    left, more = left + 1, max(count, 1) * each - (taken - 1)
+    what = (
+        f"a daemon takes up to {each} connections, and {counted(count, 'daemon')} had sessions open within a"
+        f" minute; of the server's {most} connections {left} are left"
+    )
+    then = "raise max_connections, or let more clients share a daemon"
+    return Examined(what, then if left < more else None)
 
 
 def _told(lack: Lack) -> Examined:

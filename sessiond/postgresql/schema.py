@@ -19,7 +19,7 @@ from sessiond.limits import (
 )
 from sessiond.postgresql.tables import Lack, found_in, lacks_in, lacks_of
 
-__all__ = ["VERSION", "prepare", "version_of"]
+__all__ = ["UPGRADE", "VERSION", "prepare", "version_of"]
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 # Lines are bytes, whatever the database's encoding: text would refuse a zero byte and change others.
@@ -117,6 +117,11 @@ _LIMITS: Final = {
 }
 VERSION: Final = len(_SCRIPTS)
 """Version of the tables that this sessiond works with."""
+UPGRADE: Final = (
+    "a later sessiond has brought the tables up to date, so install that sessiond here, too;"
+    ' how to go back is said in docs/running.md, "Upgrading daemons on a database"'
+)
+"""What to do where the tables have a later version."""
 
 
 def prepare(connection: Connection[Any], schema: str) -> None:
@@ -141,7 +146,7 @@ def prepare(connection: Connection[Any], schema: str) -> None:
         if version > VERSION:
             text = (
                 f"the schema {schema} has version {version}, and this sessiond works with versions up"
-                f" to {VERSION}: use the sessiond that made the schema, or another schema"
+                f" to {VERSION}: {UPGRADE}"
             )
             raise StorageError(text, errno="EINVAL", path=schema, retryable=False)
         if version == VERSION:

@@ -8,6 +8,7 @@ from typing import Final
 from psycopg import Rollback
 from psycopg.errors import UniqueViolation
 
+from sessiond.limits import DATABASE_LOOK_SECONDS
 from sessiond.postgresql.lines import LineTable
 from sessiond.postgresql.statements.appending import heads_of
 from sessiond.postgresql.statements.making import NewSession, make, make_instead
@@ -89,6 +90,8 @@ class SessionTable(LineTable):
         rows = self._asked(
             "look for changes",
             lambda each: each.execute(_CHANGES, {"after": str(after)}).fetchall(),
+            # All rows may be many.
+            patience=DATABASE_LOOK_SECONDS if after else None,
         )
         upto, *totals = rows[0][:4]
         heads = [head_of(row[4:]) for row in rows if row[4] is not None]

@@ -17,7 +17,7 @@ from sessiond.postgresql.connecting import (
     unusable,
 )
 from sessiond.postgresql.patience import PatientConnection
-from sessiond.postgresql.pooling import ADVICE, TROUBLE, shares_transactions
+from sessiond.postgresql.pooling import POOL_IS_FULL, RAISE_POOL, trouble_of
 from sessiond.postgresql.schema import prepare
 
 __all__ = ["NotConnected", "StartFailure", "not_connected", "prepared"]
@@ -25,6 +25,7 @@ __all__ = ["NotConnected", "StartFailure", "not_connected", "prepared"]
 _LOGIN: Final = "give the password by PGPASSWORD, a password file or store_password_command"
 _PRIMARY: Final = "name the primary in store, too, or let the role and the database write"
 _ADDRESS: Final = "correct store"
+_SILENT: Final = f"start the server, or correct the address; or {POOL_IS_FULL}: {RAISE_POOL}"
 _CERTIFICATES: Final = "correct the certificates, or sslmode and sslrootcert in store"
 # Words of libpq, and what to do. They stay as they are until a person has done that, unless they pass.
 _WORDS: Final[tuple[tuple[str, str, bool], ...]] = (
@@ -42,6 +43,9 @@ _WORDS: Final[tuple[tuple[str, str, bool], ...]] = (
     ("certificate file", _CERTIFICATES, False),
     # A server that begins or ends answers, too.
     ("the database system is", "wait for the server", True),
+    ("query_wait_timeout", RAISE_POOL, True),
+    ("no more connections allowed", "raise max_client_conn of the pooler", True),
+    ("timeout expired", _SILENT, True),
     ("too many c", "raise the server's max_connections", False),
     ("FATAL", "correct the address and the role", False),
 )
@@ -86,11 +90,12 @@ def prepared(dsn: str, name: str, settings: dict[str, Any], schema: str) -> Star
         text = f"{said.why}; {said.advice}"
         refused = StorageError(text, errno="ECONNREFUSED", path=name, retryable=True)
         return StartFailure(refused, is_passing=said.is_passing)
-    connection.patience = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
     try:
         with connection:
-            if shares_transactions(connection, lambda: PatientConnection.connect(dsn, **settings)):
-                return StartFailure(unusable(name, TROUBLE, ADVICE), is_passing=False)
+            trouble = trouble_of(connection, lambda: PatientConnection.connect(dsn, **settings))
+            if trouble is not None:
+                return StartFailure(unusable(name, *trouble), is_passing=False)
+            connection.patience = DATABASE_STATEMENT_SECONDS + DATABASE_ANSWER_SECONDS
             prepare(connection, schema)
             # In the pool, a statement that fails here would be told as a database that is away.
             see_schema(connection, schema)

@@ -30,11 +30,14 @@ pool_mode = {mode}
 
 
 @contextmanager
-def pooler(cluster: Cluster, mode: Literal["session", "transaction"]) -> Generator[str]:
-    """Run a pooler; yield the connection string of a database behind the pooler."""
+def pooler(
+    cluster: Cluster, mode: Literal["session", "transaction"], more: str = ""
+) -> Generator[str]:
+    """Run a pooler, with more settings; yield the connection string of a database behind the pooler."""
     folder = Path(tempfile.mkdtemp(prefix="sd-pooler-"))
     settings = folder / "settings"
-    settings.write_text(_SETTINGS.format(host=cluster.folder, port=_PORT, folder=folder, mode=mode))
+    usual = _SETTINGS.format(host=cluster.folder, port=_PORT, folder=folder, mode=mode)
+    settings.write_text(f"{usual}{more}\n")
     own(folder)
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(

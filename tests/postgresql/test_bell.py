@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -260,6 +261,28 @@ def test_a_server_without_a_connection_for_rings_is_no_database_that_is_away(
     limit(1)
     soon(lambda: not hears())
     limit(-1)
+    soon(hears)
+
+
+@pytest.mark.usefixtures("soon_deaf")
+def test_a_full_queue_is_told_as_rings_that_do_not_come(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from psycopg.errors import ProgramLimitExceeded
+
+    from sessiond.postgresql import database as rings
+
+    def hears() -> bool:
+        assert database.wait(0.05) is None
+        database.ring([1])
+        assert database.unreachable_since is None
+        return database.notifications
+
+    assert hears()
+    with monkeypatch.context() as full:
+        # A whole queue has 8 GB.
+        full.setattr(rings, "ring_on", Mock(side_effect=ProgramLimitExceeded))
+        soon(lambda: not hears())
     soon(hears)
 
 

@@ -410,7 +410,7 @@ def test_a_schema_of_a_later_version_is_refused(
 ) -> None:
     connect()
     cluster.sql(f"UPDATE {schema}.meta SET version = version + 1")
-    with pytest.raises(StorageError, match="use the sessiond that made the schema"):
+    with pytest.raises(StorageError, match="install that sessiond here, too; how to go back"):
         connect()
 
 

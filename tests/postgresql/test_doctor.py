@@ -48,11 +48,45 @@ def test_each_fault_is_found_and_nothing_is_changed(
     assert advice(damaged, "counts other lines") == "sessiond verify my-session"
     assert "S3CRET" not in str(damaged)
     own_cluster.sql("UPDATE sessiond.meta SET version = version + 1")
-    assert "the sessiond that made" in (advice(findings(daemon), "later than") or "")
+    assert "install that sessiond here" in (advice(findings(daemon), "later than") or "")
     own_cluster.kill()
     assert "start the server" in (advice(findings(daemon), "could not connect") or "")
     password = {"SESSIOND_STORE_PASSWORD_COMMAND": json.dumps(["false"])}
     assert "store_password_command" in (advice(findings(daemon, **password), "password") or "")
+
+
+def test_a_server_with_fewer_connections_left_than_daemons_take_is_found(
+    own_cluster: Cluster, tmp_path: Path, findings: Findings
+) -> None:
+    daemons = SharingDaemon.pair(own_cluster.folder, tmp_path)
+    with running(daemons[0]), daemons[0].connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        link.ask("subscribe", session_id="my-session")
+        own_cluster.wait_for("SELECT 1 FROM sessiond.daemons")
+        assert advice(findings(daemons[0]), "1 daemon had sessions open") is None
+        # Notes of five more daemons.
+        own_cluster.sql(
+            "INSERT INTO sessiond.daemons (daemon, beats)"
+            " SELECT 'daemon-' || one, 1 FROM generate_series(1, 5) AS one"
+        )
+        found = findings(daemons[0])
+        assert "raise max_connections" in (advice(found, "6 daemons had sessions open") or "")
+        assert any("of the server's 100 connections" in what for what in found)
+
+
+def test_a_queue_of_notifications_that_fills_up_is_found(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sessiond.postgresql import examining
+
+    def then() -> str | None:
+        found = examining.examine(cluster.dsn(), "sessiond", None)
+        return advice({one.what: one.next for one in found}, "notifications")
+
+    assert then() is None
+    # A whole queue has 8 GB.
+    monkeypatch.setattr(examining, "_QUEUE_PERCENT", 0)
+    assert "pg_stat_activity" in (then() or "")
 
 
 def test_a_role_that_may_not_do_the_work_of_a_daemon_is_found(

@@ -17,6 +17,7 @@ from sessiond.limits import (
     DATABASE_BULK_MAX,
     DATABASE_CHANGES_MAX,
     DATABASE_CONNECT_SECONDS,
+    DATABASE_LOOK_SECONDS,
 )
 from sessiond.service.database.database import Head, Unsent, chained
 from sessiond.testing.wire import Refusal, Wire
@@ -208,8 +209,14 @@ WORK: dict[str, tuple[int, Callable[[PostgresqlDatabase, Head], Any]]] = {
 
 @pytest.mark.parametrize("kind", WORK)
 def test_work_of_one_kind_leaves_connections_to_the_other_kinds(
-    database: PostgresqlDatabase, cluster: Cluster, schema: str, kind: str
+    database: PostgresqlDatabase,
+    cluster: Cluster,
+    schema: str,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Each question waits until the lock is free.
+    set_limits(monkeypatch, DATABASE_LOOK_SECONDS=PATIENCE_SECONDS)
     places, work = WORK[kind]
     busy, free = made(database, "busy"), made(database, "free")
     lock = (
@@ -232,6 +239,23 @@ def test_work_of_one_kind_leaves_connections_to_the_other_kinds(
         cluster.let_go()
         for one in begun:
             one.result()
+
+
+def test_the_questions_of_reads_wait_no_longer_than_a_look(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[float] = []
+    connection = database._connection
+
+    def noting(patience: float, **options: bool) -> Any:
+        noted.append(patience)
+        return connection(patience, **options)
+
+    monkeypatch.setattr(database, "_connection", noting)
+    assert database.document("state", "notes", b"another token") is not None
+    assert database.document_tokens("state") == {}
+    assert database.changes(1).heads == []
+    assert noted == [DATABASE_LOOK_SECONDS] * 3
 
 
 def test_a_call_without_a_place_is_refused_before_it_is_sent(

@@ -98,6 +98,37 @@ def test_of_several_connections_each_has_what_it_set(
                 PostgresqlDatabase(dsn, "sessiond")
 
 
+@pytest.mark.parametrize(
+    ("setting", "says", "then"),
+    [
+        ("default_pool_size = 1", "no connection to the server left", "default_pool_size"),
+        ("query_wait_timeout = 1", "no connection to the server left", "default_pool_size"),
+        ("max_client_conn = 1", "no more connections allowed", "max_client_conn"),
+    ],
+)
+def test_a_pooler_without_a_connection_left_is_named(
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, setting: str, says: str, then: str
+) -> None:
+    import psycopg
+
+    from sessiond.postgresql import database as started
+    from sessiond.postgresql.examining import examine
+    from sessiond.postgresql.patience import PatientConnection
+
+    set_limits(monkeypatch, DATABASE_START_SECONDS=0.0)
+    if setting.startswith("default"):
+        monkeypatch.setattr(PatientConnection, "patience", 0.5)
+    more = f"{setting}\ndefault_pool_size = 1"
+    with pooler(own_cluster, "session", more) as dsn, psycopg.connect(dsn) as client:
+        # The client has the only connection.
+        client.execute("SELECT 1")
+        (found,) = examine(dsn, "sessiond", None)
+        assert says in found.what
+        assert then in (found.next or "")
+        with pytest.raises(StorageError, match=f"{says}.*{then}"):
+            started.PostgresqlDatabase(dsn, "sessiond")
+
+
 def test_a_commit_that_waits_for_no_disk_is_never_told_as_durable(
     database: PostgresqlDatabase,
 ) -> None:

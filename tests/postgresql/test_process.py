@@ -129,6 +129,29 @@ def test_a_profile_is_a_schema(own_cluster: Cluster, tmp_path: Path, sessiond_pr
         assert own_cluster.sql(f"SELECT count(*) FROM {schema}.sessions") == [["1"]]
 
 
+def test_a_daemon_of_an_earlier_version_goes_on_until_it_is_started_again(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    daemon = SharingDaemon(own_cluster.folder / "s.sock", tmp_path / "home", own_cluster.folder)
+    with running(daemon), daemon.connect() as link:
+        link.ask("session/create", session_id="my-session", cwd="/p", persist="immediate")
+        # What a daemon of a later version does, beside its additions.
+        own_cluster.sql("UPDATE sessiond.meta SET version = version + 1")
+        own_cluster.cut_connections()
+        soon(lambda: was_said(link, "on new connections"))
+        assert link.contents("my-session") == ["on new connections"]
+    daemon.start()
+    assert daemon.end() == 1
+    reason = last_log(daemon)["reason"]
+    for said in (
+        "has version 7, and",
+        "versions up to 6",
+        "install that sessiond here",
+        "docs/running.md",
+    ):
+        assert said in reason
+
+
 @pytest.mark.search
 def test_what_a_server_says_of_a_refusal_is_not_logged(
     own_cluster: Cluster, tmp_path: Path

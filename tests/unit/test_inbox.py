@@ -93,6 +93,19 @@ def test_a_batch_is_as_much_of_the_line_as_one_write_may_carry(
     assert len(inbox) == len(sizes) - first
 
 
+def test_questions_that_come_first_wait_for_no_change_behind_them() -> None:
+    inbox = Inbox()
+    questions = [command("a"), command("b")]
+    changes = [command("c"), command("d")]
+    for change in changes:
+        change.stage = lambda _draft: None
+    behind = command("b")
+    for one in (*questions, *changes, behind):
+        inbox.put(one)
+    assert inbox.take() == questions
+    assert inbox.take() == [*changes, behind]
+
+
 def test_the_line_is_bounded_and_what_does_not_fit_leaves_no_trace() -> None:
     inbox = Inbox()
     for _ in range(INBOX_COMMANDS_MAX):

@@ -13,11 +13,11 @@ from typing import Any
 from weakref import WeakSet
 
 import anyio
-from anyio import to_thread
+from anyio import CancelScope, sleep, to_thread
 from msgspec import Struct
 
 from sessiond.errors import Overloaded, SessiondError
-from sessiond.limits import RETRY_AFTER_MS
+from sessiond.limits import DATABASE_POLL_SECONDS, DATABASE_READ_SECONDS, RETRY_AFTER_MS
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.exclusive import ExclusiveOperation
@@ -210,7 +210,7 @@ class SessionActor:
         """True if no client waits for, reads, watches or leases the session, and it has a file."""
         if not self.is_open or self.in_memory or self._loop.stopping:
             return False
-        if len(self._inbox) or self._loop.is_serving or len(self._readers):
+        if len(self._inbox) or self._loop.taken or len(self._readers):
             return False
         return not self.is_kept
 
@@ -221,7 +221,7 @@ class SessionActor:
 
     def do_behind_batch(self, job: Callable[[], None]) -> None:
         """Do a job once the commands that are being served are settled; at once if none is."""
-        if self._loop.is_serving:
+        if self._loop.taken:
             self._loop.behind_batch = job
         else:
             job()
@@ -245,26 +245,62 @@ class SessionActor:
 
     def ask_behind_a_look(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question once the store was looked at, after every earlier command; return DEFERRED."""
-        if self.is_open and not self._loop.reopening:
-            self._loop.doubt()
-        return self.ask_in_turn(ticket, question)
+        if not self.is_open or self._loop.reopening:
+            return self.ask_in_turn(ticket, question)
+        self._loop.doubt()
+        is_first = not (self.writer.writing or self._loop.taken or len(self._inbox))
+        if is_first or not self.opened.journal.is_shared:
+            return self.ask_in_turn(ticket, question)
+        command, waits = self._question(ticket, question), CancelScope()
+        command.on_end = waits.cancel
+        deferred = self.submit(command)
+        ticket.client.listener.start(self._answer_late, command, waits)
+        return deferred
+
+    async def _answer_late(self, command: Command, waits: CancelScope) -> None:
+        """Answer a question with what is known, once a batch before it waits for a silent store."""
+        asked, wait = self.environment.now(), DATABASE_READ_SECONDS
+        with waits:
+            while True:
+                await sleep(wait)
+                if self._is_held_up(command):
+                    break
+                # A look has bounds of its own.
+                wait = DATABASE_POLL_SECONDS
+        if command.settled:
+            return
+        lines = self.writer.foreign_lines
+        lines.lost, lines.lost_since = True, lines.lost_since or min(asked, self.writer.began)
+        # What the writer has taken is passed over there.
+        self._inbox.drop(command)
+        command.settle(None, self.opened.durability, self.environment.report_bug)
+        command.ticket.flush()
+
+    def _is_held_up(self, question: Command) -> bool:
+        """Return whether a question waits for the store's answer to changes that are not its client's."""
+        return self.writer.writing and all(
+            one.asks or one.ticket.client is not question.ticket.client
+            for one in (*self._loop.taken, *self._inbox.line)
+            if one.number < question.number
+        )
 
     def ask_of_the_file(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question that is about the lines in the file now; return DEFERRED.
 
         A batch that is on its way has looked at the file, and the question does not wait for it.
         """
-        if self._loop.is_serving:
+        if self._loop.taken:
             return self.ask(ticket, question)
         return self.ask_behind_a_look(ticket, question)
 
     def ask_in_turn(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question between two batches, after every earlier command; return DEFERRED."""
+        return self.submit(self._question(ticket, question))
 
-        def finish(_receipt: Any, _durability: str) -> Any:
-            return self._answered(ticket, question)
-
-        return self.submit(Command(ticket, finish, entries=0))
+    def _question(self, ticket: Ticket, question: Callable[[], Any]) -> Command:
+        return Command(
+            ticket, lambda _receipt, _durability: self._answered(ticket, question), entries=0
+        )
 
     def _answered(self, ticket: Ticket, question: Callable[[], Any]) -> Any:
         """Answer a question. Raises StorageError where the file was written anew in place."""

@@ -67,8 +67,8 @@ class Command(Struct, eq=False):
     """The inbox of the command, also after the command has left it."""
     number: int = 0
     """The place in the line of all commands that ever came."""
-    teller: ProgressTeller | None = None
-    """Tells a client that waits for the session's opening how far the opening is."""
+    on_end: Callable[[], None] | None = None
+    """Called once, before the command is settled."""
     offset: int = -1
     """Index of the command's row in the draft, if the command was staged in a run."""
 
@@ -109,7 +109,7 @@ class Command(Struct, eq=False):
         report_bug: Callable[[str, BaseException], str],
     ) -> None:
         """Answer; `error` is what storing the batch came to."""
-        self.end_telling()
+        self.end_waiting()
         if error is not None and (self.rests_on_batch or self.act is not None):
             self.fail(error)
             return
@@ -132,20 +132,21 @@ class Command(Struct, eq=False):
 
     def fail(self, error: SessiondError) -> None:
         """Answer with an error."""
-        self.end_telling()
+        self.end_waiting()
         self.settled = True
         self.ticket.fail(error)
 
     def tell(self, progress: Progress) -> None:
         """Tell the client of progress under its token, until the answer."""
-        self.teller = ProgressTeller(self.ticket, progress)
-        self.teller.start()
+        teller = ProgressTeller(self.ticket, progress)
+        teller.start()
+        self.on_end = teller.end
 
-    def end_telling(self) -> None:
-        """Tell the client of the last progress, if it was told of any: the answer comes next."""
-        if self.teller is not None:
-            self.teller.end()
-            self.teller = None
+    def end_waiting(self) -> None:
+        """End what runs while the command waits, as the telling of progress: the answer comes next."""
+        if self.on_end is not None:
+            self.on_end()
+            self.on_end = None
 
     def give_up(self) -> None:
         """Cancel a command that still waits; what the writer has taken completes and answers."""
@@ -197,11 +198,13 @@ class Inbox:
         """Take the next batch: as much of the line as one write may carry.
 
         A question is answered once its batch is stored, so what the same client sent
-        behind it waits for the next one: it is not for that answer to show.
+        behind it waits for the next one: it is not for that answer to show. Questions that
+        come first are a batch of their own, which waits for no disk.
         With `changes_only` the batch ends before the first question.
         """
         batch: list[Command] = []
         asked: set[Any] = set()
+        changes = False
         line = self.line
         entries = size = 0
         while line:
@@ -217,8 +220,10 @@ class Inbox:
                 if changes_only:
                     break
                 asked.add(command.ticket.client)
-            elif asked and command.ticket.client in asked:
+            elif asked and not (changes and command.ticket.client not in asked):
                 break
+            else:
+                changes = True
             batch.append(line.popleft())
             self._bytes -= command.size
             if command.act is not None:

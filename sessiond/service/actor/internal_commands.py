@@ -6,7 +6,8 @@ the writer has taken it, it completes, and the waiting task gets the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,7 +27,14 @@ __all__ = ["SystemClient", "look_again", "look_at_the_file", "submit_and_wait"]
 
 
 class _NoListener:
-    """Listener that drops every frame."""
+    """Listener that drops every frame, and leaves jobs to the task that waits."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Callable[[], Awaitable[Any]]] = []
+
+    def start(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        """Keep a job."""
+        self.jobs.append(partial(function, *args))
 
     def put(self, frame: bytes) -> None:
         """Drop the frame."""
@@ -134,7 +142,10 @@ async def _asked(actor: SessionActor, ask: Callable[[Any, Callable[[], None]], A
     if ask(ticket, _nothing) is DEFERRED:
         if actor.in_memory:
             actor.run_ready()
-        await ticket.settled.wait()
+        async with anyio.create_task_group() as tasks:
+            for job in ticket.client.listener.jobs:
+                tasks.start_soon(job)
+            await ticket.settled.wait()
         _outcome(ticket)
     if ticket.result_meta is not None:
         raise out_of_sight(actor.session_id)

@@ -7,7 +7,7 @@ of a turn, the task takes one more turn before it rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from math import inf
 
 import anyio
@@ -80,9 +80,9 @@ class Loop:
         self._monitor.doubt()
 
     @property
-    def is_serving(self) -> bool:
-        """True if commands were taken out of the inbox and are not settled: one may be about to subscribe."""
-        return bool(self._flights.taken)
+    def taken(self) -> Sequence[Command]:
+        """Commands that were taken out of the inbox and are not settled: one may be about to subscribe."""
+        return self._flights.taken
 
     def stop(self, why: SessiondError | None = None) -> None:
         """Let `run` end once the inbox is empty; `why` is for who waits for a lease."""

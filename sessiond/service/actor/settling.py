@@ -30,12 +30,12 @@ def settle(
     for command in batch.commands:
         if command.offset >= 0 and error is None:
             command.settled = True
-            command.end_telling()
+            command.end_waiting()
             listener = command.ticket.client.listener
             tickets, results = waiting.setdefault(listener, ([], []))
             tickets.append(command.ticket)
             results.append(next(receipts))
-        else:
+        elif not command.settled:
             _answer(waiting)
             command.settle(error, durability, report_bug)
     _answer(waiting)

@@ -59,6 +59,8 @@ class SessionWriter:
     ) -> None:
         """Take the threads for a session that is a file, and those for a shared one."""
         self.writing = False
+        self.began = environment.now()
+        """Time at which the last batch was staged: what was stored before the batch is known."""
         self._opened = opened
         self._log = LogReader(opened)
         self._hub = hub
@@ -117,6 +119,7 @@ class SessionWriter:
         if self._looked_at(commands):
             return None
         batch = stage(commands, self._opened, self._environment, {}, self._leases)
+        self.began = batch.draft.now
         if self.is_shared and not self.has_turn and self._may_be_stale(batch):
             batch.give_up()
             return None
@@ -179,6 +182,7 @@ class SessionWriter:
             seqs = self._looked_at(commands)
             stored = dict(zip(seqs, await self._log.read_many(seqs), strict=True)) if seqs else {}
             batch = stage(commands, opened, self._environment, stored, self._leases)  # 1, 2
+            self.began = batch.draft.now
             has_looked = has_looked or opened.journal.is_held
             if opened.journal.is_shared and not has_looked and self._may_be_stale(batch):
                 batch.give_up()
@@ -341,6 +345,8 @@ class SessionWriter:
         """Answer every change with an error, and questions with what is known."""
         self._inbox.settled(commands)
         for command in commands:
+            if command.settled:
+                continue
             if command.asks and command.act is None:
                 command.settle(None, self._opened.durability, self._environment.report_bug)
             else:

@@ -193,8 +193,9 @@ class DatabaseWatches:
         if before and not self._hears:
             self._report(
                 f"notifications of {self._database.name} do not come through, so changes by other"
-                f" daemons are seen every {self._seconds:g} s: name the server itself as the store, or"
-                " raise its max_connections"
+                f" daemons are seen every {self._seconds:g} s: name the server itself as the store, raise"
+                " its max_connections, or end the transaction that keeps its queue of notifications full"
+                " (see sessiond doctor)"
             )
 
     async def _look(self, rung: frozenset[int] | None) -> None:
