@@ -304,7 +304,8 @@ def _checked(key: str, kind: Any, value: Any, source: str) -> Any:
         _require_patterns(key, checked, source)
     if key == "store" and isinstance(checked, str):
         if has_secret(checked):
-            raise _wrong(key, value, source)
+            why = "has a password or another secret in it, and settings are shown: take it out"
+            raise BadConfiguration(f"{source}: {key} {why}; allowed: {_ALLOWED[key]}")
         return None if checked == _FILES else checked
     if key == "socket" and isinstance(checked, str):
         path = Path(checked).expanduser()
