@@ -121,7 +121,7 @@ UPGRADE: Final = (
     "a later sessiond has brought the tables up to date, so install that sessiond here, too;"
     ' how to go back is said in docs/running.md, "Upgrading daemons on a database"'
 )
-"""What to do where the tables have a later version."""
+"""Advice where the tables have a later version."""
 
 
 def prepare(connection: Connection[Any], schema: str) -> None:
