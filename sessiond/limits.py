@@ -92,11 +92,13 @@ SPARE_DESCRIPTORS: Final = 16
 SPARE_DESCRIPTORS_PART: Final = 8
 # service: sessions whose batches are written to disk at a time; the batches of other sessions wait.
 WRITER_THREADS_MAX: Final = 32
-# service: threads of openings. Of them, openings outside the profile may hold so many in all, and so many in one
-# place, a root or a folder; one more waits, and is overloaded once the place has taken none for so long.
+# service: threads of openings; threads of looks outside the profile, in all; threads that write or read files that
+# clients name; threads of each purpose that wait for one place outside the profile, a root or a folder; how long a
+# look there is waited for.
 OPENINGS_MAX: Final = 64
-FOREIGN_OPENINGS_MAX: Final = 32
-PLACE_OPENINGS_MAX: Final = 8
+PLACES_THREADS_MAX: Final = 64
+NAMED_FILES_THREADS_MAX: Final = 16
+PLACE_THREADS_MAX: Final = 8
 PLACE_PATIENCE_SECONDS: Final = 5.0
 # service: an append ends a foreign half line with a newline once that has not grown for the first
 # time, or once the append has waited for the second time; the third is the time between two looks.
@@ -594,7 +596,7 @@ DOCUMENTS_MAX: Final = 256
 LSP_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # The longest line that one append can make must fit into an answer again.
-assert PLACE_OPENINGS_MAX < FOREIGN_OPENINGS_MAX < OPENINGS_MAX
+assert min(OPENINGS_MAX, NAMED_FILES_THREADS_MAX, WRITER_THREADS_MAX) > PLACE_THREADS_MAX
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert FRAME_BYTES_MAX < LINE_BYTES_MAX
 assert FRAME_BYTES_MAX < MEMORY_SESSION_BYTES_MAX < MEMORY_BYTES_MAX

@@ -28,5 +28,6 @@ progress.py        `$/progress`
 policies.py        compaction policies in force
 log/               an opened session's lines; actors and files share it
 byte_budget.py     bytes kept for all connections
+thread_pool.py     threads that wait for disks and databases
 ports.py           protocols of what is outside
 """

@@ -7,8 +7,9 @@ session, are served here, in worker threads.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from anyio import CancelScope, to_thread
@@ -18,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sessiond.catalog.finding import listed_files
 from sessiond.errors import SessionNotFound, StorageError, as_outage
 from sessiond.journal.disk.files import Files
-from sessiond.limits import Bounds
+from sessiond.limits import NAMED_FILES_THREADS_MAX, Bounds
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
 from sessiond.service.actor.internal_commands import look_again
@@ -39,8 +40,11 @@ from sessiond.service.store.refusals import id_is_taken, was_deleted
 from sessiond.service.store.session_store import DatabaseStatus, SessionStore
 from sessiond.service.summaries.runs import SummaryRuns
 from sessiond.service.summaries.summarizers import Summarizers
+from sessiond.service.thread_pool import ThreadPool
 
 __all__ = ["Service", "ServiceStatistics"]
+
+T = TypeVar("T")
 
 
 class ServiceStatistics(Struct, frozen=True):
@@ -112,8 +116,10 @@ class Service:
         tasks.start_soon(self.live_catalog.run)
         lists = self.live_catalog
         tasks.start_soon(store.run, lists.wake, lambda: lists.is_watched)
-        for disk in self.registry.disks:
-            tasks.start_soon(disk.run)
+        # Files that clients name may lie on disks that do not answer.
+        self._named_files = ThreadPool(NAMED_FILES_THREADS_MAX)
+        for pool in (*self.registry.pools, *self.runs.pools, self._named_files):
+            tasks.start_soon(pool.run)
         self._tasks = tasks
         self._deserted = anyio.Event()
         self._use = anyio.Event()
@@ -261,6 +267,10 @@ class Service:
         """Return whether a session of this id is stored, listed or not. Raise StorageError."""
         return await to_thread.run_sync(self.store.has, session_id)
 
+    async def with_named_file(self, path: str, work: Callable[[], T]) -> T:
+        """Do work with a file or folder that a client names, in a thread; return its result."""
+        return await self._named_files.finish(work, place=str(Path(path).parent))
+
     async def identify(self, path: Path) -> str:
         """Return the session id of a file."""
         actors = list(self.registry.open_actors())
@@ -269,9 +279,7 @@ class Service:
             for actor in actors
             if actor.opened.elsewhere and actor.opened.path is not None
         }
-        return await to_thread.run_sync(
-            self.store.identify, path, held, limiter=self.registry.opening_threads
-        )
+        return await self.registry.openings.finish(partial(self.store.identify, path, held))
 
     async def find_entry(self, entry_id: str, asker: Asker) -> str | None:
         """Return a session that has the entry: an open one, else the first file that has it.

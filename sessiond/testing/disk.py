@@ -366,6 +366,11 @@ class FaultDisk(Files):
         self.faults.arrive("exists")
         return Path(path) in self._names.seen
 
+    def real(self, path: Path | str) -> str:
+        """Return the path: there are no links."""
+        self.faults.arrive("real")
+        return str(path)
+
     def listdir(self, folder: Path) -> list[str]:
         """Return the names in a folder."""
         self.faults.arrive("listdir")

@@ -49,7 +49,7 @@ import trio._threads
 from trio.abc import Clock as TrioClock
 from trio.abc import Instrument
 
-__all__ = ["Clock", "let_pass", "virtual_time"]
+__all__ = ["Clock", "is_virtual", "let_pass", "virtual_time"]
 
 T = TypeVar("T")
 
@@ -304,6 +304,11 @@ class _TrioLooks(TrioClock, Instrument):
         """Note that something has happened since the look."""
         del task
         self._has_looked = False
+
+
+def is_virtual() -> bool:
+    """Return whether the calling thread lives by the clock of a test."""
+    return _clock_here() is not None
 
 
 async def let_pass(seconds: float) -> None:

@@ -13,8 +13,8 @@ from anyio import to_thread
 from sessiond.limits import WATCH_POLL_SECONDS
 from sessiond.rpc import readers
 from sessiond.rpc.framing import Framer, Framing
-from sessiond.service.actor.disk_threads import DiskThreads
 from sessiond.service.external.watcher import PollingWatcher
+from sessiond.service.thread_pool import ThreadPool
 from sessiond.session.draft import Draft
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.calls import append, call, create, events, let_go, refused, session_info, watch
@@ -38,13 +38,13 @@ class NoThreads:
         self.left = 0
         self._real: Callable[..., Awaitable[Any]] = to_thread.run_sync
         patch.setattr(to_thread, "run_sync", self._run)
-        start = DiskThreads.start
+        start = ThreadPool.start
 
-        def start_disk(threads: DiskThreads, *work: Any) -> None:
+        def start_disk(threads: ThreadPool, *work: Any) -> None:
             self._require_thread()
             start(threads, *work)
 
-        patch.setattr(DiskThreads, "start", start_disk)
+        patch.setattr(ThreadPool, "start", start_disk)
 
     async def _run(self, *arguments: Any, **options: Any) -> Any:
         self._require_thread()

@@ -2,40 +2,109 @@
 
 from __future__ import annotations
 
-import errno
+from collections.abc import Set
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import anyio
 import pytest
 
 from sessiond.journal.disk.files import Files, FileStat
-from sessiond.limits import PLACE_OPENINGS_MAX
+from sessiond.limits import PLACE_THREADS_MAX
 from sessiond.testing.wire import Refusal, Wire
+from tests.kit.agent_roots import claude_root, codex_root, gemini_root, opencode_root
 from tests.kit.calls import call, create
 from tests.kit.house import House
 from tests.kit.limits import set_limits
-from tests.kit.patience import eventually
+from tests.kit.patience import PATIENCE_SECONDS, eventually
+from tests.kit.roots import add_root
 from tests.kit.sessions import HI, SESSION
 
 OPENINGS = 60
+ROOTS = {
+    "claude-code": claude_root,
+    "codex": codex_root,
+    "gemini-cli": gemini_root,
+    "opencode": opencode_root,
+}
 
 
 class HungFiles(Files):
-    """A disk on which one folder does not answer until it is released."""
+    """A disk on which one folder does not answer while it hangs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, hangs: bool = True) -> None:
         super().__init__()
         self.folder = folder
-        self.released = Event()
         self.waiting = 0
+        self._answers = Event()
+        self._read: set[int] = set()
+        if not hangs:
+            self._answers.set()
+
+    def hang(self) -> None:
+        """Let the folder answer no more."""
+        self._answers.clear()
+
+    def release(self) -> None:
+        """Let the folder answer again."""
+        self._answers.set()
+
+    def _wait(self, path: Path | str) -> None:
+        if Path(path).is_relative_to(self.folder):
+            self.waiting += 1
+            assert self._answers.wait(PATIENCE_SECONDS), "nobody released the folder"
 
     def stat(self, path: Path) -> FileStat:
-        if path.is_relative_to(self.folder):
-            self.waiting += 1
-            self.released.wait(60)
-            raise OSError(errno.EIO, "input/output error")
+        self._wait(path)
         return super().stat(path)
+
+    def lstat(self, path: Path) -> FileStat:
+        self._wait(path)
+        return super().lstat(path)
+
+    def exists(self, path: Path | str) -> bool:
+        self._wait(path)
+        return super().exists(path)
+
+    def real(self, path: Path | str) -> str:
+        self._wait(path)
+        return super().real(path)
+
+    def listdir(self, folder: Path) -> list[str]:
+        self._wait(folder)
+        return super().listdir(folder)
+
+    def stats(self, folder: Path) -> dict[str, FileStat]:
+        self._wait(folder)
+        return super().stats(folder)
+
+    def open_read(self, path: Path) -> int:
+        self._wait(path)
+        fd = super().open_read(path)
+        if path.is_relative_to(self.folder):
+            self._read.add(fd)
+        return fd
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        if fd in self._read:
+            self._wait(self.folder)
+        return super().pread(fd, count, offset)
+
+    def close(self, fd: int) -> None:
+        self._read.discard(fd)
+        super().close(fd)
+
+
+class HungWrites(HungFiles):
+    """A disk on which looks at one folder are answered, and no file can be made there until it is released."""
+
+    def _wait(self, path: Path | str) -> None:
+        """Return at once: looks are answered."""
+
+    def create(self, path: Path) -> int:
+        super()._wait(path)
+        return super().create(path)
 
 
 async def refused(wire: Wire, request: Any) -> Refusal:
@@ -45,11 +114,13 @@ async def refused(wire: Wire, request: Any) -> Refusal:
     return told.value
 
 
-async def test_a_place_that_hangs_stops_no_other_call(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     set_limits(monkeypatch, PLACE_PATIENCE_SECONDS=0.2)
-    dead = tmp_path / "dead"
+
+
+async def test_a_folder_that_hangs_stops_no_other_call(home: Path, tmp_path: Path) -> None:
+    dead = tmp_path.resolve() / "dead"
     dead.mkdir()
     files = HungFiles(dead)
     async with (
@@ -60,31 +131,118 @@ async def test_a_place_that_hangs_stops_no_other_call(
         await create(wire, SESSION, persist="immediate")
         await call(wire, "append", message=HI)
         await wire.call("session/close", session_id=SESSION)
-
-        async def asked(name: object) -> Any:
-            return await other.request("session/open", path=str(dead / f"{name}.jsonl"))
-
         try:
-            hung = [await asked(at) for at in range(PLACE_OPENINGS_MAX)]
-            await eventually(lambda: files.waiting == len(hung))
-            # The next ones wait a while, and the later ones are refused at once.
-            for request in [await asked(f"more {at}") for at in range(OPENINGS)]:
+            requests = [
+                await other.request("session/open", path=str(dead / f"{at}.jsonl"))
+                for at in range(OPENINGS)
+            ]
+            for request in requests:
                 refusal = await refused(other, request)
-                assert refusal.data["kind"] == "overloaded"
-                assert refusal.message == f"{dead} does not answer: 8 openings wait there"
-            assert files.waiting == len(hung)
+                assert refusal.data["errno"] == "ETIMEDOUT"
+                assert refusal.data["retryable"]
+                assert f"{dead} does not answer" in refusal.message
+            assert files.waiting <= PLACE_THREADS_MAX
             await _everything_else(wire, tmp_path)
         finally:
-            files.released.set()
-        for request in hung:
-            assert (await refused(other, request)).data["kind"] == "storage_error"
-        assert (await refused(other, await asked("again"))).data["kind"] == "storage_error"
+            files.release()
+        await _answers_again(other, str(dead / "again.jsonl"))
 
 
-async def _everything_else(wire: Wire, folder: Path) -> None:
-    """Make the calls that go on beside a hung place."""
-    listed: dict[str, Any] = await wire.call("session/list")
-    assert [one["id"] for one in listed["sessions"]] == [SESSION]
+async def _answers_again(wire: Wire, path: str) -> None:
+    """Wait until an opening is refused by what the folder says."""
+
+    async def is_answered() -> bool:
+        refusal = await refused(wire, await wire.request("session/open", path=path))
+        return (
+            bool(refusal.data["kind"] == "session_not_found") or refusal.data["errno"] == "ENOENT"
+        )
+
+    await eventually(is_answered)
+
+
+async def test_files_that_clients_name_in_a_hung_folder_stop_no_other_call(
+    home: Path, tmp_path: Path
+) -> None:
+    dead = tmp_path.resolve() / "dead"
+    dead.mkdir()
+    files = HungWrites(dead)
+    async with (
+        House(home, files).daemon() as daemon,
+        daemon.connect() as wire,
+        daemon.connect() as other,
+    ):
+        await create(wire, SESSION, persist="immediate")
+        await call(wire, "append", message=HI)
+        try:
+            writes = [
+                await other.request(
+                    "session/export", session_id=SESSION, format="native", path=f"{dead}/{at}.jsonl"
+                )
+                for at in range(OPENINGS)
+            ]
+            await eventually(lambda: files.waiting == PLACE_THREADS_MAX)
+            await _everything_else(wire, tmp_path)
+        finally:
+            files.release()
+        for request in writes:
+            await other.answer(request)
+        assert len(list(dead.iterdir())) == OPENINGS
+
+
+@pytest.mark.parametrize("agent", ROOTS)
+@pytest.mark.parametrize("moment", ["first", "known", "running"])
+async def test_a_root_that_hangs_costs_its_own_rows(
+    agent: str, moment: str, home: Path, tmp_path: Path
+) -> None:
+    root = ROOTS[agent](tmp_path.resolve())
+    files = HungFiles(root, hangs=False)
+    house = House(home, files)
+    async with house.daemon() as daemon, daemon.connect() as wire:
+        await create(wire, SESSION, persist="immediate")
+        await call(wire, "append", message=HI)
+        await add_root(wire, root)
+        everything = await _listed(wire)
+        assert len(everything) > 1
+    if moment == "first":
+        for path in house.layout.catalog.parent.glob("catalog.sqlite*"):
+            path.unlink()
+    known = {SESSION} if moment == "first" else everything
+    if moment != "running":
+        files.hang()
+    async with house.daemon(scanned=False) as daemon, daemon.connect() as wire:
+        if moment == "running":
+            assert await _listed(wire) == everything
+            files.hang()
+        try:
+            with anyio.fail_after(PATIENCE_SECONDS):
+                await _everything_else(wire, tmp_path, known)
+            if moment != "running":
+                told = (await wire.call("session/list"))["unreadable"]
+                assert f"{root} does not answer" in next(
+                    one["reason"] for one in told if one["path"] == str(root)
+                )
+        finally:
+            files.release()
+
+        async def is_whole() -> bool:
+            listed: dict[str, Any] = await wire.call("session/list")
+            found = {one["id"] for one in listed["sessions"]}
+            return found == {*everything, "another-one"} and not listed["unreadable"]
+
+        await eventually(is_whole)
+
+
+async def _listed(wire: Wire) -> set[str]:
+    return {one["id"] for one in (await wire.call("session/list"))["sessions"]}
+
+
+async def _everything_else(
+    wire: Wire, folder: Path, known: Set[str] = frozenset({SESSION})
+) -> None:
+    """Make the calls that go on beside a hung place, in which `known` sessions are listed."""
+    assert await _listed(wire) == known
+    found: dict[str, Any] = await wire.call("session/search", query="hi")
+    assert SESSION in {one["session_id"] for one in found["hits"]}
     assert (await wire.call("session/build_context", session_id=SESSION))["messages"] == [HI]
     await wire.call("session/create", session_id="another-one", cwd="/p", persist="immediate")
     await wire.call("state/set", namespace="n", key="k", value=1)

@@ -189,6 +189,10 @@ class Files:
         """Return whether the name leads to a file or folder; False for a dangling link."""
         return Path(path).exists()
 
+    def real(self, path: Path | str) -> str:
+        """Return the path without links, as far as it is there."""
+        return os.path.realpath(path)
+
     def listdir(self, folder: Path) -> list[str]:
         """Return the names in a folder, in no order."""
         return os.listdir(folder)  # noqa: PTH208 - a Path per name is what makes iterdir slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,7 +95,9 @@ def handle(client: Client, params: ExportParams, call: Call[Client]) -> Any:
         async def job() -> ExportResult:
             counts = params.format == "nova"
             forks = await fork_count(client, call, params.session_id) if counts else 0
-            return await to_thread.run_sync(work, forks or 0)
+            if params.path is None:
+                return await to_thread.run_sync(work, forks or 0)
+            return await client.service.with_named_file(params.path, partial(work, forks or 0))
 
         return actor.later(call, job)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from anyio import to_thread
 from msgspec import Raw, Struct
 
 from sessiond.errors import SessiondError, TooLarge
@@ -58,7 +58,8 @@ def handle(client: Client, params: StateLoadParams, call: Call[Client]) -> Any:
 
 async def _load(client: Client, params: StateLoadParams) -> StateLoadResult:
     files, path = client.service.files, Path(params.path)
-    found, problems = await to_thread.run_sync(read_plain, files, path, params.namespace)
+    read = partial(read_plain, files, path, params.namespace)
+    found, problems = await client.service.with_named_file(params.path, read)
     loaded: list[LoadedRow] = []
     for one in found:
         try:

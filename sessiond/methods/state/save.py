@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anyio import to_thread
 from msgspec import Struct
 
 from sessiond.methods._shared.common import Call, Client, Method, require_path
@@ -41,7 +40,7 @@ def handle(client: Client, params: StateSaveParams, call: Call[Client]) -> Any:
             client.service.store.write_new(Path(params.path), as_plain(values))
             return StateSaveResult(params.path, len(values))
 
-        return Later(lambda: to_thread.run_sync(work))
+        return Later(lambda: client.service.with_named_file(params.path, work))
 
     return client.service.states.ask(call, params.namespace, look)
 

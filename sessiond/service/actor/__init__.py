@@ -10,7 +10,6 @@ batch.py              commands staged and settled together
 settling.py           answers to a batch
 writer.py             the six steps of a batch
 flight.py             batches stored while the actor's task rests
-disk_threads.py       threads that wait for the disk
 lease.py              one lease
 leases.py             leases on heads, and clients in line
 shared_leases.py      those of a session that other daemons serve too

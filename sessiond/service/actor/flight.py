@@ -24,9 +24,9 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch
-from sessiond.service.actor.disk_threads import Outcome
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.writer import SessionWriter
+from sessiond.service.thread_pool import Outcome
 
 __all__ = ["Flights"]
 
@@ -151,6 +151,7 @@ class Flights:
                 partial(writer.store, batch),
                 partial(self._land, writer, batch),
                 partial(writer.send, batch) if writer.is_shared else None,
+                writer.waits_at,
             )
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.

@@ -10,11 +10,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from anyio import CapacityLimiter
 from msgspec import Struct
 
 from sessiond.errors import SessiondError
-from sessiond.service.actor.disk_threads import StoreThreads
 from sessiond.service.actor.inbox import Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.plan_files import PlanFiles
@@ -31,6 +29,7 @@ from sessiond.service.log.open_session import OpenSession
 from sessiond.service.pubsub.hub import Hub, HubStatistics
 from sessiond.service.pubsub.messenger import FindCompany, Messenger
 from sessiond.service.store.lease_table import LeaseTable
+from sessiond.service.thread_pool import StoreThreads, ThreadPool
 from sessiond.session.tree import ChildIndex
 
 __all__ = ["HostStatistics", "Live", "SessionDeps", "live", "new_hub"]
@@ -44,8 +43,8 @@ class SessionDeps(Struct, frozen=True):
     """Threads of sessions that are files."""
     shared: StoreThreads
     """Threads of sessions that other daemons serve, too."""
-    lease_threads: CapacityLimiter
-    opening_threads: CapacityLimiter
+    lease_threads: ThreadPool
+    opening_threads: ThreadPool
     next_lease_epoch: Callable[[], int]
     lease_table: Callable[[OpenSession], LeaseTable | None] | None
     company: FindCompany | None

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 
 from sessiond.errors import SessiondError, SessionNotFound
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.log.open_session import OpenSession
 from sessiond.service.ports import Progress
 from sessiond.service.progress import LatestProgress
+from sessiond.service.thread_pool import ThreadPool
 
 __all__ = ["Opening"]
 
@@ -32,7 +33,7 @@ class Opening:
         progress: LatestProgress,
         look_around: Callable[[], Awaitable[bool]],
         look_before_creation: Callable[[], Awaitable[None]],
-        threads: CapacityLimiter,
+        threads: ThreadPool,
     ) -> None:
         """Open by `load`, which reports to `progress` how far it is, in one of `threads`.
 
@@ -78,9 +79,10 @@ class Opening:
         while True:
             early, came = inbox.commands, inbox.count + self._asked
             try:
+                if self._instead is None:
+                    return await self._threads.finish(self._load)
                 # A creation is in the profile, and waits for no opening elsewhere.
-                limiter = self._threads if self._instead is None else None
-                return await to_thread.run_sync(self._load, limiter=limiter)
+                return await to_thread.run_sync(self._load)
             except SessionNotFound as error:
                 if self._instead is not None:
                     refuse(self._too_early, error)

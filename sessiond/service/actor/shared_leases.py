@@ -8,10 +8,10 @@ only under these. A session that no other daemon can have is served as `Leases` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, Final
 
-from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import SessiondError, StorageError
@@ -31,6 +31,7 @@ from sessiond.service.actor.leases import Leases
 from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.store.lease_table import LeaseChange, Leased, LeaseTable
+from sessiond.service.thread_pool import ThreadPool
 from sessiond.session.leases import lease_lost
 
 __all__ = ["SharedLeases"]
@@ -61,7 +62,7 @@ class SharedLeases(Leases):
         next_epoch: Callable[[], int],
         rules: Rules,
         table: Callable[[], LeaseTable | None],
-        threads: CapacityLimiter,
+        threads: ThreadPool,
     ) -> None:
         """Take what finds the leases in the store, None while the session is in memory, and threads to wait."""
         super().__init__(environment, next_epoch, rules)
@@ -285,9 +286,8 @@ class SharedLeases(Leases):
         asked, self.asked = self.asked, []
         self._retry_at = inf
         try:
-            outcomes = await to_thread.run_sync(
-                table.change, [one.change for one in asked], limiter=self._threads
-            )
+            changes = [one.change for one in asked]
+            outcomes = await self._threads.finish(partial(table.change, changes))
         except (StorageError, Replaced) as error:
             self._put_back(asked, error)
             self._clear(table)

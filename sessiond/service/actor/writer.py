@@ -17,7 +17,6 @@ from sessiond.errors import SessiondError, StorageError, exhausted
 from sessiond.journal.store import Overtaken, Replaced
 from sessiond.limits import OVERTAKEN_MAX, RETRY_AFTER_MS
 from sessiond.service.actor.batch import Batch, stage
-from sessiond.service.actor.disk_threads import StoreThreads
 from sessiond.service.actor.inbox import Command, Inbox
 from sessiond.service.actor.leases import Leases
 from sessiond.service.actor.settling import settle
@@ -29,6 +28,7 @@ from sessiond.service.log.out_of_sight import out_of_sight
 from sessiond.service.ports import Listener
 from sessiond.service.pubsub.hub import Hub
 from sessiond.service.pubsub.messenger import Messenger
+from sessiond.service.thread_pool import StoreThreads
 
 __all__ = ["SessionWriter", "WriterStatistics"]
 
@@ -62,6 +62,7 @@ class SessionWriter:
         self.began = environment.now()
         """Time at which the last batch was staged: what was stored before the batch is known."""
         self._opened = opened
+        self.waits_at = opened.waits_at
         self._log = LogReader(opened)
         self._hub = hub
         self._inbox = inbox
@@ -260,6 +261,7 @@ class SessionWriter:
             return await self.threads.batches.finish(
                 lambda: self.store(batch, late=late),
                 (lambda: self.send(batch)) if self.is_shared else None,
+                self.waits_at,
             )
         except RuntimeError as error:
             # Nothing was written if there was no thread to write in.
@@ -290,7 +292,7 @@ class SessionWriter:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Run work in a thread and return its result; a cancelled caller waits until the end."""
-        return await self.threads.looks.finish(work)
+        return await self.threads.looks.finish(work, place=self.waits_at)
 
     def conclude(self, batch: Batch, error: SessiondError | None) -> bool:
         """Commit, publish, answer; return whether the batch could change the session.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from sessiond.errors import StorageError, as_outage
@@ -19,6 +19,7 @@ from sessiond.service.database.log import DatabaseLog
 from sessiond.service.database.open_notes import OpenNotes
 from sessiond.service.database.silence import Silence
 from sessiond.service.external.watcher import Changed, Watch
+from sessiond.service.thread_pool import ThreadPool
 
 __all__ = ["DatabaseWatches"]
 
@@ -90,8 +91,8 @@ class DatabaseWatches:
         """Sessions that were rung for while this daemon appended to them in turn with other daemons."""
         self._wanted = anyio.Event()
         # The waits for rings, and the polls and beats, take no thread of other work, and wait for none.
-        self._ears = CapacityLimiter(1)
-        self._hands = CapacityLimiter(1)
+        self._ears = ThreadPool(1)
+        self._hands = ThreadPool(1)
 
     def watch(self, log: DatabaseLog, leases: DatabaseLeases, changed: Changed) -> Watch:
         """Call `changed` after each change of a session by another writer."""
@@ -125,6 +126,13 @@ class DatabaseWatches:
 
     async def run(self) -> None:
         """Ask for changes until cancelled."""
+        try:
+            await self._ask_for_changes()
+        finally:
+            self._ears.end()
+            self._hands.end()
+
+    async def _ask_for_changes(self) -> None:
         while True:
             await self._wanted.wait()
             while self._is_wanted:
@@ -141,7 +149,7 @@ class DatabaseWatches:
             # Before the note: a session may be opened while the note is written.
             self._wanted = anyio.Event()
             with suppress(StorageError), as_outage():
-                await to_thread.run_sync(self._database.stop_listening, limiter=self._ears)
+                await self._ears.finish(self._database.stop_listening)
                 if not self.notes.is_empty:
                     await self._ask(self.notes.write)
 
@@ -153,9 +161,7 @@ class DatabaseWatches:
             wait = min(left, CONTENDED_SECONDS) if self._contended else left
             began = monotonic()
             try:
-                rung = await to_thread.run_sync(
-                    self._database.wait, wait, abandon_on_cancel=True, limiter=self._ears
-                )
+                rung = await self._ears.finish(partial(self._database.wait, wait), abandon=True)
             except StorageError:
                 # The poll goes on without rings.
                 await anyio.sleep(left)
@@ -220,7 +226,7 @@ class DatabaseWatches:
 
     async def _ask(self, method: Callable[..., T], *arguments: Any) -> T:
         """Call a method of the database in the thread of this object."""
-        return await to_thread.run_sync(method, *arguments, limiter=self._hands)
+        return await self._hands.finish(partial(method, *arguments))
 
     def _clean(self) -> None:
         """Remove old signals, and rows of senders that have ended. A failure is not told."""

@@ -75,7 +75,8 @@ class ChangeMonitor:
             # The session was in memory and has a file now.
             self.turn_to(opened)
         may_have_grown, self._may_have_grown = self._may_have_grown, False
-        grown = may_have_grown and opened.journal.has_grown()
+        # Outside the profile any look may wait for a disk, so a thread finds out.
+        grown = may_have_grown and (opened.waits_at != "" or opened.journal.has_grown())
         return self.is_urgent or self._name_changed or grown
 
     async def look(self, opened: OpenSession, writer: Follower) -> bool:

@@ -4,9 +4,9 @@ Blocking, for worker threads.
 
     store.py            the port, put together of the parts below
     profile.py          the parts of one profile
+    guarded_files.py    looks outside the profile that end
     making.py           new files, copies, drafts
     opening.py          open, identify, settle
-    bulkheads.py        bounds of openings outside the profile
     in_place.py         files of other agents, which are only read
     locations.py        sessions, archive, trash, elsewhere
     trashed.py          deleted files for people; purged and forgotten files

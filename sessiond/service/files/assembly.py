@@ -72,6 +72,7 @@ class Assembly:
             created_at=rfc3339(indexer.header.timestamp),
             unwritable=_unwritable(indexer),
             archived=self._layout.is_archived(path),
+            waits_at=self._roots.place_of(str(place or path)),
             elsewhere=elsewhere,
             hidden=elsewhere and place is None and not is_listed,
             appears="answered" if note is None else note.appears,

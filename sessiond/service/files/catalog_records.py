@@ -7,7 +7,6 @@ rows.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -82,7 +81,7 @@ class CatalogRecords:
             known = by_id.get(header_id)
             if other is None and known is not None and self._may_exist(known.path):
                 other = known.path
-            if other is None or str(path) in {other, os.path.realpath(other)}:
+            if other is None or str(path) in {other, self._paths.real(other)}:
                 return header_id, known
         return derived, by_id.get(derived)
 

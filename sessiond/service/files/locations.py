@@ -8,7 +8,6 @@ move of an open session's file runs in the session's writer; any other move has 
 from __future__ import annotations
 
 import errno
-import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -312,7 +311,7 @@ class SessionFiles:
         """
         found = self.require(session_id)
         # For a link, the file it leads to is made anew in its place.
-        path = Path(os.path.realpath(found))
+        path = Path(self._files.real(found))
         self._require_own_program(path)
         with owned(self._files, path, self._layout.locks) as fd:
             look = VerifyScope(named=self._layout.id_of(found))
@@ -358,7 +357,7 @@ class SessionFiles:
         Before the folder is synced, a power cut would bring the old file back, without the lines
         appended to the new one.
         """
-        folder = Path(os.path.realpath(path)).parent if self._unsynced else path.parent
+        folder = Path(self._files.real(path)).parent if self._unsynced else path.parent
         if folder in self._unsynced:
             with telling("write", folder):
                 self._files.fsync_folder(folder)

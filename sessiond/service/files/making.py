@@ -37,7 +37,7 @@ class SessionMaker:
         self._opener = opener
         self._roots = profile.roots
         self._layout = profile.layout
-        self._files = profile.files
+        self._files, self._new_files = profile.files, profile.files_at
         self._environment = profile.environment
         self._records = profile.records
         self._places = profile.session_files
@@ -60,7 +60,7 @@ class SessionMaker:
         place = self._layout.session_path(session_id, self._environment.file_stamp())
         pending = persist == "on_assistant"
         path = self._layout.pending_path(session_id) if pending else place
-        journal = Journal.create(self._files, path, line, locks=self._layout.locks)
+        journal = Journal.create(self._new_files(path), path, line, locks=self._layout.locks)
         opened = self._new(header, journal, persist, place if pending else None)
         self._records.note(opened)
         return opened

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from sessiond.journal.disk.failures import telling
 from sessiond.journal.journal import Journal
 from sessiond.journal.reader import LineReader
 from sessiond.model.ids import is_session_id
-from sessiond.service.files.bulkheads import Bulkheads
 from sessiond.service.files.crash_recovery import judge_tail, open_unchanged
 from sessiond.service.files.in_place import AgentFile
 from sessiond.service.files.profile import Profile
@@ -36,7 +34,6 @@ class SessionOpener:
         self._environment = profile.environment
         self._records = profile.records
         self._places = profile.session_files
-        self._bulkheads = Bulkheads()
 
     def open(self, session_id: str, progress: Progress | None = None) -> OpenSession:
         """Open a session by its id. Raises SessionNotFound, SessionCorrupt, SessionLocked, Overloaded.
@@ -74,21 +71,9 @@ class SessionOpener:
         `is_open` has the files outside the profile that are open, by session id. Raises SessionNotFound,
         SessionCorrupt, StorageError, Overloaded.
         """
-        with self._in_place_of(path):
-            return self._identify(path, is_open)
-
-    def _in_place_of(self, path: Path) -> AbstractContextManager[None]:
-        """Return the context of an opening, which counts where the file lies. Looks at no disk."""
-        if path.parent in self._layout.folders:
-            return nullcontext()
-        roots = (root.path for root in self._profile.roots.current)
-        root = next((one for one in roots if path.is_relative_to(one)), None)
-        return self._bulkheads.inside(root or str(path.parent))
-
-    def _identify(self, path: Path, is_open: Mapping[str, Path]) -> str:
         # Two spellings of one path are one session. `realpath` leaves a circle of links as it is,
         # and reading the file then raises.
-        path = Path(os.path.realpath(path))
+        path = Path(self._files.real(path))
         if printable(path) != str(path):
             text = f"{printable(path)} is not UTF-8, so no answer could name the file; rename it"
             raise StorageError(text, errno="EILSEQ", path=printable(path), retryable=False)
@@ -102,7 +87,7 @@ class SessionOpener:
             raise
         for session_id, held in is_open.items():
             # Another program may have put a file with another id in the place of an open one.
-            if os.path.realpath(held) == str(path):
+            if self._files.real(held) == str(path):
                 return session_id
         taken = self._places.find(header_id) if is_session_id(header_id) else None
         other = None if taken is None else str(taken)
@@ -110,7 +95,7 @@ class SessionOpener:
         session_id, _ = self._records.identify(path, header_id, other, is_deleted)
         known = self._records.known(session_id)
         # A root may list the file under the name of a link.
-        if known is None or os.path.realpath(known.path) != str(path):
+        if known is None or self._files.real(known.path) != str(path):
             self._records.place(session_id, path)
         return session_id
 
@@ -141,10 +126,6 @@ class SessionOpener:
         self, path: Path, session_id: str, progress: Progress | None = None
     ) -> OpenSession:
         """Open the session of a file. Raises what `open` raises."""
-        with self._in_place_of(path):
-            return self._open_file(path, session_id, progress)
-
-    def _open_file(self, path: Path, session_id: str, progress: Progress | None) -> OpenSession:
         self._places.settle_names(path)
         if path.parent not in self._layout.folders:
             found = self._profile.agents.recognise(path)
@@ -152,7 +133,7 @@ class SessionOpener:
                 return self._open_in_place(found, session_id, progress)
         indexer = Indexer(path, in_place=True, session_id=session_id)
         journal = open_unchanged(
-            self._files,
+            self._profile.files_at(path),
             indexer,
             locks=self._layout.locks,
             stamp=self._environment.file_stamp,

@@ -49,6 +49,8 @@ class OpenSession(Struct, eq=False):
     place: Path | None
     created_at: str
     created: bool = False
+    waits_at: str = ""
+    """The root or folder outside the profile whose disk the session's batches wait for."""
     elsewhere: bool = False
     """True if the file lies in no folder of the profile: it is another program's or the user's."""
     hidden: bool = False

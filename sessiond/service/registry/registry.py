@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import anyio
 import msgspec
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import current_token
 
@@ -37,7 +37,6 @@ from sessiond.limits import (
 from sessiond.model.entries import Header
 from sessiond.model.events import CatalogChange
 from sessiond.service.actor.actor import Chunk, RegistryCallbacks, SessionActor
-from sessiond.service.actor.disk_threads import DiskThreads, StoreThreads
 from sessiond.service.actor.exclusive import ExclusiveOperation
 from sessiond.service.actor.live import SessionDeps
 from sessiond.service.compaction.recommender import Recommender
@@ -52,6 +51,7 @@ from sessiond.service.registry.closed_sessions import ClosedSessions
 from sessiond.service.registry.creation_times import CreationTimes
 from sessiond.service.registry.eviction import Descriptors, EvictionPolicy
 from sessiond.service.store.session_store import SessionStore
+from sessiond.service.thread_pool import StoreThreads, ThreadPool
 
 __all__ = ["SessionRegistry"]
 
@@ -99,18 +99,27 @@ class SessionRegistry:
         self._is_scheduled = False
         self._call_soon = getattr(current_token().native_token, "call_soon", None)
         # Writers do not queue behind the openings and reads of other sessions.
-        of_files, looks = DiskThreads(WRITER_THREADS_MAX), DiskThreads(WRITER_THREADS_MAX)
+        of_files, looks = ThreadPool(WRITER_THREADS_MAX), ThreadPool(WRITER_THREADS_MAX)
         files = StoreThreads(of_files, looks, looks)
         shared = StoreThreads(
-            DiskThreads(DATABASE_APPENDS_MAX),
+            ThreadPool(DATABASE_APPENDS_MAX),
             # An append whose row is held does not wait behind those that wait for rows.
-            DiskThreads(DATABASE_APPENDS_MAX + DATABASE_HOLDS_MAX),
-            DiskThreads(WRITER_THREADS_MAX),
+            ThreadPool(DATABASE_APPENDS_MAX + DATABASE_HOLDS_MAX),
+            ThreadPool(WRITER_THREADS_MAX),
         )
-        self.disks = (of_files, looks, shared.disk, shared.batches, shared.looks)
-        """The threads that wait for the stores of all sessions; `run` of each ends them."""
         # Openings may wait for the disks of other programs, and nothing else waits for openings.
-        self.opening_threads = CapacityLimiter(OPENINGS_MAX)
+        self.openings = ThreadPool(OPENINGS_MAX)
+        leases = ThreadPool(DATABASE_CHANGES_MAX)
+        self.pools = (
+            of_files,
+            looks,
+            shared.disk,
+            shared.batches,
+            shared.looks,
+            self.openings,
+            leases,
+        )
+        """The threads that wait for the stores of all sessions; `run` of each ends them."""
         self._runs = runs
         self._recommender = Recommender(tasks, runs)
         self._keeper = RegistryCallbacks(
@@ -120,8 +129,8 @@ class SessionRegistry:
                 environment=environment,
                 files=files,
                 shared=shared,
-                lease_threads=CapacityLimiter(DATABASE_CHANGES_MAX),
-                opening_threads=self.opening_threads,
+                lease_threads=leases,
+                opening_threads=self.openings,
                 next_lease_epoch=store.next_lease_epoch,
                 lease_table=store.lease_table,
                 company=store.company,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Raw, UnsetType
@@ -36,6 +36,7 @@ from sessiond.service.environment import Environment
 from sessiond.service.ports import Ticket
 from sessiond.service.store.claims import Claim
 from sessiond.service.summaries.summarizers import Summarizers, Wanted
+from sessiond.service.thread_pool import ThreadPool
 
 __all__ = ["Planned", "Run", "SummaryRuns"]
 
@@ -103,9 +104,10 @@ class SummaryRuns:
         self.writers = writers
         self._tasks = tasks
         # A limit, so that plans leave threads and memory to other requests.
-        self._planning = CapacityLimiter(RUN_PLANS_MAX)
+        self._planning = ThreadPool(RUN_PLANS_MAX)
         # Claims go on while other requests have all threads.
-        self._claiming = CapacityLimiter(RUNS_MAX)
+        self._claiming = ThreadPool(RUNS_MAX)
+        self.pools = (self._planning, self._claiming)
         self._runs: set[Run[Any]] = set()
 
     def __len__(self) -> int:
@@ -193,7 +195,7 @@ class SummaryRuns:
         finally:
             extending.cancel()
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(claim.end, limiter=self._claiming)
+                await self._claiming.finish(claim.end)
 
     async def _extend(self, claim: Claim, scope: anyio.CancelScope) -> None:
         with scope:
@@ -201,11 +203,11 @@ class SummaryRuns:
                 await anyio.sleep(CLAIM_SECONDS / 3)
                 # A claim that is lost meanwhile costs a second run, and no entry.
                 with suppress(StorageError), as_outage():
-                    await to_thread.run_sync(claim.take, limiter=self._claiming)
+                    await self._claiming.finish(claim.take)
 
     async def read(self, function: Callable[..., R], *arguments: Any) -> R:
         """Return what a plan's blocking function returns, from a worker thread."""
-        return await to_thread.run_sync(function, *arguments, limiter=self._planning)
+        return await self._planning.finish(partial(function, *arguments))
 
     def end(self, actor: SessionActor, error: SessiondError) -> None:
         """Stop the runs of a session that is being closed."""

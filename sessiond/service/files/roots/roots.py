@@ -99,6 +99,7 @@ class Roots:
         self._path = layout.roots
         self._unfinished = layout.pending
         self._own = os.path.realpath(layout.root)
+        self._profile = (f"{self._own}/", f"{layout.root}/")
         self._files = files
         self._report_trouble = report_trouble
         self._configured: tuple[Root, ...] = ()
@@ -113,6 +114,15 @@ class Roots:
     def holds(self, path: Path) -> bool:
         """Return whether a file is one of a root's files, by its path without links."""
         return path.parent in self.linked or is_in(self.current, path)
+
+    def place_of(self, path: str) -> str:
+        """Return the root or folder in which a path lies; "" for the profile and what leads there. Looks at no disk."""
+        below = f"{path}/"
+        if below.startswith(self._profile) or any(own.startswith(below) for own in self._profile):
+            return ""
+        roots = (root.path for root in self.current)
+        root = next((one for one in roots if below.startswith(f"{one}/")), None)
+        return os.path.dirname(path) if root is None else root  # noqa: PTH120 - asked at each look
 
     def agent_at(self, path: Path) -> bool:
         """Return whether a file lies in a root whose files another agent writes."""

@@ -19,7 +19,6 @@ Blocking, for worker threads, one scan at a time.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
@@ -34,6 +33,7 @@ from sessiond.limits import SCAN_SECONDS
 from sessiond.model.ids import is_session_id
 from sessiond.service.external.folder_notices import FolderNotices
 from sessiond.service.files.catalog_records import fingerprint_of
+from sessiond.service.files.guarded_files import is_silence
 from sessiond.service.files.profile import Profile
 from sessiond.service.files.roots.roots import Root, is_session_name
 from sessiond.service.files.rows import NothingSaid
@@ -100,6 +100,8 @@ class FolderScanner:
         self._seen: dict[str, Fingerprint] = {}
         # Files of roots whose ids the reading of the files will tell.
         self._arrived: dict[str, FileStat] = {}
+        # Those of them that could not be read, since their root did not answer.
+        self._put_off: dict[str, FileStat] = {}
         self._unreadable: dict[str, str] = {}
         self._folders = MtimeCache(self._files)
         # Ids in the names of the files in the trash.
@@ -182,7 +184,7 @@ class FolderScanner:
         return (
             self._running
             or self.is_behind
-            or bool(self._expected)
+            or bool(self._expected or self._put_off)
             or self._monotonic() >= self._next_full
             or any(self._folders.has_changed(folder) for folder in self._claims.folders)
             or self.root_folders.has_changed()
@@ -414,7 +416,7 @@ class FolderScanner:
                 return False
         except OSError:
             return False
-        real = Path(os.path.realpath(path))
+        real = Path(self._files.real(path))
         folders = (self._claims.folders, self.root_folders.folders)
         return any(real.parent in each for each in folders) or self._roots.holds(real)
 
@@ -451,7 +453,7 @@ class FolderScanner:
 
     def _readings(self, touched: list[str], gone: list[str]) -> Iterator[Read | None]:
         """Yield what each file that may have changed was read to; None without a new row."""
-        arrived, self._arrived = self._arrived, {}
+        arrived, self._arrived, self._put_off = self._put_off | self._arrived, {}, {}
         recorded = set(touched)
         for path, found in arrived.items():
             yield self._read_arrived(Path(path), found, recorded)
@@ -493,14 +495,20 @@ class FolderScanner:
             recorded.add(found_id.session_id)
             return None
         except (SessiondError, OSError) as error:
-            self._tell_unreadable(path, error)
-            if self._claims.id_at(str(path)) is None:
-                self._refused[str(path)] = _state(found)
-            elif not isinstance(error, (StorageError, OSError)):
-                self._seen[str(path)] = fingerprint_of(found)
+            self._refuse_arrived(path, found, error)
             return None
         self._seen[str(path)] = fingerprint
         return row, None
+
+    def _refuse_arrived(self, path: Path, found: FileStat, error: SessiondError | OSError) -> None:
+        """Record why a file of a root is no session, or was not read."""
+        self._tell_unreadable(path, error)
+        if is_silence(error):
+            self._put_off[str(path)] = found
+        elif self._claims.id_at(str(path)) is None:
+            self._refused[str(path)] = _state(found)
+        elif not isinstance(error, (StorageError, OSError)):
+            self._seen[str(path)] = fingerprint_of(found)
 
     def _put(self, rows: list[Read], gone: list[str], store: StoreRead) -> None:
         # The actor of a session that was opened meanwhile reports its changes.
@@ -534,14 +542,22 @@ class FolderScanner:
             self._note_place(session_id, known)
             return None
         self._moved.pop(session_id, None)
+        return self._read_again(session_id, Path(path), known, gone)
+
+    def _read_again(
+        self, session_id: str, path: Path, known: Known | None, gone: list[str]
+    ) -> Read | None:
+        """Return the new row of a session whose file is at a path; add the session to `gone` if it has none."""
         try:
-            row = self._read(session_id, Path(path), known)
+            row = self._read(session_id, path, known)
         except FileNotFoundError:
             # The file disappeared after the look at its folder, whose time tells the next scan.
             return None
         except (SessiondError, OSError) as error:
-            self._tell_unreadable(Path(path), error)
-            if known is not None and known.listed:
+            self._tell_unreadable(path, error)
+            if is_silence(error):
+                self._expected.add(session_id)
+            elif known is not None and known.listed:
                 gone.append(session_id)
             return None
         return None if row is None else (row, None if known is None else known.mark)
@@ -561,10 +577,11 @@ class FolderScanner:
             return False
         try:
             return self._paths.exists(path)
-        except OSError:
-            # A root that cannot be read has no sessions; a profile that cannot be read is an error.
+        except OSError as error:
+            # A root that cannot be read has no sessions, but one that does not answer keeps what it had.
+            # A profile that cannot be read is an error.
             if self._roots.holds(Path(path)):
-                return False
+                return isinstance(error, TimeoutError)
             raise
 
     def _is_own(self, known: Known) -> bool:

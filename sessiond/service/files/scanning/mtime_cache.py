@@ -58,6 +58,10 @@ class MtimeCache:
         else:
             self._settled.pop(look.folder, None)
 
+    def forget(self, folder: Path) -> None:
+        """Take a folder's names for unknown."""
+        self._settled.pop(folder, None)
+
     def _mark(self, folder: Path) -> tuple[int, int] | None:
         try:
             found = self._files.stat(folder)

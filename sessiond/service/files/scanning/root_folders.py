@@ -15,7 +15,6 @@ Blocking, for worker threads, one look at a time.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path
@@ -142,6 +141,21 @@ class RootFolders:
         )
 
     def _look(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
+        """Return what a folder has now; None if that is known, or if the folder's root does not answer."""
+        try:
+            return self._found(folder, told, full=full)
+        except TimeoutError as error:
+            # Without a watch and a state, the next scan looks again.
+            self._notices.end(folder)
+            self._mtimes.forget(folder)
+            self.troubles[str(folder)] = str(error.strerror)
+            return None
+        except OSError as error:
+            self._notices.end(folder)
+            self.troubles[str(folder)] = f"cannot be read: {error.strerror}"
+            return _Found({})
+
+    def _found(self, folder: Path, told: Told, *, full: bool) -> _Found | None:
         is_new = folder not in self.folders
         covered = self._notices.covers(folder)
         names = told.get(folder, set())
@@ -150,17 +164,16 @@ class RootFolders:
         if not (is_new or names is None or full or self._mtimes.has_changed(folder)):
             return None
         if not covered:
+            # The system may wait for a folder that is to be watched, so a look that ends comes before.
+            self._paths.stat(folder)
             # Before the names are read, so that no change is missed.
             self._notices.watch(folder)
         mark = self._mtimes.look(folder)
         try:
             found = self._paths.stats(folder)
-            self.troubles.pop(str(folder), None)
-        except OSError as error:
-            found = {}
-            self.troubles[str(folder)] = f"cannot be read: {error.strerror}"
-            self._notices.end(folder)
-        self._mtimes.looked(mark)
+        finally:
+            self._mtimes.looked(mark)
+        self.troubles.pop(str(folder), None)
         return _Found(found)
 
     def _look_at(self, folder: Path, names: Set[str]) -> _Found:
@@ -168,6 +181,8 @@ class RootFolders:
         for name in names:
             try:
                 found[name] = self._paths.stat(folder / name)
+            except TimeoutError:
+                raise
             except OSError:
                 continue
         return _Found(found, names)
@@ -181,7 +196,7 @@ class RootFolders:
         for name, found in look.found.items():
             leads_on = name not in below and place.root.leads_to((*place.parts, name))
             if leads_on and stat.S_ISDIR(found.st_mode):
-                real = Path(os.path.realpath(top / name))
+                real = Path(self._paths.real(top / name))
                 if not self._roots.is_own(str(real)):
                     below[name] = real
         return look.files(place)

@@ -8,6 +8,7 @@ between these last lines and the limit come only short ones that state a title o
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -80,17 +81,23 @@ def _tail(
     files: Files, fd: int, start: int, size: int, agent: AgentFormatName | None
 ) -> list[bytes]:
     """Return whole lines at the end, behind an offset, one at least if there is one."""
-    part = AGENT_LIST_PART_BYTES
-    while True:
-        at = max(start, size - part)
-        lines = files.pread(fd, size - at, at).split(b"\n")
-        lines.pop()
-        if at > start:
-            # The first piece is the end of a line that begins before.
-            del lines[:1]
-        if lines or at == start or part > LINE_BYTES_MAX:
-            return few([without_cr(line) for line in _wanted(lines, agent)])
-        part = min(4 * part, LINE_BYTES_MAX + 1)
+    pieces = deque[bytes]()
+    at, ends = size, 0
+    # The last line may be longer than a piece. Its pieces are put together once.
+    while at > start and ends < 2 and size - at <= LINE_BYTES_MAX:
+        step = min(AGENT_LIST_PART_BYTES, at - start)
+        at -= step
+        pieces.appendleft(files.pread(fd, step, at))
+        ends += pieces[0].count(b"\n")
+    whole = b"".join(pieces)
+    pieces.clear()
+    lines = whole.split(b"\n")
+    del whole
+    lines.pop()
+    if at > start:
+        # The first piece is the end of a line that begins before.
+        del lines[:1]
+    return few([without_cr(line) for line in _wanted(lines, agent)])
 
 
 def few(lines: list[bytes]) -> list[bytes]:

@@ -70,7 +70,7 @@ class Paths:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.now = files.now
+        self.now, self.real = files.now, files.real
         self._read: dict[Path, _Read] = {}
         self._refused: dict[Path, _Refused] = {}
         self._held: dict[Path, str] = {}

@@ -13,7 +13,8 @@ import anyio.lowlevel
 import pytest
 import sniffio
 
-from sessiond.service.actor.disk_threads import DiskThreads, Outcome
+from sessiond.limits import PLACE_THREADS_MAX
+from sessiond.service.thread_pool import Outcome, ThreadPool
 from tests.kit.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.both_loops, pytest.mark.platform]
@@ -42,8 +43,8 @@ NO_THREAD = Mock(side_effect=RuntimeError("can't start new thread"))
 
 
 @asynccontextmanager
-async def threads_of(count: int) -> AsyncGenerator[tuple[DiskThreads, Log]]:
-    threads = DiskThreads(count)
+async def threads_of(count: int) -> AsyncGenerator[tuple[ThreadPool, Log]]:
+    threads = ThreadPool(count)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(threads.run)
         yield threads, Log()
@@ -97,6 +98,32 @@ async def test_there_are_no_more_threads_than_allowed_and_the_rest_waits() -> No
         gate.set()
         await log.wait(5)
         assert {outcome.result for _, outcome in log.told} == {True}
+
+
+async def test_a_place_takes_a_few_threads_and_its_other_work_waits_for_these() -> None:
+    gate = threading.Event()
+    async with threads_of(PLACE_THREADS_MAX + 2) as (threads, log):
+        for number in range(PLACE_THREADS_MAX + 3):
+            wait = partial(gate.wait, PATIENCE_SECONDS)
+            threads.start(wait, partial(log.note, f"a{number}"), place="/mnt/a")
+        threads.start(lambda: None, partial(log.note, "b"), place="/mnt/b")
+        threads.start(lambda: None, partial(log.note, "own"))
+        await log.wait(2)
+        assert {name for name, _ in log.told} == {"b", "own"}
+        gate.set()
+        await log.wait(PLACE_THREADS_MAX + 5)
+        threads.start(lambda: None, partial(log.note, "again"), place="/mnt/a")
+        await log.wait(PLACE_THREADS_MAX + 6)
+
+
+async def test_work_is_abandoned_only_where_the_caller_says_so() -> None:
+    gate = threading.Event()
+    async with threads_of(1) as (threads, _log):
+        with anyio.move_on_after(0.01) as scope:
+            await threads.finish(partial(gate.wait, PATIENCE_SECONDS), abandon=True)
+        assert scope.cancelled_caught
+        gate.set()
+        assert await threads.finish(lambda: 7) == 7
 
 
 async def test_the_threads_end_with_the_loop() -> None:

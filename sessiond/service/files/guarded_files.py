@@ -1,0 +1,202 @@
+"""Looks at places outside the profile: roots of other programs, and folders. Each has a few seconds.
+
+Law: a look at a place that does not answer ends, by an error that names the place, and holds no thread but those
+of its place. While the place is silent, the next looks there are refused at once; one in a few seconds is tried, and is not waited for.
+What changes a file is not guarded, since its outcome must be known.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any, Generic, TypeVar, cast
+
+from sessiond.errors import SessiondError, StorageError
+from sessiond.journal.disk.descriptor import close_quietly
+from sessiond.journal.disk.files import Files, FileStat
+from sessiond.limits import PLACE_PATIENCE_SECONDS
+from sessiond.service.thread_pool import Outcome, ThreadPool
+from sessiond.visible import printable
+
+__all__ = ["guarded"]
+
+T = TypeVar("T")
+P = TypeVar("P", Path, Path | str)
+
+
+def guarded(files: Files, place_of: Callable[[str], str], pool: ThreadPool) -> Files:
+    """Return a disk whose looks outside the profile end. `place_of` names the place of a path; "" is the profile.
+
+    The threads of `pool` look.
+    """
+    return cast("Files", _GuardedFiles(files, place_of, pool))
+
+
+def is_silence(error: SessiondError | OSError) -> bool:
+    """Return whether an error says that a place does not answer."""
+    if isinstance(error, StorageError):
+        return error.data()["errno"] == "ETIMEDOUT"
+    return isinstance(error, TimeoutError)
+
+
+class Answer(Generic[T]):
+    """Outcome of a look, for the thread that waits a while."""
+
+    def __init__(self, too_late: Callable[[T], object] | None) -> None:
+        self._too_late = too_late
+        self._ended = Lock()
+        self._ended.acquire()
+        self._changing = Lock()
+        self._outcome: Outcome | None = None
+        self._is_given_up = False
+
+    def come(self, outcome: Outcome) -> None:
+        """Take the outcome."""
+        with self._changing:
+            self._outcome = outcome
+        self._ended.release()
+        if self._is_given_up and self._too_late is not None and outcome.failure is None:
+            self._too_late(outcome.result)
+
+    def wait(self, seconds: float, give_up: Callable[[], None]) -> Outcome | None:
+        """Return the outcome. If there is none after so long, call `give_up` before any comes, and return None."""
+        self._ended.acquire(timeout=seconds)
+        with self._changing:
+            self._is_given_up = self._outcome is None
+            if self._is_given_up:
+                give_up()
+            return self._outcome
+
+
+class _GuardedFiles:
+    """The disk, with looks that end."""
+
+    def __init__(self, files: Files, place_of: Callable[[str], str], pool: ThreadPool) -> None:
+        self._files = files
+        self._place_of = place_of
+        self._pool = pool
+        self._silent: dict[str, float] = {}
+        """Times of the last tries, by place that does not answer."""
+        self._read_at: dict[int, str] = {}
+        """The places of the files outside the profile that are open for reading, by descriptor."""
+
+    def __getattr__(self, name: str) -> Any:
+        # What waits for no other place, and what changes files.
+        return getattr(self._files, name)
+
+    def open_read(self, path: Path) -> int:
+        """Open a file for reading only."""
+        place = self._place_of(str(path))
+        if not place:
+            return self._files.open_read(path)
+        fd = self._look(place, lambda: self._files.open_read(path), too_late=self._close)
+        self._read_at[fd] = place
+        return fd
+
+    def open_update(self, path: Path) -> int:
+        """Open a file for reading and writing in place."""
+        return self._at(path, self._files.open_update, too_late=self._close)
+
+    def open_append(self, path: Path) -> int:
+        """Open a file for writing at its end."""
+        return self._at(path, self._files.open_append, too_late=self._close)
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor. A file that was read is closed without waiting for its place."""
+        place = self._read_at.pop(fd, "")
+        if place:
+            self._pool.submit(lambda: self._close(fd), _ignore, place=place)
+        else:
+            self._files.close(fd)
+
+    def _close(self, fd: int) -> None:
+        close_quietly(self._files, fd)
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes at an offset."""
+        place = self._read_at.get(fd)
+        if place is None:
+            return self._files.pread(fd, count, offset)
+        return self._look(place, lambda: self._files.pread(fd, count, offset))
+
+    def fstat(self, fd: int) -> FileStat:
+        """Return the stat result of the file behind a descriptor."""
+        place = self._read_at.get(fd)
+        return (
+            self._files.fstat(fd)
+            if place is None
+            else self._look(place, lambda: self._files.fstat(fd))
+        )
+
+    def stat(self, path: Path) -> FileStat:
+        """Return the stat result of the file that the name leads to."""
+        return self._at(path, self._files.stat)
+
+    def lstat(self, path: Path) -> FileStat:
+        """Return the stat result of the name itself."""
+        return self._at(path, self._files.lstat)
+
+    def exists(self, path: Path | str) -> bool:
+        """Return whether the name leads to a file or folder."""
+        return self._at(path, self._files.exists)
+
+    def real(self, path: Path | str) -> str:
+        """Return the path without links."""
+        return self._at(path, self._files.real)
+
+    def listdir(self, folder: Path) -> list[str]:
+        """Return the names in a folder."""
+        return self._at(folder, self._files.listdir)
+
+    def stats(self, folder: Path) -> dict[str, FileStat]:
+        """Return the stat result for every name in a folder."""
+        return self._at(folder, self._files.stats)
+
+    def _at(
+        self, path: P, look: Callable[[P], T], too_late: Callable[[T], object] | None = None
+    ) -> T:
+        place = self._place_of(os.fspath(path))
+        return self._look(place, lambda: look(path), too_late) if place else look(path)
+
+    def _look(
+        self, place: str, look: Callable[[], T], too_late: Callable[[T], object] | None = None
+    ) -> T:
+        """Return what a look at a place finds; `too_late` takes a result that comes behind the end of the wait.
+
+        Raises what the look raises, and TimeoutError for a place that does not answer.
+        """
+        tried = self._silent.get(place)
+        if tried is not None and monotonic() - tried < PLACE_PATIENCE_SECONDS:
+            raise _silence(place)
+        answer = Answer(too_late)
+
+        def ended(outcome: Outcome) -> None:
+            answer.come(outcome)
+            self._silent.pop(place, None)
+
+        self._pool.submit(look, ended, place=place)
+        # A silent place is not waited for again. Once it answers, it is none.
+        seconds = PLACE_PATIENCE_SECONDS if tried is None else 0
+        outcome = answer.wait(seconds, partial(self._fall_silent, place))
+        if outcome is None:
+            raise _silence(place)
+        found: T = outcome.get()
+        return found
+
+    def _fall_silent(self, place: str) -> None:
+        self._silent[place] = monotonic()
+
+
+def _silence(place: str) -> TimeoutError:
+    return TimeoutError(
+        errno.ETIMEDOUT, f"{printable(place)} does not answer: try again once it does"
+    )
+
+
+def _ignore(_outcome: Outcome) -> None:
+    """Do nothing with the outcome."""

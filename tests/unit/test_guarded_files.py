@@ -1,0 +1,139 @@
+"""Looks at places outside the profile: they end, what comes too late is put away, and a place comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from sessiond.journal.disk.files import Files
+from sessiond.limits import PLACE_THREADS_MAX
+from sessiond.service.files import guarded_files
+from sessiond.service.files.guarded_files import guarded
+from sessiond.service.thread_pool import ThreadPool
+from tests.kit.limits import set_limits
+from tests.kit.patience import PATIENCE_SECONDS, soon
+
+
+class SlowFiles(Files):
+    """A disk whose files are opened and read once they may be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may = Event()
+        self.may.set()
+        self.opened: list[int] = []
+        self.closed: list[int] = []
+
+    def open_read(self, path: Path) -> int:
+        assert self.may.wait(PATIENCE_SECONDS)
+        self.opened.append(super().open_read(path))
+        return self.opened[-1]
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        assert self.may.wait(PATIENCE_SECONDS)
+        return super().pread(fd, count, offset)
+
+    def close(self, fd: int) -> None:
+        assert self.may.wait(PATIENCE_SECONDS)
+        self.closed.append(fd)
+        super().close(fd)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> SlowFiles:
+    set_limits(monkeypatch, PLACE_PATIENCE_SECONDS=0.02)
+    return SlowFiles()
+
+
+@pytest.fixture
+def files(slow: SlowFiles) -> Generator[Files]:
+    pool = ThreadPool(2 * PLACE_THREADS_MAX)
+    yield guarded(
+        slow, lambda path: "" if path.startswith("/proc") else str(Path(path).parent), pool
+    )
+    slow.may.set()
+    pool.end()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+    return path
+
+
+def test_a_look_gives_what_the_disk_gives(files: Files, file: Path) -> None:
+    fd = files.open_read(file)
+    assert files.pread(fd, 3, 1) == b"ne\n"
+    assert files.fstat(fd).st_size == files.stat(file).st_size == files.lstat(file).st_size == 4
+    assert files.exists(file)
+    assert files.listdir(file.parent) == list(files.stats(file.parent)) == ["a.jsonl"]
+    assert files.real(file) == str(file.resolve())
+    files.close(fd)
+    for missing in (files.stat, files.lstat, files.open_read, files.open_update, files.open_append):
+        with pytest.raises(FileNotFoundError):
+            missing(file.parent / "b.jsonl")
+
+
+def test_what_is_opened_too_late_is_closed_and_the_place_answers_again(
+    files: Files, slow: SlowFiles, file: Path
+) -> None:
+    slow.may.clear()
+    with pytest.raises(TimeoutError, match=f"{file.parent} does not answer: try again"):
+        files.open_read(file)
+    slow.may.set()
+    soon(lambda: slow.opened and slow.closed == slow.opened)
+    assert soon(lambda: _opened(files, file))
+
+
+def _opened(files: Files, path: Path) -> int | None:
+    """Return a descriptor; None while the place is silent."""
+    try:
+        return files.open_read(path)
+    except TimeoutError:
+        return None
+
+
+def test_a_file_that_is_open_is_no_more_read_and_is_closed_without_waiting(
+    files: Files, slow: SlowFiles, file: Path
+) -> None:
+    fd = files.open_read(file)
+    slow.may.clear()
+    with pytest.raises(TimeoutError):
+        files.pread(fd, 3, 1)
+    files.close(fd)
+    assert not slow.closed
+    slow.may.set()
+    soon(lambda: slow.closed == [fd])
+
+
+def test_a_silent_place_is_waited_for_once(
+    files: Files, slow: SlowFiles, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    wait = guarded_files.Answer.wait
+
+    def note(answer: guarded_files.Answer[int], seconds: float, *more: object) -> object:
+        waited.append(seconds)
+        return wait(answer, seconds, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(guarded_files.Answer, "wait", note)
+    slow.may.clear()
+    for _ in range(100):
+        with pytest.raises(TimeoutError):
+            files.open_read(file)
+    # Another look is tried after the patience is over.
+    soon(lambda: _opened(files, file) is None and len(waited) > 1)
+    assert waited[0] == 0.02
+    assert set(waited[1:]) == {0}
+
+
+def test_places_do_not_wait_for_each_other(files: Files, slow: SlowFiles, file: Path) -> None:
+    slow.may.clear()
+    with pytest.raises(TimeoutError):
+        files.open_read(file)
+    assert files.listdir(file.parent.parent)
+    assert files.exists("/proc")
