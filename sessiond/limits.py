@@ -71,9 +71,10 @@ FOLDER_LOCK_SECONDS: Final = 5.0
 # transports: a socket that accepts no byte for this long while an answer waits is closed.
 STUCK_SOCKET_SECONDS: Final = 30.0
 
-# service/actor/inbox: commands that wait for the writer of one session; one more is overloaded.
+# service/actor/inbox: commands that wait for the writer of one session; one more is overloaded, except the first one
+# of a connection.
 INBOX_COMMANDS_MAX: Final = 8192
-# service/actor/inbox: bytes of entries in one inbox; more is overloaded, except a single command.
+# service/actor/inbox: bytes of entries in one inbox; more is overloaded, except the first command of a connection.
 INBOX_BYTES_MAX: Final = 128 * 1024 * 1024
 # service/actor/inbox: entries and bytes that one write and one fdatasync carry.
 BATCH_ENTRIES_MAX: Final = 1024
@@ -81,9 +82,15 @@ BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 # service: open session files; for one more the least recently used idle session is closed. If no
 # session is idle, one more is overloaded.
 OPEN_SESSIONS_MAX: Final = 512
-# service/registry/eviction: this part of the open sessions is for sessions that no client watches, leases or is
-# present in, so that an append finds room; one more watcher is overloaded.
+# service/registry/eviction: this part of the open sessions is for sessions that no client watches, leases, is present
+# in or reads, so that an append finds room; one more watcher is overloaded. As much again is for connections that
+# watch, lease, are present in or read fewer sessions than the second number.
 UNKEPT_PART: Final = 8
+FEW_SESSIONS: Final = 16
+# service/registry: how long an opening waits while all open sessions are in use and calls that run will end, before
+# it is overloaded; the second is the time between two looks.
+ROOM_PATIENCE_SECONDS: Final = 5.0
+ROOM_LOOK_SECONDS: Final = 0.02
 # service/registry/eviction: descriptors of an open session; and those that are left to connections,
 # lists and copies, or this part of all descriptors if that is less: idle sessions are closed, else
 # overloaded.
@@ -99,6 +106,9 @@ OPENINGS_MAX: Final = 64
 PLACES_THREADS_MAX: Final = 64
 NAMED_FILES_THREADS_MAX: Final = 16
 PLACE_THREADS_MAX: Final = 8
+# service/registry: sessions that are being opened for one connection at a time; further openings wait for their
+# turn, and take no room among the open sessions before. An opening gives its turn back after PLACE_PATIENCE_SECONDS.
+OPENINGS_PER_CONNECTION_MAX: Final = 8
 PLACE_PATIENCE_SECONDS: Final = 5.0
 # service: an append ends a foreign half line with a newline once that has not grown for the first
 # time, or once the append has waited for the second time; the third is the time between two looks.
@@ -319,8 +329,9 @@ VETO_REASON_CHARS_MAX: Final = 1_000
 # cli: summarizer commands that run at a time; further commands wait.
 SUMMARIZER_PROCESSES_MAX: Final = 4
 # service/summaries/runs: compactions, merges and squashes that wait in the daemon for a summary at a
-# time; one more is overloaded.
+# time, and those of them that one connection asked for; one more is overloaded.
 RUNS_MAX: Final = 64
+RUNS_PER_CONNECTION_MAX: Final = 16
 # service/summaries/runs: plans that are made for these summaries at a time, each up to
 # PLAN_BYTES_MAX; further plans wait.
 RUN_PLANS_MAX: Final = 4
@@ -373,6 +384,8 @@ LEASE_WAIT_MS_MAX: Final = 3_600_000
 # service/actor/leases: leased heads of one session, and waiters for one head; more is overloaded.
 LEASES_MAX: Final = 1024
 LEASE_WAITERS_MAX: Final = 1024
+# service/actor/leases: heads of one session that one connection leases or waits for; one more is overloaded.
+LEASES_PER_CONNECTION_MAX: Final = 256
 # service: lease epochs that a daemon reserves when it starts.
 LEASE_EPOCHS_RESERVED: Final = 1_000_000
 # session: ids that a precondition_failed reports as missed; ids that session_not_found offers.
@@ -597,6 +610,7 @@ LSP_WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 
 # The longest line that one append can make must fit into an answer again.
 assert min(OPENINGS_MAX, NAMED_FILES_THREADS_MAX, WRITER_THREADS_MAX) > PLACE_THREADS_MAX
+assert PLACE_THREADS_MAX <= OPENINGS_PER_CONNECTION_MAX
 assert FRAME_BYTES_MAX < RESULT_BYTES_MAX
 assert FRAME_BYTES_MAX < LINE_BYTES_MAX
 assert FRAME_BYTES_MAX < MEMORY_SESSION_BYTES_MAX < MEMORY_BYTES_MAX

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
-from anyio import CapacityLimiter, Lock
+from anyio import CapacityLimiter, Lock, Semaphore
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from sessiond.errors import Cancelled, InvalidParams, Overloaded, SubscriptionNotFound
-from sessiond.limits import READS_PER_CONNECTION_MAX, RETRY_AFTER_MS
+from sessiond.limits import (
+    FEW_SESSIONS,
+    OPENINGS_PER_CONNECTION_MAX,
+    READS_PER_CONNECTION_MAX,
+    RETRY_AFTER_MS,
+)
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.events import Departure, Present
 from sessiond.model.ids import MAIN
@@ -67,7 +72,10 @@ class Client:
         # Weak references: presence and leases do not keep a closed session in memory.
         self._present_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
         self._leases_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
+        self.readers = WeakSet[object]()
+        """The reads of this connection that wait or run; each keeps its session open."""
         self._reads: CapacityLimiter | None = None
+        self._openings: Semaphore | None = None
         self._project_turn: Lock | None = None
         self._gone = False
         self._asks_no_more = False
@@ -116,6 +124,13 @@ class Client:
         if self._reads is None:
             self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
         return self._reads
+
+    @property
+    def openings(self) -> Semaphore:
+        """Turns of the openings that this connection asked for; each connection has its own."""
+        if self._openings is None:
+            self._openings = Semaphore(OPENINGS_PER_CONNECTION_MAX)
+        return self._openings
 
     @property
     def project_turn(self) -> Lock:
@@ -211,25 +226,31 @@ class Client:
 
     def _require_share(self, actor: SessionActor) -> None:
         """Raise Overloaded if the connection, or all of them, keep as many sessions open as the limit allows."""
-        self._require_own_share(actor.session_id)
-        self.service.registry.eviction.require_room_for_others(actor)
-
-    def _require_own_share(self, session_id: str) -> None:
         limit = self.service.bounds.sessions_per_connection
-        # Ended leases count until the limit is reached; most connections never reach it.
-        if len(self.subscriptions) + len(self._present_in) + len(self._leases_in) < limit:
-            return
-        for leased, actor in list(self._leases_in.items()):
-            if not actor.leases.concerns(self):
-                del self._leases_in[leased]
-        kept = {*self.subscriptions, *self._present_in, *self._leases_in}
-        if len(kept) >= limit and session_id not in kept:
+        # Ended leases count until a limit is reached; most connections never reach one.
+        count = len(self.subscriptions) + len(self._present_in) + len(self._leases_in)
+        kept = self._kept() if count >= min(limit, FEW_SESSIONS) else set[str]()
+        if len(kept) >= limit and actor.session_id not in kept:
             raise Overloaded(
                 "this connection watches, leases or is present in as many sessions as its limit"
                 " allows: leave some, or use another connection",
                 limit=limit,
                 retry_after_ms=RETRY_AFTER_MS,
             )
+        few = len(kept) < FEW_SESSIONS
+        self.service.registry.eviction.require_room_for_others(actor, has_few=few)
+
+    def _kept(self) -> set[str]:
+        """Return the sessions that this connection watches, leases or is present in."""
+        for leased, actor in list(self._leases_in.items()):
+            if not actor.leases.concerns(self):
+                del self._leases_in[leased]
+        return {*self.subscriptions, *self._present_in, *self._leases_in}
+
+    def require_room_to_read(self, actor: SessionActor) -> None:
+        """Raise Overloaded if reads of this connection hold many sessions, and one more takes the last room."""
+        if len(self.readers) >= FEW_SESSIONS:
+            self.service.registry.eviction.require_room_for_others(actor, has_few=False)
 
     def _let_go(self, session_id: str, subscription: Subscription) -> None:
         """Drop a subscription on a closed session, which would keep the session in memory."""
@@ -239,7 +260,7 @@ class Client:
 
     def chunk_begun(self) -> None:
         """Gather the sessions that the requests of one read leave to be served, until `chunk_done`."""
-        self.service.registry.chunk.under_way = True
+        self.service.registry.chunk.client = self
 
     def chunk_done(self) -> None:
         """Serve the gathered sessions: all requests of one read are queued now."""

@@ -202,6 +202,15 @@ class Service:
 
         run_in_background(ticket, job, self.environment)
 
+    def look(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> None:
+        """Answer a question about many sessions by a job, in a turn of the reads of the asker's connection."""
+
+        async def in_turn() -> Any:
+            async with ticket.client.reads:
+                return await job()
+
+        self.work(ticket, in_turn)
+
     async def info(self, session_id: str) -> SessionInfo:
         """Return the description of a session as its store has the session now. Raise StorageError too."""
         actor = self.actor(session_id)

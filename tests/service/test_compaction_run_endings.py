@@ -364,6 +364,25 @@ async def test_so_many_compactions_are_under_way_and_no_more(
         await other.answer(number)
 
 
+async def test_so_many_compactions_of_one_connection_are_under_way_and_another_has_its_own(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_limits(monkeypatch, RUNS_PER_CONNECTION_MAX=1)
+    async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
+        await wire.call("initialize", capabilities=OFFER)
+        await create_to_compact(wire, "u1", "u2")
+        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+        number = await wire.request("compact", session_id=SESSION)
+        asked = await wire.next_request()
+        refused = await wire.refusal("compact", session_id=SESSION, head="side")
+        assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 1)
+        more = await other.request("compact", session_id=SESSION, head="side")
+        await wire.reply(await wire.next_request(), {"summary": SAID})
+        await other.answer(more)
+        await wire.reply(asked, {"summary": SAID})
+        await wire.answer(number)
+
+
 async def test_a_plan_that_comes_back_to_many_at_once_leaves_room(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,6 +425,7 @@ async def test_many_runs_that_plan_leave_threads_to_others(
         return make_plan(*args)
 
     monkeypatch.setattr(runner, "make_plan", slow)
+    set_limits(monkeypatch, RUNS_PER_CONNECTION_MAX=50)
     heads = [f"head-{number}" for number in range(50)]
     async with serving(house, Command(SAID)) as daemon, daemon.connect() as wire:
         await create_to_compact(wire, "u1", "u2")

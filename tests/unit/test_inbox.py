@@ -110,30 +110,32 @@ def test_the_line_is_bounded_and_what_does_not_fit_leaves_no_trace() -> None:
     inbox = Inbox()
     for _ in range(INBOX_COMMANDS_MAX):
         inbox.put(command("many"))
-    with pytest.raises(Overloaded) as refused:
-        inbox.put(command("late"))
-    assert refused.value.data()["retry_after_ms"] == 250
-    assert len(inbox) == INBOX_COMMANDS_MAX
-    assert not inbox.holds("late")
+    # Another client still has a place, for one command.
+    inbox.put(command("late"))
+    for client in ("many", "late"):
+        with pytest.raises(Overloaded) as refused:
+            inbox.put(command(client))
+        assert refused.value.data()["retry_after_ms"] == 250
+    assert len(inbox) == INBOX_COMMANDS_MAX + 1
     inbox.take()
     inbox.put(command("late"))
 
 
-def test_the_bytes_of_the_line_are_bounded_but_for_a_single_command() -> None:
+def test_the_bytes_of_the_line_are_bounded_but_for_the_first_command_of_a_client() -> None:
     inbox = Inbox()
     huge = command("huge", size=2 * INBOX_BYTES_MAX)
     inbox.put(huge)
     with pytest.raises(Overloaded) as refused:
-        inbox.put(command("late", size=1))
+        inbox.put(command("huge", size=1))
     assert refused.value.data()["limit"] == INBOX_BYTES_MAX
     assert inbox.take() == [huge]
     waits, taken = [command("half", size=INBOX_BYTES_MAX // 2) for _ in range(2)]
     for one in (taken, waits):
         inbox.put(one)
     with pytest.raises(Overloaded):
-        inbox.put(command("late", size=1))
+        inbox.put(command("half", size=1))
     assert inbox.drop(waits)
-    inbox.put(command("late", size=INBOX_BYTES_MAX // 2))
+    inbox.put(command("half", size=INBOX_BYTES_MAX // 2))
     inbox.take()
     inbox.take()
     inbox.put(command("again", size=INBOX_BYTES_MAX))

@@ -227,12 +227,13 @@ TestAgainstTheModel = AgainstTheModel.TestCase
 def test_leases_and_places_in_line_are_bounded() -> None:
     clock = Clock()
     leases = Leases(clock.environment, count(1).__next__, NATIVE.rules)
-    client = ANA
+    clients = [SimpleNamespace(client_id=f"c{n}", name=None) for n in range(8)]
+    client = SimpleNamespace(client_id="last", name=None)
     for number in range(LEASES_MAX):
-        leases.acquire(LeaseRequest(f"h{number}", 1000), call_of(client))
+        leases.acquire(LeaseRequest(f"h{number}", 1000), call_of(clients[number % 8]))
     with pytest.raises(Overloaded):
         leases.acquire(LeaseRequest("one-more", 1000), call_of(client))
-    waiting = [call_of(client) for _ in range(LEASE_WAITERS_MAX)]
+    waiting = [call_of(clients[number % 8]) for number in range(LEASE_WAITERS_MAX)]
     for asking in waiting:
         assert leases.acquire(LeaseRequest("h0", 1000, 5000), asking) is DEFERRED
     with pytest.raises(Overloaded):

@@ -80,7 +80,7 @@ class ForestText(Struct, frozen=True):
 def handle(client: Client, params: ForestParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread."""
     _require_scope(params)
-    client.service.work(call, lambda: _forest(client, params, call))
+    client.service.look(call, lambda: _forest(client, params, call))
     return DEFERRED
 
 

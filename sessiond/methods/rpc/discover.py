@@ -15,7 +15,7 @@ __all__ = ["METHOD"]
 def handle(client: Client, _params: Params, call: Call[Client]) -> Any:
     """Describe the protocol in a worker thread: the first call makes the document."""
     describe = client.service.environment.describe
-    client.service.work(call, lambda: to_thread.run_sync(describe))
+    client.service.look(call, lambda: to_thread.run_sync(describe))
     return DEFERRED
 
 

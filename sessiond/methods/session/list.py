@@ -84,9 +84,9 @@ def handle(client: Client, params: ListParams, call: Call[Client]) -> Any:
     query = _query(params)
     if query.root is None:
         after = _position(query, params.cursor)
-        service.work(call, lambda: _list(client, query, limit, after, call))
+        service.look(call, lambda: _list(client, query, limit, after, call))
     else:
-        service.work(call, lambda: _list_below(client, query, limit, params.cursor, call))
+        service.look(call, lambda: _list_below(client, query, limit, params.cursor, call))
     return DEFERRED
 
 

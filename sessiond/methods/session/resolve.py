@@ -26,7 +26,7 @@ class ResolveParams(Params):
 
 def handle(client: Client, params: ResolveParams, call: Call[Client]) -> Any:
     """Query the catalog in a worker thread; only an unlisted file is opened."""
-    client.service.work(call, lambda: _resolve(client, params.ref, call))
+    client.service.look(call, lambda: _resolve(client, params.ref, call))
     return DEFERRED
 
 

@@ -51,7 +51,7 @@ def handle(client: Client, params: SearchParams, call: Call[Client]) -> Any:
         drafts=params.drafts,
         subagents=params.subagents,
     )
-    client.service.work(call, lambda: _search(client, match, query, limit, call))
+    client.service.look(call, lambda: _search(client, match, query, limit, call))
     return DEFERRED
 
 

@@ -23,7 +23,7 @@ def handle(client: Client, params: TrashParams, call: Call[Client]) -> Any:
     """Read the folder in a worker thread."""
     limit = page_limit(params.limit)
     store = client.service.store
-    client.service.work(call, lambda: to_thread.run_sync(store.trashed, limit, params.cursor))
+    client.service.look(call, lambda: to_thread.run_sync(store.trashed, limit, params.cursor))
     return DEFERRED
 
 

@@ -53,10 +53,11 @@ class _Reader:
 class Chunk:
     """One read of a connection, while its requests are handled one after another."""
 
-    __slots__ = ("ready", "under_way")
+    __slots__ = ("client", "ready")
 
     def __init__(self) -> None:
-        self.under_way = False
+        self.client: Any = None
+        """The client of the connection; None while no chunk is under way."""
         self.ready: list[Loop] = []
         """The sessions that have commands to serve at the end of it."""
 
@@ -64,11 +65,13 @@ class Chunk:
 class RegistryCallbacks(Struct, frozen=True):
     """The registry of open sessions, as an actor sees it.
 
-    `chunk` collects sessions with commands to serve. `on_change` is called with every change.
+    `chunk` collects sessions with commands to serve. `on_change` is called with every change. `begin` begins
+    an opening: in a turn of the client that asks, or at once for None.
     """
 
     chunk: Chunk
     on_change: Callable[[SessionActor], None]
+    begin: Callable[[SessionActor, Any], None]
     deps: SessionDeps
 
 
@@ -130,6 +133,8 @@ class SessionActor:
         )
         self.is_open = False
         """True once the file was read, while commands are being served."""
+        self.has_room = False
+        """True once the session counts among the open ones; its opening waits for its turn before."""
         self.meant_for_memory = False
         self.retirement: ExclusiveOperation | None = None
         """The operation on the file that runs once this actor has released the file."""
@@ -218,6 +223,11 @@ class SessionActor:
     def is_kept(self) -> bool:
         """True if a client watches or leases the session, is present in it, or waits for a lease."""
         return self.is_open and bool(self.hub or self.hub.presence or self.leases.in_use)
+
+    @property
+    def is_held(self) -> bool:
+        """True if a client keeps or reads the session."""
+        return bool(self._readers) or self.is_kept
 
     def do_behind_batch(self, job: Callable[[], None]) -> None:
         """Do a job once the commands that are being served are settled; at once if none is."""
@@ -335,12 +345,14 @@ class SessionActor:
                 "the session was closed meanwhile: try again", retry_after_ms=RETRY_AFTER_MS
             )
         self.last_used = self.environment.monotonic()
-        if not self.is_open and command.ticket.progress.token is not None:
-            command.tell(self._opening.progress)
+        if not self.is_open:
+            self._keeper.begin(self, command.ticket.client)
+            if command.ticket.progress.token is not None:
+                command.tell(self._opening.progress)
         # The line is served as a whole, so only its first command has to be announced.
         if self._inbox.put(command):
             live, chunk = self._loop.live, self._keeper.chunk
-            if live is not None and (chunk.under_way or not live.opened.journal.blocking):
+            if live is not None and (chunk.client is not None or not live.opened.journal.blocking):
                 chunk.ready.append(self._loop)
             else:
                 self._loop.wake()
@@ -348,7 +360,8 @@ class SessionActor:
 
     def later(self, ticket: Ticket, job: Callable[[], Awaitable[Any]]) -> Any:
         """Answer by a job, until whose end the session stays open; return DEFERRED."""
-        release = self.retain()
+        ticket.client.require_room_to_read(self)
+        release = self.retain(ticket.client.readers)
         opened = self.opened
 
         async def read() -> Any:
@@ -369,13 +382,20 @@ class SessionActor:
         run_in_background(ticket, read, self.environment)
         return DEFERRED
 
-    def retain(self) -> Callable[[], None]:
-        """Keep the session open; return the function that ends this, as its collection does."""
+    def retain(self, readers: WeakSet[object] | None = None) -> Callable[[], None]:
+        """Keep the session open; return the function that ends this, as its collection does.
+
+        `readers` are all that a client has.
+        """
         reader = _Reader()
         self._readers.add(reader)
+        if readers is not None:
+            readers.add(reader)
 
         def release(held: _Reader = reader) -> None:
             self._readers.discard(held)
+            if readers is not None:
+                readers.discard(held)
             self._loop.wake()
 
         return release
@@ -397,14 +417,19 @@ class SessionActor:
         `progress` is told how far the opening is.
         Another program may have replaced the file since: the answer is the session of the new file.
         """
+        self._keeper.begin(self, None)
         await self._opening.outcome(progress)
         return self.opened
 
+    async def settled(self) -> None:
+        """Wait until the opening has come to its end, good or bad."""
+        await self._opening.settled.wait()
+
     # -- its life ------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Open the session and serve it until `stop`; everyone waiting gets an answer."""
-        await self._loop.run()
+    async def run(self, find_room: Callable[[], Awaitable[None]]) -> None:
+        """Open the session once there is room, and serve it until `stop`; everyone waiting gets an answer."""
+        await self._loop.run(find_room)
 
     def run_ready(self) -> None:
         """Serve the waiting commands, as far as they wait for nothing but the disk."""

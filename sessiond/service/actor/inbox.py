@@ -182,9 +182,10 @@ class Inbox:
     def put(self, command: Command) -> bool:
         """Give a command its place in line; return whether it is the first. Raises Overloaded."""
         line, ticket = self.line, command.ticket
-        if len(line) >= INBOX_COMMANDS_MAX:
+        # One command of each client finds a place however many the others sent.
+        if len(line) >= INBOX_COMMANDS_MAX and self.holds(ticket.client):
             raise _overloaded("too many commands wait for this session", INBOX_COMMANDS_MAX)
-        if self._bytes and self._bytes + command.size > INBOX_BYTES_MAX:
+        if self._bytes + command.size > INBOX_BYTES_MAX and self.holds(ticket.client):
             raise _overloaded("too many bytes wait for this session", INBOX_BYTES_MAX)
         self._count += 1
         self._bytes += command.size

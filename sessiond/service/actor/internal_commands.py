@@ -55,6 +55,7 @@ class SystemClient:
 
     client_id = None
     name = None
+    openings = None
 
     def __init__(self) -> None:
         self.listener = _NoListener()

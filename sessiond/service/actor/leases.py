@@ -15,7 +15,12 @@ from math import inf
 from typing import Any, ClassVar
 
 from sessiond.errors import Cancelled, HeadNotFound, Overloaded, SessiondError
-from sessiond.limits import LEASE_WAITERS_MAX, LEASES_MAX, RETRY_AFTER_MS
+from sessiond.limits import (
+    LEASE_WAITERS_MAX,
+    LEASES_MAX,
+    LEASES_PER_CONNECTION_MAX,
+    RETRY_AFTER_MS,
+)
 from sessiond.model.deferred import DEFERRED
 from sessiond.model.ids import MAIN
 from sessiond.model.row import Rules
@@ -127,6 +132,7 @@ class Leases:
         Raises LeaseHeld, HeadNotFound, Overloaded.
         """
         self._require_head(wish.head)
+        self._require_share(ticket.client)
         self.serve()
         held = self._holding(wish.head)
         if held is None:
@@ -141,6 +147,20 @@ class Leases:
     def _require_head(self, head: str) -> None:
         if head != MAIN and not self._rules.named_heads:
             raise HeadNotFound("files of this dialect have one head, main", head=head)
+
+    def _require_share(self, client: Any) -> None:
+        """Raise Overloaded if one connection has many of the session's leases, or waits for many."""
+        if len(self.held) + len(self.waiting) < LEASES_PER_CONNECTION_MAX:
+            return
+        self._drop_ended()
+        own = sum(held.client is client for held in self.held.values())
+        own += sum(waiter.ticket.client is client for waiter in self.waiting)
+        if own >= LEASES_PER_CONNECTION_MAX:
+            raise Overloaded(
+                "this connection leases, or waits for, as many heads of this session as it may: release some",
+                limit=LEASES_PER_CONNECTION_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
 
     def _require_place(self) -> None:
         if len(self.waiting) >= LEASE_WAITERS_MAX:

@@ -7,7 +7,7 @@ of a turn, the task takes one more turn before it rests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from math import inf
 
 import anyio
@@ -90,10 +90,11 @@ class Loop:
         self.stopping = True
         self.wake()
 
-    async def run(self) -> None:
-        """Open the session and serve its inbox until `stop`; everyone waiting gets an answer."""
+    async def run(self, find_room: Callable[[], Awaitable[None]]) -> None:
+        """Open the session once there is room, and serve its inbox until `stop`; everyone waiting gets an answer."""
         error: SessiondError = Internal("the session's writer ended")
         try:
+            await find_room()
             await self._open()
             while (
                 self._flights.taken or len(self._inbox) or len(self._readers) or not self.stopping

@@ -50,7 +50,7 @@ class Opening:
         self._too_early: tuple[Command, ...] = ()
         self._asked = 0
         """Number of calls that wait for the outcome."""
-        self._settled = anyio.Event()
+        self.settled = anyio.Event()
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
 
@@ -104,23 +104,23 @@ class Opening:
     def done(self, opened: OpenSession) -> None:
         """Record that the session is open and serves requests."""
         self._opened = opened
-        self._settled.set()
+        self.settled.set()
 
     def failed(self, error: SessiondError) -> None:
         """Record that opening failed; do nothing after a success."""
         if self._opened is None:
             self._failure = error
-        self._settled.set()
+        self.settled.set()
 
     async def outcome(self, progress: Progress | None = None) -> OpenSession:
         """Wait for the open session and return it. Raises the error of a failed opening.
 
         `progress` is told how far the opening is.
         """
-        if progress is not None and not self._settled.is_set():
+        if progress is not None and not self.settled.is_set():
             self.progress.followers += (progress,)
         self._asked += 1
-        await self._settled.wait()
+        await self.settled.wait()
         if self._failure is not None:
             raise self._failure
         assert self._opened is not None, "it is settled"

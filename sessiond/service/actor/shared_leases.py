@@ -138,6 +138,7 @@ class SharedLeases(Leases):
         if self._find_table() is None:
             return super().acquire(wish, ticket)
         self._require_head(wish.head)
+        self._require_share(ticket.client)
         self._require_place()
         until = self._environment.monotonic() + wish.wait_ms / 1000
         self.waiting[Waiter(wish, ticket, until)] = None

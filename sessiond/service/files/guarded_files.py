@@ -40,7 +40,7 @@ def guarded(files: Files, place_of: Callable[[str], str], pool: ThreadPool) -> F
 def is_silence(error: SessiondError | OSError) -> bool:
     """Return whether an error says that a place does not answer."""
     if isinstance(error, StorageError):
-        return error.data()["errno"] == "ETIMEDOUT"
+        return bool(error.data()["errno"] == "ETIMEDOUT")
     return isinstance(error, TimeoutError)
 
 

@@ -62,7 +62,8 @@ class EvictionPolicy:
 
         Returns the events to wait for before there are descriptors for it.
         """
-        same = [actor for actor in self._actors.values() if actor.counts_as_memory == in_memory]
+        open_now = [actor for actor in self._actors.values() if actor.has_room]
+        same = [actor for actor in open_now if actor.counts_as_memory == in_memory]
         limit = self.bounds.memory_sessions if in_memory else self.bounds.open_sessions
         if len(same) >= limit and not self._let_go(1, same):
             raise Overloaded(
@@ -72,18 +73,30 @@ class EvictionPolicy:
             )
         return [] if in_memory else self._make_descriptors()
 
-    def require_room_for_others(self, wanted: SessionActor) -> None:
-        """Raise Overloaded where clients keep so many sessions open that one more leaves no room for an append.
+    @property
+    def will_have_room(self) -> bool:
+        """True if calls use a session that no client keeps: there is room once these calls have ended."""
+        return any(
+            actor.has_room and not (actor.counts_as_memory or actor.is_kept)
+            for actor in self._actors.values()
+        )
 
-        A part of the open sessions is for sessions that no client watches, leases or is present in.
+    def require_room_for_others(self, wanted: SessionActor, *, has_few: bool) -> None:
+        """Raise Overloaded where clients hold so many sessions that one more takes the last room.
+
+        A part of the open sessions is for sessions that no client watches, leases, is present in or reads; and
+        as much again for connections that hold few sessions (`has_few`).
         """
-        if wanted.is_kept or wanted.counts_as_memory:
+        if wanted.is_held or wanted.counts_as_memory:
             return
-        limit = self.bounds.open_sessions - self.bounds.open_sessions // UNKEPT_PART
-        kept = sum(one.is_kept and not one.counts_as_memory for one in self._actors.values())
-        if kept >= limit:
+        part = self.bounds.open_sessions // UNKEPT_PART
+        limit = self.bounds.open_sessions - part * (1 if has_few else 2)
+        if len(self._actors) < limit:
+            return
+        held = sum(one.is_held and not one.counts_as_memory for one in self._actors.values())
+        if held >= limit:
             raise Overloaded(
-                "clients watch, lease or are present in as many sessions as the daemon keeps open for that:"
+                "clients watch, lease, are present in or read as many sessions as the daemon keeps open for that:"
                 " leave some, or try again later",
                 limit=limit,
                 retry_after_ms=RETRY_AFTER_MS,
@@ -128,7 +141,7 @@ class EvictionPolicy:
         if limit >= all_of_it + SPARE_DESCRIPTORS * SPARE_DESCRIPTORS_PART:
             # The usual case: the limit is high enough to need no count.
             return 0
-        opening = sum(not actor.is_open for actor in self._actors.values())
+        opening = sum(actor.has_room and not actor.is_open for actor in self._actors.values())
         used = self._descriptors.descriptors_used() + opening * SESSION_DESCRIPTORS
         return used + wanted + min(SPARE_DESCRIPTORS, limit // SPARE_DESCRIPTORS_PART) - limit
 

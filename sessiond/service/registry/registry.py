@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -21,6 +22,7 @@ from anyio.lowlevel import current_token
 from sessiond.errors import (
     Cancelled,
     Draining,
+    Overloaded,
     SessiondError,
     SessionExists,
     SessionNotFound,
@@ -31,7 +33,10 @@ from sessiond.limits import (
     DATABASE_CHANGES_MAX,
     DATABASE_HOLDS_MAX,
     OPENINGS_MAX,
+    PLACE_PATIENCE_SECONDS,
     RETRY_AFTER_MS,
+    ROOM_LOOK_SECONDS,
+    ROOM_PATIENCE_SECONDS,
     WRITER_THREADS_MAX,
 )
 from sessiond.model.entries import Header
@@ -62,6 +67,13 @@ _CHANGES: Final[dict[str, CatalogChange]] = {
     "repaired": "updated",
     "restored": "created",
 }
+
+
+class _Unopened(msgspec.Struct):
+    """An opening that has not begun: what must be over before, and the turns that it waits for, one a client."""
+
+    predecessor: anyio.Event | None
+    turns: list[anyio.Semaphore] = []
 
 
 class SessionRegistry:
@@ -95,6 +107,9 @@ class SessionRegistry:
             self.by_id, self._leaving, descriptors, environment.monotonic, self._dismiss
         )
         self.chunk = Chunk()
+        # Openings that have not begun: what each must wait for, and the clients in whose turns it is.
+        self._unopened: dict[SessionActor, _Unopened] = {}
+        self._room_turn = anyio.Lock()
         self._last_client: object = None
         self._is_scheduled = False
         self._call_soon = getattr(current_token().native_token, "call_soon", None)
@@ -125,6 +140,7 @@ class SessionRegistry:
         self._keeper = RegistryCallbacks(
             chunk=self.chunk,
             on_change=self._changed,
+            begin=self._begin_for,
             deps=SessionDeps(
                 environment=environment,
                 files=files,
@@ -255,14 +271,56 @@ class SessionRegistry:
         in_memory: bool = False,
     ) -> SessionActor:
         self._require_running()
-        awaited = self.eviction.make(in_memory=in_memory)
         actor = SessionActor(session_id, load, self._keeper, progress)
         actor.meant_for_memory = in_memory
         self.by_id[session_id] = actor
-        if session_id in self._leaving:
-            awaited.append(self._leaving[session_id])
-        self._tasks.start_soon(self._serve, actor, awaited)
+        self._unopened[actor] = _Unopened(self._leaving.get(session_id))
+        self._begin_for(actor, self.chunk.client)
         return actor
+
+    def _begin_for(self, actor: SessionActor, client: Any) -> None:
+        """Begin an opening in a turn of the client that asks; at once for the daemon, and for work that runs."""
+        waiting = self._unopened.get(actor)
+        if waiting is None:
+            return
+        turns: anyio.Semaphore | None = None if client is None else client.openings
+        if turns is None:
+            self._begin(actor)
+        elif turns not in waiting.turns:
+            waiting.turns.append(turns)
+            self._tasks.start_soon(self._begin_in_turn, actor, turns)
+
+    def _begin(self, actor: SessionActor) -> bool:
+        """Begin an opening; return False if it has begun already."""
+        waiting = self._unopened.pop(actor, None)
+        if waiting is not None:
+            self._tasks.start_soon(self._serve, actor, waiting.predecessor)
+        return waiting is not None
+
+    async def _begin_in_turn(self, actor: SessionActor, turns: anyio.Semaphore) -> None:
+        async with turns:
+            if self._begin(actor):
+                with anyio.move_on_after(PLACE_PATIENCE_SECONDS):
+                    await actor.settled()
+
+    async def _find_room(self, actor: SessionActor) -> None:
+        """Wait for room among the open sessions, as long as calls that run will make some. Raise Overloaded."""
+        until = anyio.current_time() + ROOM_PATIENCE_SECONDS
+        awaited: list[anyio.Event] = []
+        async with self._room_turn:
+            while True:
+                try:
+                    awaited = self.eviction.make(in_memory=actor.meant_for_memory)
+                except Overloaded:
+                    is_over = anyio.current_time() >= until or not self.eviction.will_have_room
+                    if actor.meant_for_memory or is_over:
+                        raise
+                    await anyio.sleep(ROOM_LOOK_SECONDS)
+                else:
+                    break
+            actor.has_room = True
+        for released in awaited:
+            await released.wait()
 
     def _require_running(self) -> None:
         if self.draining:
@@ -270,11 +328,11 @@ class SessionRegistry:
 
     # -- turns -----------------------------------------------------------------------
 
-    async def _serve(self, actor: SessionActor, awaited: list[anyio.Event]) -> None:
+    async def _serve(self, actor: SessionActor, predecessor: anyio.Event | None) -> None:
         """Run an actor to its end, once the file is released and there is room for one more session."""
-        for released in awaited:
-            await released.wait()
-        await actor.run()
+        if predecessor is not None:
+            await predecessor.wait()
+        await actor.run(partial(self._find_room, actor))
         self._recommender.forget(actor)
         self._end_runs(actor)
         if self.by_id.get(actor.session_id) is actor:
@@ -380,7 +438,7 @@ class SessionRegistry:
         disk, the requests that arrive while a batch is stored are the next batch anyway.
         """
         chunk = self.chunk
-        chunk.under_way = False
+        chunk.client = None
         if not chunk.ready:
             return
         is_alone, self._last_client = client is self._last_client, client

@@ -28,7 +28,13 @@ from sessiond.errors import (
     as_outage,
     exhausted,
 )
-from sessiond.limits import CLAIM_SECONDS, RETRY_AFTER_MS, RUN_PLANS_MAX, RUNS_MAX
+from sessiond.limits import (
+    CLAIM_SECONDS,
+    RETRY_AFTER_MS,
+    RUN_PLANS_MAX,
+    RUNS_MAX,
+    RUNS_PER_CONNECTION_MAX,
+)
 from sessiond.model.deferred import DEFERRED
 from sessiond.service.actor.actor import SessionActor
 from sessiond.service.actor.background import run_in_background
@@ -123,6 +129,13 @@ class SummaryRuns:
 
         Raises Overloaded.
         """
+        own = sum(one.asker is run.asker for one in self._runs)
+        if own >= RUNS_PER_CONNECTION_MAX:
+            raise Overloaded(
+                "this connection waits for as many summaries as it may: wait for one, or send one of your own",
+                limit=RUNS_PER_CONNECTION_MAX,
+                retry_after_ms=RETRY_AFTER_MS,
+            )
         if len(self._runs) >= RUNS_MAX:
             raise Overloaded(
                 "the limit of summaries that are being written is reached: try again later, or send"
