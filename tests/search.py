@@ -171,6 +171,12 @@ DRAWN: Final[Mapping[str, Drawn]] = {
         3, _program("vanishing", "tests.vanishing", "--minutes", "{minutes}", "--seed", "{seed}")
     ),
     "crowd": Drawn(1, _program("crowd", "tests.crowd.run", "many")),
+    "greedy": Drawn(
+        2,
+        _program(
+            "greedy", "tests.crowd.run", "greedy", "--minutes", "{minutes}", "--seed", "{seed}"
+        ),
+    ),
 }
 
 # -- fixed parts --------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
     python -m tests.crowd.run stuck --entries 200000 --pairs 7
     python -m tests.crowd.run many --connections 1000 --appends 1000
+    python -m tests.crowd.run greedy --minutes 2 --seed 7
 
 Exit status 1 when something promised is not so, or a bound is passed.
 """
@@ -11,11 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from tests.crowd.cast import Broken
+from tests.crowd.greedy import crowd_out
 from tests.crowd.many import watch
 from tests.crowd.stuck import Load, run
 
@@ -30,6 +33,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if options.what == "stuck":
             return _stuck(Load(options.entries, options.size), options.pairs)
+        if options.what == "greedy":
+            return _greedy(options.minutes, options.seed)
         return _many(options.connections, options.appends)
     except Broken as broken:
         _say(f"BROKEN: {broken}")
@@ -83,6 +88,21 @@ def _many(connections: int, appends: int) -> int:
     return int(found.idle_kib > CONNECTION_KIB_MAX)
 
 
+def _greedy(minutes: float, seed: int) -> int:
+    end = time.monotonic() + minutes * 60
+    while True:
+        try:
+            asked, seconds = crowd_out(seed)
+        except (Broken, TimeoutError) as broken:
+            raise Broken(f"seed {seed}: {broken}") from broken
+        _say(
+            f"seed {seed}: {asked[0]} and {asked[1]}: an ordinary call took {seconds:.1f} s at most"
+        )
+        seed += 1
+        if time.monotonic() >= end:
+            return 0
+
+
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="crowd", description="stuck and many subscribers")
     kinds = parser.add_subparsers(dest="what", required=True)
@@ -93,6 +113,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     many = kinds.add_parser("many")
     many.add_argument("--connections", type=int, default=1000)
     many.add_argument("--appends", type=int, default=1000)
+    greedy = kinds.add_parser("greedy")
+    greedy.add_argument("--minutes", type=float, default=2.0)
+    greedy.add_argument("--seed", type=int, default=0)
     return parser.parse_args(words)
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.crowd.cast import Broken, Watcher
+from tests.crowd.greedy import crowd_out
 from tests.crowd.many import watch
 from tests.crowd.run import CONNECTION_KIB_MAX, GROWTH_KIB_MAX
 from tests.crowd.stuck import Load, run
@@ -45,6 +46,12 @@ def test_every_one_of_many_subscribers_gets_every_event_in_order() -> None:
     assert found.events == 200 * 200
     # The first connections pay for what all share, and here they are fewer than in `make crowd`.
     assert found.idle_kib < 2 * CONNECTION_KIB_MAX
+
+
+@pytest.mark.search
+def test_two_connections_that_watch_all_they_may_refuse_no_call_of_another() -> None:
+    asked, _ = crowd_out(0, rounds=4)
+    assert asked == ["watch", "watch"]
 
 
 def event(seq: int, content: str) -> bytes:
