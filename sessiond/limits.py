@@ -106,10 +106,10 @@ OPENINGS_MAX: Final = 64
 PLACES_THREADS_MAX: Final = 64
 NAMED_FILES_THREADS_MAX: Final = 16
 PLACE_THREADS_MAX: Final = 8
+PLACE_PATIENCE_SECONDS: Final = 5.0
 # service/registry: sessions that are being opened for one connection at a time; further openings wait for their
 # turn, and take no room among the open sessions before. An opening gives its turn back after PLACE_PATIENCE_SECONDS.
 OPENINGS_PER_CONNECTION_MAX: Final = 8
-PLACE_PATIENCE_SECONDS: Final = 5.0
 # service: an append ends a foreign half line with a newline once that has not grown for the first
 # time, or once the append has waited for the second time; the third is the time between two looks.
 HALF_LINE_SECONDS: Final = 1.0

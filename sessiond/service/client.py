@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from weakref import WeakSet, WeakValueDictionary
 
-from anyio import CapacityLimiter, Lock, Semaphore
+from anyio import Lock, Semaphore
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -74,7 +74,7 @@ class Client:
         self._leases_in: WeakValueDictionary[str, SessionActor] = WeakValueDictionary()
         self.readers = WeakSet[object]()
         """The reads of this connection that wait or run; each keeps its session open."""
-        self._reads: CapacityLimiter | None = None
+        self._reads: Semaphore | None = None
         self._openings: Semaphore | None = None
         self._project_turn: Lock | None = None
         self._gone = False
@@ -116,13 +116,13 @@ class Client:
         )
 
     @property
-    def reads(self) -> CapacityLimiter:
+    def reads(self) -> Semaphore:
         """Limiter of this connection's running reads.
 
         The limit leaves threads and memory to the other connections.
         """
         if self._reads is None:
-            self._reads = CapacityLimiter(READS_PER_CONNECTION_MAX)
+            self._reads = Semaphore(READS_PER_CONNECTION_MAX)
         return self._reads
 
     @property

@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import socket
 import stat
 import time
@@ -117,7 +116,7 @@ def _bind(sock: socket.socket, path: Path) -> None:
 
     Raises FileExistsError if the path is taken.
     """
-    unnamed = path.with_name(f".{secrets.token_hex(4)}")
+    unnamed = path.with_name(f".{os.urandom(4).hex()}")
     # No client could connect to a path that is too long.
     with address(path), address(unnamed) as name:
         sock.bind(name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,11 +14,12 @@ import pytest
 
 from sessiond.journal.disk.files import Files, FileStat
 from sessiond.limits import PLACE_THREADS_MAX
+from sessiond.service.files.guarded_files import Answer
+from sessiond.service.thread_pool import Outcome
 from sessiond.testing.wire import Refusal, Wire
 from tests.kit.agent_roots import claude_root, codex_root, gemini_root, opencode_root
 from tests.kit.calls import call, create
 from tests.kit.house import House
-from tests.kit.limits import set_limits
 from tests.kit.patience import PATIENCE_SECONDS, eventually
 from tests.kit.roots import add_root
 from tests.kit.sessions import HI, SESSION
@@ -31,16 +34,35 @@ ROOTS = {
 
 
 class HungFiles(Files):
-    """A disk on which one folder does not answer while it hangs."""
+    """A disk on which one folder does not answer while it hangs.
 
-    def __init__(self, folder: Path, *, hangs: bool = True) -> None:
+    Looks outside the profile are given up as soon as it hangs, and are waited for before, whatever time that takes.
+    """
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, *, hangs: bool = True) -> None:
         super().__init__()
         self.folder = folder
         self.waiting = 0
         self._answers = Event()
         self._read: set[int] = set()
         if not hangs:
-            self._answers.set()
+            self.release()
+        wait = Answer[Any].wait
+
+        def wait_or_give_up(
+            answer: Answer[Any], _seconds: float, give_up: partial[None]
+        ) -> Outcome | None:
+            is_there = Path(give_up.args[0]).is_relative_to(folder)
+            while not (is_there and self.is_silent) and not answer.ended.acquire(timeout=0.01):
+                pass
+            return wait(answer, 0, give_up)
+
+        patch.setattr(Answer, "wait", wait_or_give_up)
+
+    @property
+    def is_silent(self) -> bool:
+        """True if looks at the folder hang."""
+        return not self._answers.is_set()
 
     def hang(self) -> None:
         """Let the folder answer no more."""
@@ -99,6 +121,8 @@ class HungFiles(Files):
 class HungWrites(HungFiles):
     """A disk on which looks at one folder are answered, and no file can be made there until it is released."""
 
+    is_silent = False
+
     def _wait(self, path: Path | str) -> None:
         """Return at once: looks are answered."""
 
@@ -114,15 +138,12 @@ async def refused(wire: Wire, request: Any) -> Refusal:
     return told.value
 
 
-@pytest.fixture(autouse=True)
-def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, PLACE_PATIENCE_SECONDS=0.2)
-
-
-async def test_a_folder_that_hangs_stops_no_other_call(home: Path, tmp_path: Path) -> None:
+async def test_a_folder_that_hangs_stops_no_other_call(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dead = tmp_path.resolve() / "dead"
     dead.mkdir()
-    files = HungFiles(dead)
+    files = HungFiles(dead, monkeypatch)
     async with (
         House(home, files).daemon() as daemon,
         daemon.connect() as wire,
@@ -161,30 +182,28 @@ async def _answers_again(wire: Wire, path: str) -> None:
 
 
 async def test_files_that_clients_name_in_a_hung_folder_stop_no_other_call(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = tmp_path.resolve() / "dead"
     dead.mkdir()
-    files = HungWrites(dead)
-    async with (
-        House(home, files).daemon() as daemon,
-        daemon.connect() as wire,
-        daemon.connect() as other,
-    ):
+    files = HungWrites(dead, monkeypatch)
+    async with House(home, files).daemon() as daemon, AsyncExitStack() as clients:
+        wire, *others = [await clients.enter_async_context(daemon.connect()) for _ in range(5)]
         await create(wire, SESSION, persist="immediate")
         await call(wire, "append", message=HI)
+        export = {"session_id": SESSION, "format": "native"}
         try:
             writes = [
-                await other.request(
-                    "session/export", session_id=SESSION, format="native", path=f"{dead}/{at}.jsonl"
-                )
-                for at in range(OPENINGS)
+                (other, await other.request("session/export", path=f"{dead}/{at}-{of}", **export))
+                for at, other in enumerate(others)
+                for of in range(OPENINGS // len(others))
             ]
             await eventually(lambda: files.waiting == PLACE_THREADS_MAX)
             await _everything_else(wire, tmp_path)
+            assert files.waiting == PLACE_THREADS_MAX
         finally:
             files.release()
-        for request in writes:
+        for other, request in writes:
             await other.answer(request)
         assert len(list(dead.iterdir())) == OPENINGS
 
@@ -192,10 +211,10 @@ async def test_files_that_clients_name_in_a_hung_folder_stop_no_other_call(
 @pytest.mark.parametrize("agent", ROOTS)
 @pytest.mark.parametrize("moment", ["first", "known", "running"])
 async def test_a_root_that_hangs_costs_its_own_rows(
-    agent: str, moment: str, home: Path, tmp_path: Path
+    agent: str, moment: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = ROOTS[agent](tmp_path.resolve())
-    files = HungFiles(root, hangs=False)
+    files = HungFiles(root, monkeypatch, hangs=False)
     house = House(home, files)
     async with house.daemon() as daemon, daemon.connect() as wire:
         await create(wire, SESSION, persist="immediate")

@@ -421,9 +421,9 @@ class SessionActor:
         await self._opening.outcome(progress)
         return self.opened
 
-    async def settled(self) -> None:
-        """Wait until the opening has come to its end, good or bad."""
-        await self._opening.settled.wait()
+    async def tried(self) -> None:
+        """Wait until the file was read, or was not found at its place."""
+        await self._opening.tried.wait()
 
     # -- its life ------------------------------------------------------------------
 

@@ -50,7 +50,9 @@ class Opening:
         self._too_early: tuple[Command, ...] = ()
         self._asked = 0
         """Number of calls that wait for the outcome."""
-        self.settled = anyio.Event()
+        self.tried = anyio.Event()
+        """Event of the end of the first try, behind which a session that was not found is looked for."""
+        self._settled = anyio.Event()
         self._opened: OpenSession | None = None
         self._failure: SessiondError | None = None
 
@@ -84,6 +86,7 @@ class Opening:
                 # A creation is in the profile, and waits for no opening elsewhere.
                 return await to_thread.run_sync(self._load)
             except SessionNotFound as error:
+                self.tried.set()
                 if self._instead is not None:
                     refuse(self._too_early, error)
                     await self._look_for_the_id()
@@ -104,23 +107,25 @@ class Opening:
     def done(self, opened: OpenSession) -> None:
         """Record that the session is open and serves requests."""
         self._opened = opened
-        self.settled.set()
+        self.tried.set()
+        self._settled.set()
 
     def failed(self, error: SessiondError) -> None:
         """Record that opening failed; do nothing after a success."""
         if self._opened is None:
             self._failure = error
-        self.settled.set()
+        self.tried.set()
+        self._settled.set()
 
     async def outcome(self, progress: Progress | None = None) -> OpenSession:
         """Wait for the open session and return it. Raises the error of a failed opening.
 
         `progress` is told how far the opening is.
         """
-        if progress is not None and not self.settled.is_set():
+        if progress is not None and not self._settled.is_set():
             self.progress.followers += (progress,)
         self._asked += 1
-        await self.settled.wait()
+        await self._settled.wait()
         if self._failure is not None:
             raise self._failure
         assert self._opened is not None, "it is settled"

@@ -49,8 +49,8 @@ class Answer(Generic[T]):
 
     def __init__(self, too_late: Callable[[T], object] | None) -> None:
         self._too_late = too_late
-        self._ended = Lock()
-        self._ended.acquire()
+        self.ended = Lock()
+        self.ended.acquire()
         self._changing = Lock()
         self._outcome: Outcome | None = None
         self._is_given_up = False
@@ -59,13 +59,13 @@ class Answer(Generic[T]):
         """Take the outcome."""
         with self._changing:
             self._outcome = outcome
-        self._ended.release()
+        self.ended.release()
         if self._is_given_up and self._too_late is not None and outcome.failure is None:
             self._too_late(outcome.result)
 
     def wait(self, seconds: float, give_up: Callable[[], None]) -> Outcome | None:
         """Return the outcome. If there is none after so long, call `give_up` before any comes, and return None."""
-        self._ended.acquire(timeout=seconds)
+        self.ended.acquire(timeout=seconds)
         with self._changing:
             self._is_given_up = self._outcome is None
             if self._is_given_up:

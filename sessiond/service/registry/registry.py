@@ -301,7 +301,7 @@ class SessionRegistry:
         async with turns:
             if self._begin(actor):
                 with anyio.move_on_after(PLACE_PATIENCE_SECONDS):
-                    await actor.settled()
+                    await actor.tried()
 
     async def _find_room(self, actor: SessionActor) -> None:
         """Wait for room among the open sessions, as long as calls that run will make some. Raise Overloaded."""
