@@ -20,6 +20,7 @@ journal/     durable lines
 dialects/    lines to entries and back
 catalog/     the index over all session files
 model/       pure data for every layer
+build.py     what tells two installations of one version apart
 errors.py    every error with its code
 limits.py    every bound with its owner
 visible.py   texts that a screen may show
@@ -30,4 +31,4 @@ from __future__ import annotations
 
 __all__ = ["__version__"]
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"

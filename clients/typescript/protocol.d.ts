@@ -940,9 +940,10 @@ export interface ImportResult {
   grown_from: string[];
 }
 
-/** Version, process, profile and limits of the daemon. */
+/** Version, build id, process, profile and limits of the daemon. */
 export interface InfoResult {
   version: string;
+  build: string;
   protocol_versions: string[];
   instance_id: string;
   pid: number;
@@ -2038,10 +2039,11 @@ export type SentEntry =
   | Sent<Exclude<KnownEntry, SessionInfoEntry> | SessionInfoSent>
   | (OpaqueEntry & { [P in PlacedBy | "seq"]?: never });
 
-/** Name and version of the answering program. */
+/** Name, version and build id of the answering program. */
 export interface ServerInfo {
   name: string;
   version: string;
+  build: string;
 }
 
 /** Counters of the daemon. */
@@ -2881,7 +2883,7 @@ export interface Methods {
   exit: { params: NoParams; result: null };
   /** check that the daemon answers. Access: status. */
   "server/ping": { params: NoParams; result: PingResult };
-  /** return version, process, profile and limits of this daemon. Access: status. */
+  /** return version, build, process, profile and limits of this daemon. Access: status. */
   "server/info": { params: NoParams; result: InfoResult };
   /** return the daemon's counters. Access: status. */
   "server/stats": { params: NoParams; result: ServiceStatistics };

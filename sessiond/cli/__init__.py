@@ -94,6 +94,15 @@ CONTENTS: Final[tuple[Listed, ...]] = (
 )
 
 
+def _print_version(context: click.Context, _: click.Parameter, value: object) -> None:
+    if value and not context.resilient_parsing:
+        # To look at a checkout takes some milliseconds, which no other command has to wait.
+        from sessiond.build import BUILD
+
+        click.echo(f"sessiond, version {__version__}, build {BUILD}")
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     contents=CONTENTS,
@@ -109,7 +118,14 @@ Exit status: 0 success, 1 refused or failed, 2 wrong usage, 3 no daemon answers,
 4 not found or ambiguous, 130 interrupted, 141 the reader of the output went away.
 """,
 )
-@click.version_option(__version__, prog_name="sessiond")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Own agent sessions: many programs read, write and watch one session without loss.
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from sessiond import __version__, limits
+from sessiond.build import BUILD
 from sessiond.dialects import DIALECTS
 from sessiond.errors import InvalidParams, PermissionDenied, VersionUnsupported
 from sessiond.methods._shared.common import Call, Client, Method, Params
@@ -32,10 +33,11 @@ class InitializeParams(Params, forbid_unknown_fields=False):
 
 
 class ServerInfo(Struct, frozen=True):
-    """Name and version of the answering program."""
+    """Name, version and build id of the answering program."""
 
     name: str
     version: str
+    build: str
 
 
 class Limits(Struct, frozen=True):
@@ -133,7 +135,7 @@ def handle(client: Client, params: InitializeParams, _call: Call[Client]) -> Ini
     client.service.hooks.offer(client, hooks)
     return InitializeResult(
         protocol_version=version,
-        server_info=ServerInfo("sessiond", __version__),
+        server_info=ServerInfo("sessiond", __version__, BUILD),
         instance_id=client.service.instance_id,
         capabilities=_capabilities(),
         limits=server_limits(),

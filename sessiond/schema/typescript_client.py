@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from sessiond import __version__
 from sessiond.errors import TooLarge
 from sessiond.limits import FRAME_BYTES_MAX, SUMMARY_BYTES_MAX
 from sessiond.methods import METHODS
@@ -42,7 +43,9 @@ def _facts_text() -> str:
         f"export const SAFE: {_list(repeated('safe'))};\n\n"
         f"/** A longer frame is refused. */\nexport const REQUEST_BYTES_MAX = {FRAME_BYTES_MAX};\n\n"
         f"/** A longer summary is refused. */\nexport const SUMMARY_BYTES_MAX = {SUMMARY_BYTES_MAX};\n\n"
-        f"/** The code of the refusal of a frame. */\nexport const TOO_LARGE = {TooLarge.code};\n"
+        f"/** The code of the refusal of a frame. */\nexport const TOO_LARGE = {TooLarge.code};\n\n"
+        "/** Version of the daemon whose protocol this client has. */\n"
+        f'export const VERSION = "{__version__}";\n'
     )
 
 

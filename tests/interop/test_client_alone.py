@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import venv
@@ -93,7 +94,8 @@ def test_the_distribution_installs_the_command_and_the_client(tmp_path: Path) ->
     (site / "lent.pth").write_text(f"{lent}\n", "utf-8")
     home = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": str(folder)}
     version = run(folder / "sessiond", "--version", **home)
-    assert version.strip() == f"sessiond, version {metadata.version('sessiond')}"
+    told = f"sessiond, version {re.escape(metadata.version('sessiond'))}, build [0-9a-f]{{8}}"
+    assert re.fullmatch(told, version.strip())
     code = "import sessiond, sessiond_client; print(sessiond.__file__, sessiond_client.__file__)"
     places = run(folder / "python", "-I", "-c", code, **home).split()
     assert [Path(place).parent.parent for place in places] == [site, site]

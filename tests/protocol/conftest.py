@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from sessiond import __version__
+from sessiond.build import BUILD
 from sessiond.schema import openrpc_bytes
 from sessiond.testing.transcripts import Placeholders
 
@@ -47,4 +48,5 @@ def placeholders(home: Path) -> Placeholders:
         ("$SAMPLES", str(SAMPLES)),
         ('"pid":4711', f'"pid":{os.getpid()}'),
         ('"version":"X.Y.Z"', f'"version":"{__version__}"'),
+        ('"build":"0a1b2c3d"', f'"build":"{BUILD}"'),
     )

@@ -36,9 +36,9 @@ NOT_OFFERED: dict[str, set[str]] = {
     "StateChange": {"session_id"},
     "ProgressValue": {"kind"},
     "Subscribed": {"heads", "leaf_id"},
-    "InitializeResult": {"instance_id", "limits", "protocol_version", "server_info"},
+    "InitializeResult": {"limits", "protocol_version"},
 }
-READ_IN_PART = {"EntryName", "Capabilities"}
+READ_IN_PART = {"EntryName", "Capabilities", "ServerInfo"}
 
 
 def validator(schema: dict[str, Any]) -> Draft202012Validator:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiond import __version__
+from sessiond.build import BUILD
 from tests.kit.calls import create
 from tests.kit.house import House
 from tests.kit.sessions import SESSION
@@ -18,7 +19,7 @@ async def test_a_handshake_agrees_on_a_version_and_names_what_is_there(house: Ho
     async with house.daemon() as daemon, daemon.connect() as wire:
         hello = await wire.call("initialize", protocol_versions=["9.0", "1.0"])
         assert hello["protocol_version"] == "1.0"
-        assert hello["server_info"] == {"name": "sessiond", "version": __version__}
+        assert hello["server_info"] == {"name": "sessiond", "version": __version__, "build": BUILD}
         able = hello["capabilities"]
         assert {"session", "catalog", "server"} <= {*able["methods"]}
         assert able["leases"] is able["subscriptions"] is able["signals"] is True

@@ -237,3 +237,28 @@ def test_no_test_sees_a_real_home(machine_environment: Mapping[str, str]) -> Non
     assert str(Path.home()) != machine_environment.get("HOME")
     assert Path(os.environ["XDG_RUNTIME_DIR"]).parent == Path.home()
     assert not {name for name in os.environ if name.startswith("SESSIOND_")} - {"SESSIOND_FIXTURES"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("clients/python/sessiond_client/__init__.py", r'^__version__ = "(.*)"'),
+        ("clients/python/sessiond_client/generated/facts.py", r'^VERSION: Final = "(.*)"'),
+        ("clients/typescript/src/generated/facts.ts", r'^export const VERSION = "(.*)"'),
+        ("clients/typescript/package.json", r'^  "version": "(.*)"'),
+        ("clients/typescript/package-lock.json", r'^  "version": "(.*)"'),
+        ("clients/vscode/package.json", r'^  "version": "(.*)"'),
+        ("clients/vscode/package-lock.json", r'^  "version": "(.*)"'),
+        ("clients/pi/package.json", r'^  "version": "(.*)"'),
+        ("clients/pi/package.json", r'"sessiond-client": "(.*)"'),
+        ("clients/pi/README.md", r"sessiond-client-(.*)\.tgz"),
+        ("clients/typescript/README.md", r"sessiond-client-(.*)\.tgz"),
+        ("clients/neovim/lua/sessiond/client.lua", r'^local VERSION = "(.*)"'),
+        ("clients/emacs/sessiond.el", r"^;; Version: (.*)"),
+        ("clients/emacs/sessiond-client.el", r'defconst sessiond-client-version "(.*)"'),
+    ],
+)
+def test_daemon_and_clients_have_one_version(name: str, pattern: str) -> None:
+    """A client compares its own with the daemon's: sessiond/__init__.py says it first."""
+    text = (REPOSITORY / name).read_text("utf-8")
+    assert re.findall(pattern, text, re.MULTILINE) == [sessiond.__version__], name

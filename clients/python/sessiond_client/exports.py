@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sessiond_client.peer import ForeignSocket
     from sessiond_client.task_leases import HeldLease
     from sessiond_client.thread_leases import BlockingHeldLease
+    from sessiond_client.versions import difference
 
 __all__ = [
     "Asked",
@@ -106,6 +107,7 @@ __all__ = [
     "Timeout",
     "connect",
     "connect_blocking",
+    "difference",
 ]
 
 HOMES: Final[dict[str, str]] = {
@@ -152,4 +154,5 @@ HOMES: Final[dict[str, str]] = {
     "Timeout": "errors",
     "connect": "aio",
     "connect_blocking": "blocking",
+    "difference": "versions",
 }

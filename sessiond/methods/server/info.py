@@ -1,4 +1,4 @@
-"""server/info: return version, process, profile and limits of this daemon."""
+"""server/info: return version, build, process, profile and limits of this daemon."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from msgspec import Struct, structs
 
 from sessiond import __version__
+from sessiond.build import BUILD
 from sessiond.limits import Bounds
 from sessiond.methods._shared.common import Call, Client, Method, Params
 from sessiond.methods.initialize import PROTOCOL_VERSIONS, Limits, server_limits
@@ -28,9 +29,10 @@ class DaemonLimits(Limits, frozen=True):
 
 
 class InfoResult(Struct, frozen=True):
-    """Version, process, profile and limits of the daemon."""
+    """Version, build id, process, profile and limits of the daemon."""
 
     version: str
+    build: str
     protocol_versions: list[str]
     instance_id: str
     pid: int
@@ -45,6 +47,7 @@ def handle(client: Client, _params: Params, _call: Call[Client]) -> InfoResult:
     service = client.service
     return InfoResult(
         version=__version__,
+        build=BUILD,
         protocol_versions=list(PROTOCOL_VERSIONS),
         instance_id=service.instance_id,
         pid=os.getpid(),

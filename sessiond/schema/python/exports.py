@@ -30,6 +30,7 @@ _EXPORTS: Final = {
     "peer": "ForeignSocket",
     "task_leases": "HeldLease",
     "thread_leases": "BlockingHeldLease",
+    "versions": "difference",
 }
 
 

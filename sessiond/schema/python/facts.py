@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sessiond import __version__
 from sessiond.errors import TooLarge
 from sessiond.limits import FRAME_BYTES_MAX, SUMMARY_BYTES_MAX
 from sessiond.methods import METHODS
@@ -71,6 +72,11 @@ def facts_text() -> str:
         ),
         ("SUMMARY_BYTES_MAX: Final", str(SUMMARY_BYTES_MAX), "A longer summary is refused."),
         ("TOO_LARGE: Final", str(TooLarge.code), "The code of the refusal of a frame."),
+        (
+            "VERSION: Final",
+            f'"{__version__}"',
+            "Version of the daemon whose protocol this client has.",
+        ),
     ]
     names = [declared.partition(":")[0] for declared, _, _ in rows]
     body = "".join(f'{declared} = {value}\n"""{told}"""\n' for declared, value, told in rows)

@@ -51,7 +51,8 @@ MESSAGES: Final[tuple[Row, ...]] = (
     ("Subscribed", "Subscribed", "epoch seq replaced? clients="),
     ("WatchResult", "WatchResult", "revision"),
     ("Capabilities", "Capabilities", "summarize= hooks= summarize_purposes="),
-    ("InitializeResult", "InitializeResult", "capabilities="),
+    ("ServerInfo", "ServerInfo", "version= build="),
+    ("InitializeResult", "InitializeResult", "capabilities= server_info= instance_id="),
 )
 
 RESULTS: Final[tuple[Row, ...]] = (

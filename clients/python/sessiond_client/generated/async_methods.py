@@ -147,7 +147,7 @@ class AsyncMethods(ABC):
         return READ_ANY(answer)
 
     async def info(self, **options: Unpack[Timed]) -> Any:
-        """Return version, process, profile and limits of this daemon."""
+        """Return version, build, process, profile and limits of this daemon."""
         answer = await self._ask("server/info", options)
         return READ_ANY(answer)
 

@@ -147,7 +147,7 @@ class BlockingMethods(ABC):
         return READ_ANY(answer)
 
     def info(self, **options: Unpack[Timed]) -> Any:
-        """Return version, process, profile and limits of this daemon."""
+        """Return version, build, process, profile and limits of this daemon."""
         answer = self._ask("server/info", options)
         return READ_ANY(answer)
 

@@ -16,6 +16,7 @@ __all__ = [
     "SAFE",
     "SUMMARY_BYTES_MAX",
     "TOO_LARGE",
+    "VERSION",
 ]
 
 ALIASES: Final[dict[str, str]] = {
@@ -142,3 +143,5 @@ SUMMARY_BYTES_MAX: Final = 1048576
 """A longer summary is refused."""
 TOO_LARGE: Final = -32014
 """The code of the refusal of a frame."""
+VERSION: Final = "0.1.1"
+"""Version of the daemon whose protocol this client has."""

@@ -30,6 +30,7 @@ __all__ = [
     "ProgressTold",
     "ProgressValue",
     "Replaced",
+    "ServerInfo",
     "Signal",
     "StateChange",
     "StateChanged",
@@ -257,10 +258,19 @@ class Capabilities(Struct, frozen=True):
     summarize_purposes: list[str] = []
 
 
+class ServerInfo(Struct, frozen=True):
+    """Name, version and build id of the answering program."""
+
+    version: str = ""
+    build: str = ""
+
+
 class InitializeResult(Struct, frozen=True):
     """Agreed protocol version, and what this daemon offers."""
 
     capabilities: Capabilities = Capabilities()
+    server_info: ServerInfo = ServerInfo()
+    instance_id: str = ""
 
 
 After = Cursor | Mapping[str, Any] | Literal[0]

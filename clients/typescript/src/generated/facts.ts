@@ -125,3 +125,6 @@ export const SUMMARY_BYTES_MAX = 1048576;
 
 /** The code of the refusal of a frame. */
 export const TOO_LARGE = -32014;
+
+/** Version of the daemon whose protocol this client has. */
+export const VERSION = "0.1.1";

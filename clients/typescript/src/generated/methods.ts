@@ -25,7 +25,7 @@ export abstract class Methods {
     return this.call("server/ping", params, options);
   }
 
-  /** Return version, process, profile and limits of this daemon. */
+  /** Return version, build, process, profile and limits of this daemon. */
   info(params: Params<"server/info"> = {}, options?: CallOptions): Promise<Result<"server/info">> {
     return this.call("server/info", params, options);
   }
