@@ -41,7 +41,7 @@
   "Seconds after which a request without an answer is given up."
   :type 'number)
 
-(defconst sessiond-client-version "0.1.0"
+(defconst sessiond-client-version "0.1.1"
   "Version that the daemon is told.")
 
 (defconst sessiond-client--frame-bytes-max (* 32 1024 1024)
@@ -503,14 +503,29 @@ A folder that is missing has no flaw: nothing listens there."
       (setq params (append params (list :access access))))
     (sessiond-client--ask
      client "initialize" params
-     (lambda (_result)
+     (lambda (result)
        (setf (sessiond-client--state client) 'ready
              (sessiond-client--failures client) 0)
+       (sessiond-client--tell-another result)
        (sessiond-client--resume client))
      (lambda (error)
        (sessiond-client--lost client link)
        (unless (plist-get error :retryable)
          (sessiond-client--fail-all client error))))))
+
+(defvar sessiond-client--told nil
+  "The daemon of another version that was told of last.")
+
+(defun sessiond-client--tell-another (result)
+  "Say once that the daemon that answered RESULT is of another version."
+  (let ((version (plist-get (plist-get result :server_info) :version))
+        (daemon (plist-get result :instance_id)))
+    (unless (or (null version) (equal version sessiond-client-version)
+                (equal daemon sessiond-client--told))
+      (setq sessiond-client--told daemon)
+      (message "sessiond: the running daemon is %s (%s) than this package (%s): `sessiond restart' replaces it"
+               (if (ignore-errors (version< sessiond-client-version version)) "newer" "older")
+               version sessiond-client-version))))
 
 (defun sessiond-client--ask (client method params then catch)
   "Send METHOD with PARAMS over the present connection of CLIENT, once.

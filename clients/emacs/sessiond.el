@@ -1,7 +1,7 @@
 ;;; sessiond.el --- Sessions of coding agents, shared and live  -*- lexical-binding: t; -*-
 
 ;; Author: The authors of sessiond
-;; Version: 0.1.0
+;; Version: 0.1.1
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: tools, convenience
 ;; SPDX-License-Identifier: MIT

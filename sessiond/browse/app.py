@@ -53,7 +53,7 @@ class BrowseApp(App[None]):
         self.project = project
         self.failure: SessiondClientError | None = None
         self.bug: Exception | None = None
-        self.link = Link(socket, start, lost=self._lost, found=self._found)
+        self.link = Link(socket, start, lost=self._lost, found=self._found, differs=self.say)
         self._session_id = session_id
         self._losses: set[str] = set()
         """Messages about a daemon that is not there, until one is."""

@@ -17,7 +17,8 @@ from typing import Final
 import anyio
 from anyio import to_thread
 
-from sessiond_client import Client, connect
+from sessiond.build import BUILD
+from sessiond_client import Client, connect, difference
 from sessiond_client.reach import Port
 
 __all__ = ["CannotStart", "Link", "Start"]
@@ -44,13 +45,18 @@ class Link:
         *,
         lost: Callable[[str], None],
         found: Callable[[], None],
+        differs: Callable[[str], None],
     ) -> None:
-        """`start` is None if no daemon may be started; `lost` and `found` are told of changes."""
+        """`start` is None if no daemon may be started; `lost` and `found` are told of changes.
+
+        `differs` is told that the daemon is of another version or build.
+        """
         self.is_there = True
         self._socket = socket
         self._start = start
         self._lost = lost
         self._found = found
+        self._differs = differs
         self._is_wanted = anyio.Event()
         self._client: Client | None = None
         self._is_ready = anyio.Event()
@@ -71,6 +77,7 @@ class Link:
             connect_timeout=CALL_SECONDS,
             client_id="sessiond-browse",
             start=False,
+            on_daemon=self._tell_another,
         )
         async with who as self._client:
             self._is_ready.set()
@@ -109,6 +116,10 @@ class Link:
             await to_thread.run_sync(self._start, abandon_on_cancel=True)
         except CannotStart as error:
             self._lost(str(error))
+
+    def _tell_another(self, version: str, build: str) -> None:
+        if (text := difference(version, build, BUILD)) is not None:
+            self._differs(text)
 
     def _tell_found(self) -> None:
         if not self.is_there:

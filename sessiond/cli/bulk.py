@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.connect.conversation import ask, connected, whole_session_id
+from sessiond.cli.connect.conversation import ask, connected, read, whole_session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
 from sessiond.cli.ui.output import emit, say
@@ -58,7 +57,7 @@ def apply(shared: Shared, method: str, refs: Sequence[str], id_of: Callable[...,
     with connected(shared) as client:
         for ref in refs:
             found = id_of(client, ref)
-            results[found] = msgspec.json.decode(ask(client, method, session_id=found))
+            results[found] = read(ask(client, method, session_id=found))
             if not shared.as_json:
                 say(found)
     if shared.as_json:

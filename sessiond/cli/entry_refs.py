@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec import Raw
 
-from sessiond.cli.connect.conversation import NULL, ask
+from sessiond.cli.connect.conversation import NULL, ask, read
 from sessiond.cli.ui.output import is_terminal
 
 if TYPE_CHECKING:
@@ -77,5 +76,5 @@ def _resolved(
             raise
         # A daemon of an older version knows whole ids only.
         return [{"entry_id": ref, "short": ref} for ref in refs]
-    found: list[Mapping[str, Any]] = msgspec.json.decode(answer)["entries"]
+    found: list[Mapping[str, Any]] = read(answer)["entries"]
     return found

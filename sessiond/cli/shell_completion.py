@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
 
 from sessiond.cli.connect.target import find_socket, require_meant_on
@@ -44,6 +43,7 @@ def complete_session(ctx: click.Context, incomplete: str) -> list[CompletionItem
 
 def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     """Return the latest sessions of a running daemon. Raise the errors of connecting."""
+    from sessiond.cli.connect.conversation import read
     from sessiond_client import connect_blocking
 
     socket, profile, home, config = (
@@ -52,7 +52,11 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     place = place_of(ctx, DaemonPlace(socket, profile, home, config))
     path = find_socket(place)
     require_meant_on(place, path)
-    with connect_blocking(path, timeout=_SECONDS) as client:
+    with connect_blocking(path, timeout=_SECONDS, on_daemon=_say_nothing) as client:
         page = client.call_raw("session/list", limit=_SHOWN)
-    sessions: list[dict[str, Any]] = msgspec.json.decode(page)["sessions"]
+    sessions: list[dict[str, Any]] = read(page)["sessions"]
     return sessions
+
+
+def _say_nothing(_: str, __: str) -> None:
+    """Leave the user's half-typed line as it is."""

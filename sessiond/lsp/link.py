@@ -17,7 +17,8 @@ from typing import Any, Final
 import anyio
 from anyio import to_thread
 
-from sessiond_client import Client, SessiondClientError, connect
+from sessiond.build import BUILD
+from sessiond_client import Client, SessiondClientError, connect, difference
 from sessiond_client.reach import Port
 
 __all__ = ["CannotJoin", "Join", "Link"]
@@ -89,7 +90,13 @@ class Link:
 
     async def _serve(self, *, may_start: bool, serve: Serve) -> None:
         path = await to_thread.run_sync(self._join, may_start, abandon_on_cancel=True)
-        who = connect(path, timeout=_CALL_SECONDS, client_id="sessiond-lsp", start=False)
+        who = connect(
+            path,
+            timeout=_CALL_SECONDS,
+            client_id="sessiond-lsp",
+            start=False,
+            on_daemon=self._tell_another,
+        )
         async with who as client:
             with closing(Port(path)) as port:
                 async with anyio.create_task_group() as tasks:
@@ -102,6 +109,11 @@ class Link:
                         self._client = None
                         client.disconnect()
                         tasks.cancel_scope.cancel()
+
+    def _tell_another(self, version: str, build: str) -> None:
+        """Say that the daemon is of another version or build than this server, if it is."""
+        if (text := difference(version, build, BUILD)) is not None:
+            self._say(f"sessiond: {text}")
 
 
 async def _until_gone(port: Port) -> None:

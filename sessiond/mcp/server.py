@@ -21,12 +21,13 @@ from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from sessiond import __version__
+from sessiond.build import BUILD
 from sessiond.mcp.calls import call_tool, next_step, refusal
 from sessiond.mcp.resources import TEMPLATES, list_resources, read_resource
 from sessiond.mcp.tools import READING, WRITING
 from sessiond.mcp.uris import BadUri, parse_uri
 from sessiond.mcp.watching import LIST_CHANGED, Watch
-from sessiond_client import Client, RpcError, SessiondClientError, connect
+from sessiond_client import Client, RpcError, SessiondClientError, connect, difference
 
 __all__ = ["serve"]
 
@@ -63,7 +64,12 @@ def _leave_with_reader(output: int) -> None:
 async def _serve(socket: Path, may_write: bool) -> None:  # noqa: FBT001 - for anyio.run
     access: Any = "write" if may_write else "read"
     who = connect(
-        socket, timeout=_CALL_SECONDS, client_id="sessiond-mcp", access=access, start=False
+        socket,
+        timeout=_CALL_SECONDS,
+        client_id="sessiond-mcp",
+        access=access,
+        start=False,
+        on_daemon=_log_another,
     )
     async with who as client, anyio.create_task_group() as tasks:
         server = _Handlers(client, tasks, may_write=may_write).server()
@@ -73,6 +79,11 @@ async def _serve(socket: Path, may_write: bool) -> None:  # noqa: FBT001 - for a
             )
             await server.run(read, write, options)
         tasks.cancel_scope.cancel()
+
+
+def _log_another(version: str, build: str) -> None:
+    if (text := difference(version, build, BUILD)) is not None:
+        logging.getLogger(__name__).warning("%s", text)
 
 
 class _Handlers:

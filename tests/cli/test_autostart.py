@@ -35,7 +35,7 @@ def test_a_daemon_that_was_started_beside_is_joined(
     """A supervisor's daemon may take the profile between the look and the start."""
     path = tmp_path / "s"
     other = Holder(pid=1, host="h", since="2026-01-15T10:30:00.000Z", socket=str(path))
-    about = About(1, "default", tmp_path / "home/profiles/default", "0", "i", "t")
+    about = About(1, "default", tmp_path / "home/profiles/default", "0", "b", "i", "t")
     # Free for the starter; then the other daemon, which does not listen at once.
     answers = [None, None, None, about]
     monkeypatch.setattr(autostart, "answering", lambda _path: answers.pop(0))

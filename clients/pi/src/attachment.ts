@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 
 import type { ExtensionAPI, ExtensionContext } from "@mariozechner/pi-coding-agent";
-import { type Client, connect, type SessionNotification } from "sessiond-client";
+import { type Client, connect, type DaemonInfo, difference, type SessionNotification } from "sessiond-client";
 
 import { Presence, type State } from "./presence.ts";
 import { answerOf, perform, type Request, requestOf } from "./requests.ts";
@@ -80,12 +80,17 @@ export class Attachment {
     }
   }
 
+  #tellAnother(daemon: DaemonInfo): void {
+    const text = difference(daemon);
+    if (text !== undefined) this.ctx.ui.notify(`sessiond: ${text}`, "warning");
+  }
+
   async #follow(path: string): Promise<void> {
     const clientId = this.#presence.clientId;
     // A daemon is started once. Later a daemon that the user has stopped stays so until a client starts one.
-    (await connect({ clientId })).disconnect();
+    (await connect({ clientId, onDaemon: () => undefined })).disconnect();
     if (this.#isOver()) return;
-    const client = await connect({ clientId, start: false });
+    const client = await connect({ clientId, start: false, onDaemon: (daemon) => this.#tellAnother(daemon) });
     this.#client = client;
     if (this.#isOver()) {
       client.disconnect();

@@ -38,6 +38,7 @@ from sessiond_client.reach import way_to
 from sessiond_client.stream import HintFeed, Stream
 from sessiond_client.thread_leases import BlockingHeldLease
 from sessiond_client.thread_waiting import ThreadDrivers, ThreadWaiter
+from sessiond_client.versions import Introduction, warn
 from sessiond_client.wire import READ_ANY
 
 __all__ = [
@@ -159,8 +160,10 @@ class BlockingClient(BlockingMethods):
         self._timeout = options.get("timeout", TIMEOUT_DEFAULT)
         self._connect_timeout = options.get("connect_timeout", 0.0)
         self._setup = Setup(hello=hello or None, random=random.random)
+        met = Introduction(options.get("on_daemon", warn))
+        calls = Setup(hello=hello, random=random.random, introduction=met)
         self._drivers = ThreadDrivers(
-            lambda waiter: CallDriver(Exchange(self._setup), self._reach(for_calls=True), waiter)
+            lambda waiter: CallDriver(Exchange(calls), self._reach(for_calls=True), waiter)
         )
         self._streams: list[StreamDriver[Any, ThreadWaiter]] = []
 

@@ -47,6 +47,9 @@ class ConnectOptions(TypedDict, total=False):
     restart: bool
     """True to start a daemon where one ends while a call waits for it, also where `start` is False. Subscriptions
     start none then. Default: False."""
+    on_daemon: Callable[[str, str], None]
+    """Told version and build id of each daemon that the client meets, once. It returns at once. Default:
+    the logger `sessiond_client` warns of a daemon of another version."""
     peer_uid: int
     """User who may listen on the socket beside the own user and root. Anyone else is sent nothing: see
     `ForeignSocket`."""

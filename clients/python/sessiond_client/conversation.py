@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, Struct
 from sessiond_client import wire
 from sessiond_client.errors import ConnectionLost, ProtocolViolation, RpcError, SessiondClientError
 from sessiond_client.limits import BACKOFF_FIRST, BACKOFF_LONGEST
+from sessiond_client.versions import Introduction
 
 __all__ = ["Conversation", "Setup", "backoff", "retry_after"]
 
@@ -28,6 +29,8 @@ class Setup(Struct, frozen=True):
     """The params of `initialize`, sent first on each connection; None = it is not sent."""
     random: Callable[[], float]
     """A number from 0 up to 1: spreads the clients that lost one daemon together."""
+    introduction: Introduction | None = None
+    """Takes what the daemon answers to `initialize`."""
 
 
 def backoff(attempt: int, random: Callable[[], float]) -> float:
@@ -167,6 +170,8 @@ class Conversation(ABC):
             self._hang_up(answer)
             if not answer.retryable:
                 self._refused(answer)
+        elif self._setup.introduction is not None:
+            self._setup.introduction.met(answer)
 
     def _hang_up(self, error: RpcError) -> None:
         """Give up the connection; the next one is made when the daemon wants it, not earlier."""

@@ -11,6 +11,7 @@ import { TIMEOUT_MS } from "./limits.js";
 import { Offer, type OfferOptions } from "./offer.js";
 import { Reach } from "./reach.js";
 import type { Stream } from "./stream.js";
+import { type DaemonInfo, warn } from "./versions.js";
 
 export interface ConnectOptions {
   /** The socket of the daemon; without one, the daemon of `profile` and `home`, else the user's daemon. */
@@ -31,6 +32,8 @@ export interface ConnectOptions {
   timeoutMs?: number | undefined;
   /** Milliseconds for which the first connection is tried. Default 0: one try. */
   connectTimeoutMs?: number | undefined;
+  /** Told which program the daemon is, once for each daemon. Default: a warning of the process for one of another version. */
+  onDaemon?: ((daemon: DaemonInfo) => void) | undefined;
 }
 
 /** Return a connected client of the user's daemon, which is started if none runs. */
@@ -66,7 +69,7 @@ export class Client extends Methods {
       ...(access === undefined ? {} : { access }),
     };
     this.#hello = Object.keys(hello).length === 0 ? undefined : hello;
-    this.#exchange = new Exchange(this.#reach, this.#hello);
+    this.#exchange = new Exchange(this.#reach, hello, options.onDaemon ?? warn);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
   }
 

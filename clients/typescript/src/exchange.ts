@@ -1,3 +1,4 @@
+import type { InitializeParams, InitializeResult } from "../protocol.js";
 import { Call, type CallOptions, type Values } from "./call.js";
 import { backoff, Conversation, type Outcome, retryAfter } from "./conversation.js";
 import {
@@ -11,7 +12,9 @@ import {
 } from "./errors.js";
 import type { Follow } from "./follow.js";
 import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
+import type { Reach } from "./reach.js";
 import { later } from "./timers.js";
+import type { DaemonInfo } from "./versions.js";
 
 /** What ends with the connection on which it was acquired. */
 export interface Tenure {
@@ -50,6 +53,22 @@ export class Exchange extends Conversation {
   #isDoubted = false;
   #isAsked = false;
   #opened: { fulfil: () => void; reject: (error: unknown) => void; until: number } | undefined;
+
+  #met: string | undefined;
+
+  constructor(
+    reach: Reach,
+    hello: InitializeParams,
+    private readonly onDaemon: (daemon: DaemonInfo) => void,
+  ) {
+    super(reach, hello);
+  }
+
+  protected override greeted({ instance_id, server_info }: Partial<InitializeResult>): void {
+    if (instance_id === this.#met) return;
+    this.#met = instance_id;
+    this.onDaemon(server_info ?? {});
+  }
 
   /** Make the first connection: one try, or as long as `patienceMs`. */
   ready(patienceMs: number): Promise<void> {

@@ -20,3 +20,4 @@ export type { CatalogChanged, Hints, StateChanged } from "./hints.js";
 export type { Lease, LeaseParams } from "./lease.js";
 export { shellWords } from "./reach.js";
 export type { Asked, Hook, Offer, OfferOptions, Purpose } from "./offer.js";
+export { type DaemonInfo, difference } from "./versions.js";

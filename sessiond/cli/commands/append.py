@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import click
-import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import (
@@ -18,7 +17,7 @@ from sessiond.cli.arguments import (
     session_argument,
     text_of_input,
 )
-from sessiond.cli.connect.conversation import answer, ask, connected, find
+from sessiond.cli.connect.conversation import answer, ask, connected, find, read
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
@@ -88,7 +87,7 @@ def append(  # noqa: PLR0913 - what click passes
             expected=expected_leaf(client, known["id"], expected),
             **params,
         )
-        ids = [entry["id"] for entry in msgspec.json.decode(stored)["entries"]]
+        ids = [entry["id"] for entry in read(stored)["entries"]]
         shown = short_ids(client, known["id"], ids)
     answer(shared, stored, lambda _: say("\n".join(shown[one] for one in ids)))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import TEXT, expect_option, head_option, session_argument
-from sessiond.cli.connect.conversation import answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask, connected, read, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
@@ -68,7 +67,7 @@ def branch(
             expected=expected_leaf(client, found, expected),
             **params,
         )
-        leaf = msgspec.json.decode(moved).get("leaf_id")
+        leaf = read(moved).get("leaf_id")
         shown = short_ids(client, found, [leaf])
     answer(shared, moved, lambda _: say(shown[leaf]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import (
     JSON_LIST,
@@ -15,7 +14,7 @@ from sessiond.cli.arguments import (
     key_option,
     session_argument,
 )
-from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.entry_refs import Expected, entry_id, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
@@ -77,7 +76,7 @@ def compact(
             expected=expected_leaf(client, found, expected),
             **params,
         )
-        stored = msgspec.json.decode(done)["entry"]["id"]
+        stored = read(done)["entry"]["id"]
         shown = short_ids(client, found, [stored])
     answer(shared, done, lambda result: _show(result, shown[stored]))
 

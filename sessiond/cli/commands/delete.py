@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import SESSION
 from sessiond.cli.bulk import apply
-from sessiond.cli.connect.conversation import UNREAD, ask, find_whole
+from sessiond.cli.connect.conversation import UNREAD, ask, find_whole, read
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.confirm import is_confirmed
@@ -73,7 +72,7 @@ def _found_or_gone(client: BlockingClient, ref: str, *, yes: bool) -> str:
 
 def _confirm(client: BlockingClient, path: Path) -> None:
     """Ask whether a file outside the profile is to be deleted. Raise Failure unless the answer is yes."""
-    profile = Path(msgspec.json.decode(ask(client, "server/info"))["data_folder"])
+    profile = Path(read(ask(client, "server/info"))["data_folder"])
     if profile in path.parents:
         return
     if not is_confirmed(f"{path} lies outside the profile. Move it to the trash?"):

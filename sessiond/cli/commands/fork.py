@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import FOLDER, session_argument
-from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.entry_refs import entry_or_null
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
@@ -77,7 +76,7 @@ def fork(shared: Shared, session: str, *, at: str | None, detached: bool, **para
             **params,
         )
     answer(shared, made, copy_planned if params["dry_run"] else copy_made)
-    for lacking in msgspec.json.decode(made).get("notes", ()):
+    for lacking in read(made).get("notes", ()):
         note(lacking)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.connect.conversation import answer, ask, connected, find
+from sessiond.cli.connect.conversation import answer, ask, connected, find, read
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import table
@@ -29,7 +28,7 @@ def heads(shared: Shared, session: str) -> None:
     with connected(shared) as client:
         session_id = find(client, session)["id"]
         found = ask(client, "session/heads", session_id=session_id)
-        heads = msgspec.json.decode(found)["heads"]
+        heads = read(found)["heads"]
         shown = short_ids(client, session_id, (head["leaf_id"] for head in heads))
     answer(shared, found, lambda result: _show(result, shown))
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import FOLDER, absolute, standard_input
-from sessiond.cli.connect.conversation import ask_long, connected
+from sessiond.cli.connect.conversation import ask_long, connected, read
 from sessiond.cli.offline.found_files import Found, found_files
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _SKIPS_SHOWN = 20
+# What an older daemon does not say.
+_NULL = Raw(b"null")
+_EMPTY = Raw(b"[]")
 _NAMES = ("file", "source_id")
 _REASONS = {"id": "its id and its messages", "content": "its lines"}
 
@@ -150,11 +153,11 @@ class _Outcome:
     def take(self, source: Found, result: dict[str, Raw], *, skips: bool) -> None:
         """Note a file that was read; `skips` if sessions that are here already are skipped."""
         file, named = _label(source), _named(source)
-        there = msgspec.json.decode(result["same_as"])
-        reason = msgspec.json.decode(result["same_by"])
+        there = read(result.get("same_as", _EMPTY))
+        reason = read(result.get("same_by", _NULL))
         if skips and not there and self._is_dry:
             # A file of this run would be here already, if this run imported.
-            there, reason = self._planned(source, msgspec.json.decode(result["session"]))
+            there, reason = self._planned(source, read(result["session"]))
         if there and skips:
             self._skipped.append(named | {"twins": _raw(there), "reason": _raw(reason)})
             return
@@ -162,14 +165,14 @@ class _Outcome:
         if self._as_json:
             return
         # The session of a dry run has an id that no session will have.
-        say(file if self._is_dry else msgspec.json.decode(result["session"])["id"])
-        grown = msgspec.json.decode(result["grown_from"])
-        twins = [one for one in msgspec.json.decode(result["twins"]) if one not in grown]
+        say(file if self._is_dry else read(result["session"])["id"])
+        grown = read(result.get("grown_from", _EMPTY))
+        twins = [one for one in read(result["twins"]) if one not in grown]
         if grown:
             note(f"{file} has grown: {', '.join(grown)} has a part of it")
         if twins:
             note(f"{', '.join(twins)} has an equal beginning")
-        _note_problems(file, msgspec.json.decode(result["report"]))
+        _note_problems(file, read(result["report"]))
 
     def _planned(self, source: Found, session: dict[str, Any]) -> tuple[list[str], str | None]:
         """Return the file of this run that has the same session, and why; note the file if there is none."""
@@ -204,9 +207,9 @@ class _Outcome:
             emit_raw(msgspec.json.encode(body))
             return
         for one in self._skipped[:_SKIPS_SHOWN]:
-            said = " ".join(msgspec.json.decode(one[name]) for name in _NAMES if name in one)
-            why = _REASONS[msgspec.json.decode(one["reason"])]
-            there = ", ".join(msgspec.json.decode(one["twins"]))
+            said = " ".join(read(one[name]) for name in _NAMES if name in one)
+            why = _REASONS[read(one["reason"])]
+            there = ", ".join(read(one["twins"]))
             note(f"skipped {said}: its session is here already, {there} has {why}")
         if len(self._skipped) > _SKIPS_SHOWN:
             note(f"{counted(len(self._skipped), 'file')} were skipped in all; --json names them")
@@ -245,7 +248,7 @@ def _import(client: BlockingClient, source: Found, params: dict[str, Any]) -> di
 def _note_problems(file: str, report: dict[str, Any]) -> None:
     for problem in report["problems"]:
         note(f"line {problem['line']}: {problem['kind']}: {problem['detail']}")
-    more = report["problem_count"] - len(report["problems"])
+    more = (report["problem_count"] or 0) - len(report["problems"])
     if more:
         note(f"and {more} more")
     if report["dropped"]:

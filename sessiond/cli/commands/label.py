@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.connect.conversation import NULL, answer, ask, connected, session_id
+from sessiond.cli.connect.conversation import NULL, answer, ask, connected, read, session_id
 from sessiond.cli.entry_refs import entry_id, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, say, table
@@ -47,7 +47,7 @@ def label(
         found = session_id(client, session)
         if entry is None:
             labels = _labels(client, found)
-            rows = msgspec.json.decode(labels)["labels"]
+            rows = read(labels)["labels"]
             shown = short_ids(client, found, (at["entry_id"] for at in rows))
             answer(shared, labels, lambda result: _show(result, shown))
             return
@@ -58,10 +58,10 @@ def label(
 
 def _labels(client: BlockingClient, session_id: str) -> bytes:
     """Return all pages as one."""
-    whole = msgspec.json.decode(ask(client, "session/labels", session_id=session_id))
+    whole = read(ask(client, "session/labels", session_id=session_id))
     while (cursor := whole["next_cursor"]) is not None:
         page = ask(client, "session/labels", session_id=session_id, cursor=cursor)
-        more = msgspec.json.decode(page)
+        more = read(page)
         whole["labels"] += more["labels"]
         whole["next_cursor"] = more["next_cursor"]
     return msgspec.json.encode(whole)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import FOLDER, MOMENT, archived_option, project_options
-from sessiond.cli.connect.conversation import answer, ask_long, connected
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note
 from sessiond.cli.ui.pager import pager_option
@@ -120,10 +120,10 @@ def list_sessions(
 
 def _all_pages(client: BlockingClient, filters: dict[str, Any]) -> bytes:
     """Return all pages as one."""
-    whole = msgspec.json.decode(ask_long(client, "session/list", **filters, limit=_PAGE))
+    whole = read(ask_long(client, "session/list", **filters, limit=_PAGE))
     while whole["next_cursor"] is not None:
         filters["cursor"] = whole["next_cursor"]
-        page = msgspec.json.decode(ask_long(client, "session/list", **filters, limit=_PAGE))
+        page = read(ask_long(client, "session/list", **filters, limit=_PAGE))
         whole["sessions"] += page["sessions"]
         whole["next_cursor"] = page["next_cursor"]
     return msgspec.json.encode(whole)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import (
     SESSION,
@@ -15,7 +14,7 @@ from sessiond.cli.arguments import (
     key_option,
     session_argument,
 )
-from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.entry_refs import Expected, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import note, say
@@ -90,7 +89,7 @@ def merge(  # noqa: PLR0913 - what click passes
             expected=expected_leaf(client, found, expected),
             **params,
         )
-        stored = msgspec.json.decode(merged).get("entry", {}).get("id")
+        stored = read(merged).get("entry", {}).get("id")
         shown = short_ids(client, found, [stored])
     if stored is not None:
         answer(shared, merged, lambda _: say(shown[stored]))

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import TEXT, expect_option, head_option, session_argument
-from sessiond.cli.connect.conversation import answer, ask, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask, ask_long, connected, read, session_id
 from sessiond.cli.entry_refs import Expected, entry_or_null, expected_leaf, short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
@@ -78,7 +77,7 @@ def navigate(
             expected=expected_leaf(client, found, expected),
             **params,
         )
-        leaf = msgspec.json.decode(moved)["leaf_id"]
+        leaf = read(moved)["leaf_id"]
         shown = short_ids(client, found, [leaf])
     answer(shared, moved, lambda result: _show(result, shown))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import TEXT, head_option, session_argument
-from sessiond.cli.connect.conversation import answer, ask_long, connected, find
+from sessiond.cli.connect.conversation import answer, ask_long, connected, find, read
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import Failure
@@ -52,7 +51,7 @@ def plan(shared: Shared, session: str, *, only_id: bool, **params: Any) -> None:
     with connected(shared) as client:
         session_id = find(client, session)["id"]
         planned = ask_long(client, "session/plan_compaction", session_id=session_id, **params)
-        plan = msgspec.json.decode(planned)["plan"]
+        plan = read(planned)["plan"]
         first = None if plan is None else plan["first_kept_entry_id"]
         shown = short_ids(client, session_id, [first])
     answer(shared, planned, lambda result: _show(result, shown[first], only_id=only_id))

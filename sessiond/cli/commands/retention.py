@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
-from sessiond.cli.connect.conversation import answer, ask_long, connected
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import say
 from sessiond.cli.ui.session_list import session_table
@@ -44,7 +43,7 @@ def retention(ctx: click.Context, /, shared: Shared, *, hours: float, apply: boo
     with connected(shared) as client:
         done = ask_long(client, "retention/run", max_age_hours=hours, dry_run=not apply)
     answer(shared, done, _show)
-    if msgspec.json.decode(done)["failed"]:
+    if read(done)["failed"]:
         ctx.exit(Status.FAILED)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import text_of_input
-from sessiond.cli.connect.conversation import answer, ask, connected
+from sessiond.cli.connect.conversation import answer, ask, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import is_terminal, say, table
@@ -70,7 +69,7 @@ def secret(
             raise click.UsageError("the secret is empty: give it on standard input")
     with connected(shared) as client:
         found = ask(client, f"secret/{action}", **params, expected_revision=expected_revision)
-    if action == "get" and not msgspec.json.decode(found)["revision"]:
+    if action == "get" and not read(found)["revision"]:
         raise missing_value("secret", *words, noun="secret", listed="names")
     answer(shared, found, _TEXTS[action])
 

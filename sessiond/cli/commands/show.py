@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.connect.conversation import ask, connected, session_id
+from sessiond.cli.connect.conversation import ask, connected, read, session_id
 from sessiond.cli.entry_refs import short_ids
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import emit_raw
@@ -63,7 +63,7 @@ def show(shared: Shared, session: str, head: str | None, entries: int) -> None:
                 client, "session/path", session_id=found, head=head, limit=entries, from_end=True
             )
         rows = msgspec.json.decode(path, type=_Path).entries
-        about = msgspec.json.decode(known)["session"]
+        about = read(known)["session"]
         named = [*(entry_of(bytes(row.entry)) for row in rows), *_leaves(about)]
         shown = short_ids(client, found, () if shared.as_json else named)
     if shared.as_json:

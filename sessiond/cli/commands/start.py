@@ -20,9 +20,11 @@ def start(place: DaemonPlace, *, as_json: bool) -> None:
     """
     from sessiond.cli.connect.autostart import join
     from sessiond.cli.connect.daemon_info import running
+    from sessiond.cli.connect.versions import tell_another
     from sessiond.cli.ui.output import emit, say
 
     joined = join(place)
+    tell_another(joined.about.version, joined.about.build)
     if as_json:
         emit({**running(joined.socket, joined.about), "started": joined.started})
     else:

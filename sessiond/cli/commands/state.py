@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from sessiond.cli.arguments import absolute, text_of_input
-from sessiond.cli.connect.conversation import answer, ask, connected
+from sessiond.cli.connect.conversation import answer, ask, connected, read
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.failure import missing_value
 from sessiond.cli.ui.output import say, table
@@ -82,7 +82,7 @@ def state(shared: Shared, action: str, words: tuple[str, ...], **options: Any) -
     params = _options(action, options) | _params(action, words)
     with connected(shared) as client:
         found = ask(client, f"state/{action}", **params)
-    if action == "get" and not msgspec.json.decode(found)["revision"]:
+    if action == "get" and not read(found)["revision"]:
         raise missing_value("state", *words, noun="key", listed="keys")
     answer(shared, found, _TEXTS[action])
 

@@ -23,6 +23,7 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
     from sessiond.cli.connect.daemon_info import running
     from sessiond.cli.connect.probe import about, ask_once, who_serves
     from sessiond.cli.connect.target import find_socket, layout_of, require_meant
+    from sessiond.cli.connect.versions import tell_another
     from sessiond.cli.ui.output import emit, say
     from sessiond.limits import ANSWER_SECONDS
     from sessiond.visible import counted
@@ -42,6 +43,7 @@ def status(context: click.Context, place: DaemonPlace, *, as_json: bool) -> None
         else:
             say(f"not running: no daemon listens on {path}{why}")
         context.exit(Status.NO_DAEMON)
+    tell_another(found.version, found.build)
     if as_json:
         busy = {name: value for name, value in stats.items() if name != "sessions"}
         emit({**running(path, found), "started_at": found.started_at, **busy})

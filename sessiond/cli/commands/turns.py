@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import click
-import msgspec
 
 from sessiond.cli.arguments import session_argument
-from sessiond.cli.connect.conversation import ask, connected, session_id
+from sessiond.cli.connect.conversation import ask, connected, read, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.output import emit_raw, note, say, table
 from sessiond.cli.ui.pager import pager_option
@@ -63,7 +62,7 @@ def turns(shared: Shared, session: str, view: str, head: str | None, turns: int)
     if shared.as_json:
         emit_raw(told)
         return
-    page = msgspec.json.decode(told)
+    page = read(told)
     if page["next_cursor"] is not None:
         note("there are earlier turns: --turns shows more")
     if view == "agent":

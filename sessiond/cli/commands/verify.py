@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from sessiond.cli.arguments import SESSION
-from sessiond.cli.connect.conversation import answer, ask_long, connected, session_id
+from sessiond.cli.connect.conversation import answer, ask_long, connected, read, session_id
 from sessiond.cli.options import Command, Shared, shared_options
 from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.output import say
@@ -42,7 +42,7 @@ def verify(ctx: click.Context, /, shared: Shared, session: str) -> None:
         with connected(shared) as client:
             found = ask_long(client, "session/verify", session_id=_known(client, session))
     answer(shared, found, _show)
-    if not msgspec.json.decode(found)["ok"]:
+    if not read(found)["ok"]:
         ctx.exit(Status.FAILED)
 
 

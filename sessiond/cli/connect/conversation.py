@@ -19,6 +19,7 @@ from msgspec import Raw, Struct
 
 from sessiond.cli.connect.probe import failure_of
 from sessiond.cli.connect.target import find_socket, require_meant_on
+from sessiond.cli.connect.versions import tell_another
 from sessiond.cli.options import DaemonPlace, Shared, note_session
 from sessiond.cli.ui.command_terms import is_path
 from sessiond.cli.ui.failure import Failure
@@ -41,6 +42,7 @@ __all__ = [
     "connected",
     "find",
     "find_whole",
+    "read",
     "session_id",
     "started",
     "whole_session_id",
@@ -86,7 +88,7 @@ def _options(shared: Shared) -> ConnectOptions:
     The environment names the configuration to that daemon.
     """
     place = shared.place
-    options: ConnectOptions = {"client_id": CLIENT_ID}
+    options: ConnectOptions = {"client_id": CLIENT_ID, "on_daemon": tell_another}
     if shared.may_start:
         options["restart"] = True
     if place.profile:
@@ -155,12 +157,26 @@ def _given(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
+class Members(dict[str, Any]):
+    """Members of an object in an answer; a member that an older daemon does not send is None."""
+
+    def __missing__(self, _: str) -> None:
+        return None
+
+
+def read(result: bytes | Raw) -> Any:
+    """Return an answer, or a part of it, as a command reads it."""
+    import json
+
+    return json.loads(bytes(result), object_hook=Members)
+
+
 def answer(shared: Shared, result: bytes, text: Callable[[Any], None]) -> None:
     """Print a result: its bytes for programs, by `text` for people."""
     if shared.as_json:
         emit_raw(result)
     else:
-        text(msgspec.json.decode(result))
+        text(read(result))
 
 
 UNREAD: Final = frozenset({"session_not_found", "session_corrupt"})
@@ -175,7 +191,7 @@ def find(client: BlockingClient, ref: str) -> dict[str, Any]:
         result = ask(client, "session/open", path=str(path))
     else:
         result = ask(client, "session/resolve", ref=ref)
-    session: dict[str, Any] = msgspec.json.decode(result)["session"]
+    session: dict[str, Any] = read(result)["session"]
     return session
 
 

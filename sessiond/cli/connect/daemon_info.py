@@ -33,6 +33,7 @@ def running(path: Path, found: About) -> dict[str, Any]:
         "profile": found.profile,
         "home": str(found.home),
         "version": found.version,
+        "build": found.build,
         "instance_id": found.instance_id,
     }
 

@@ -1,7 +1,7 @@
 """One request on a connection of its own, for `sessiond call`.
 
 Law: the typed request is the sent request: only a progress token is added, nothing is retried,
-and unknown methods are sent like known ones.
+and unknown methods are sent like known ones. The daemon is asked who it is before the request.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from msgspec import UNSET, Struct
 from sessiond.cli.connect.conversation import started
 from sessiond.cli.connect.probe import connect
 from sessiond.cli.connect.target import find_socket, require_meant_on
+from sessiond.cli.connect.versions import tell_another
 from sessiond.cli.options import Shared
 from sessiond.cli.ui.progress import Steps
 from sessiond_client import ConnectionLost, Timeout, wire
 from sessiond_client.generated.facts import ALIASES, READS
+from sessiond_client.versions import Introduction
 
 __all__ = ["call_once"]
 
+_HELLO_ID = 0
 _ID = 1
 
 
@@ -46,7 +49,7 @@ def call_once(
     steps = Steps(method)
     with closing(_connected(shared, timeout)) as sock:
         try:
-            sock.sendall(frame)
+            sock.sendall(wire.request(_HELLO_ID, "initialize", {}) + frame)
             result = _result(sock, steps)
         except TimeoutError as error:
             what = f"no answer to {method} in {timeout} s"
@@ -75,12 +78,16 @@ def _connected(shared: Shared, timeout: float | None) -> socket.socket:
 
 def _result(sock: socket.socket, steps: Steps) -> bytes | None:
     """Return the result; None if the daemon closed the connection first. Raise RpcError, OSError."""
+    introduction = Introduction(tell_another)
     with sock.makefile("rb") as lines:
         for line in lines:
             message = wire.decode(line)
             if message.method == "$/progress":
                 told = msgspec.json.decode(message.params, type=_Told).value
                 steps.report(told.done, told.total, told.unit)
+            elif message.id == _HELLO_ID:
+                if message.result is not UNSET:
+                    introduction.met(message.result)
             elif message.error is not UNSET and message.method is UNSET:
                 raise wire.rpc_error(message.error)
             elif message.result is not UNSET and message.id == _ID:

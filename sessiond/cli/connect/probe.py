@@ -113,6 +113,7 @@ class About(NamedTuple):
     folder: Path
     """Folder of the profile."""
     version: str
+    build: str
     instance_id: str
     started_at: str
 
@@ -132,6 +133,7 @@ def about(path: Path, seconds: float) -> About | None:
         profile=info["profile"],
         folder=Path(info["data_folder"]),
         version=info["version"],
+        build=info.get("build", ""),
         instance_id=info["instance_id"],
         started_at=info["started_at"],
     )

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from sessiond import __version__
 from sessiond.catalog.guarded import FAILURES, read_only, require_openable
 from sessiond.cli.connect.probe import ask_once, who_serves
 from sessiond.cli.connect.target import find_socket, layout_of
+from sessiond.cli.connect.versions import another
 from sessiond.cli.options import DaemonPlace
 from sessiond.cli.ui.failure import Failure
 from sessiond.config.config_file import BadConfiguration, file_of
@@ -166,9 +166,8 @@ def _daemon(place: DaemonPlace, layout: Layout) -> Iterator[Finding]:
         what = f"{serving} serves this profile and {serving.place}"
         then = "give the daemon's socket with --socket, or stop the daemon"
         yield Finding("daemon", ok=False, what=what, next=then)
-    elif info["version"] != __version__:
-        what = f"version {info['version']} runs, this command is {__version__}"
-        yield Finding("daemon", ok=False, what=what, next="sessiond restart")
+    elif (text := another(info["version"], info.get("build", ""))) is not None:
+        yield Finding("daemon", ok=False, what=text.partition(": `")[0], next="sessiond restart")
     elif Path(info["data_folder"]) != layout.root:
         what = f"the daemon on {path} serves {info['data_folder']}, not {layout.root}"
         yield Finding(

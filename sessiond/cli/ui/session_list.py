@@ -43,7 +43,7 @@ def session_blocks(sessions: Sequence[Json], *, has_more: bool) -> None:
     ids = short_session_ids(session["id"] for session in sessions)
     blocks: dict[str, list[Json]] = {}
     for session in sessions:
-        blocks.setdefault(session["agent_program"], []).append(session)
+        blocks.setdefault(session["agent_program"] or "", []).append(session)
     for at, (agent, block) in enumerate(blocks.items()):
         if not is_terminal():
             _print(_ALONE, block, ids)
@@ -94,7 +94,7 @@ def _session_row(session: Json, shown_id: str) -> Mapping[str, str]:
     return {
         "ID": shown_id,
         "UPDATED": when(session.get("updated_at")),
-        "AGENT": session["agent_program"],
+        "AGENT": session["agent_program"] or "",
         "STATUS": one_line(_status(session)),
         "TURNS": _figure(session, session["turn_count"]),
         "MESSAGES": _figure(session, session["message_count"]),
@@ -111,6 +111,8 @@ def _status(session: Json) -> str:
     return running or session.get("status") or ""
 
 
-def _figure(session: Json, count: int) -> str:
+def _figure(session: Json, count: int | None) -> str:
     """Return a figure; a list that read only a part of the file has seen at least so many."""
+    if count is None:
+        return ""
     return f"{count}+" if session.get("partial") and is_terminal() else str(count)

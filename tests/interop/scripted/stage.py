@@ -12,7 +12,7 @@ import select
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ BIG = 3_000_000  # far more than a socket buffers
 STORED = {"entries": [{"id": "x", "parent_id": None, "seq": 1}], "leaf_id": "x", "seq": 1}
 
 
+_GREETS = b'"method":"initialize"'
+
+
 class Peer:
     """The daemon's end of one connection."""
 
@@ -34,14 +37,24 @@ class Peer:
         self._lines = connection.makefile("rb")
 
     def read(self, method: str | None = None) -> dict[str, Any]:
-        line = self._lines.readline()
+        line = self._line(method)
         assert line, "the client closed"
         request: dict[str, Any] = json.loads(line)
-        assert method in {None, request.get("method")}
+        # A greeting asks, as a ping, whether the daemon is there.
+        assert method in {None, request.get("method")} or _GREETS in line
         return request
 
     def ends(self) -> None:
-        assert self._lines.readline() == b"", "the client said more than expected"
+        with suppress(ConnectionResetError):  # a client may leave before it has read all
+            assert self._line() == b"", "the client said more than expected"
+
+    def _line(self, method: str | None = None) -> bytes:
+        """Return the next line; a greeting that no scene asks for is answered here."""
+        line = self._lines.readline()
+        if _GREETS in line and method not in {"initialize", "server/ping"}:
+            self.answer(json.loads(line))
+            line = self._lines.readline()
+        return line
 
     def say(self, **message: Any) -> None:
         self.connection.sendall(json.dumps(message).encode() + b"\n")

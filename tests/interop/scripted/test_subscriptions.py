@@ -59,6 +59,7 @@ async def test_a_slow_consumer_holds_little_and_delays_no_answer(
     stuck = threading.Event()
 
     def calls(peer: Peer) -> None:
+        peer.answer(peer.read("initialize"))
         for _ in range(3):
             peer.answer(peer.read("server/ping"), "pong")
         peer.ends()

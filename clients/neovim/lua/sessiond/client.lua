@@ -11,7 +11,7 @@ local Client = {}
 Client.__index = Client
 
 local LEAVE_MS = 5000
-local VERSION = "0.1.0"
+local VERSION = "0.1.1"
 
 -- Return 32 random hex digits.
 function Client.new_id()

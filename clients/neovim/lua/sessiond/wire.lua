@@ -149,9 +149,26 @@ function Wire:_greeted(message)
   local limits = type(message.result.limits) == "table" and message.result.limits or {}
   self.frame_bytes_max = limits.max_frame_bytes or self.frame_bytes_max
   self.failures = 0
+  self:_tell_another(message.result)
   self:_set_state("connected")
   self.calls:offer_all()
   self.options.on_ready()
+end
+
+-- Say once that the daemon is of another version than this plugin.
+function Wire:_tell_another(result)
+  local daemon = type(result.server_info) == "table" and result.server_info or {}
+  local own = self.options.client_info.version
+  if type(daemon.version) ~= "string" or daemon.version == own or result.instance_id == self.instance_id then
+    return
+  end
+  self.instance_id = result.instance_id
+  local known, theirs = pcall(vim.version.parse, daemon.version)
+  local age = known and theirs and vim.version.gt(theirs, own) and "newer" or "older"
+  local text = "sessiond: the running daemon is %s (%s) than this plugin (%s): `sessiond restart` replaces it"
+  vim.schedule(function()
+    vim.notify(text:format(age, daemon.version, own), vim.log.levels.WARN)
+  end)
 end
 
 function Wire:_told(message, line)

@@ -9,7 +9,7 @@ import { showFile, showLargeFiles } from "./large_files.js";
 import { SCHEME } from "./place.js";
 import { readComfortably } from "./reading.js";
 import { searchSessions } from "./search.js";
-import { complain, folders, type Services, settings } from "./services.js";
+import { complain, folders, onDaemon, type Services, settings } from "./services.js";
 import { show, showEarlier } from "./show.js";
 import { showTokens } from "./status.js";
 import { targetOf } from "./targets.js";
@@ -17,7 +17,7 @@ import { SessionTree } from "./tree.js";
 
 export function activate({ subscriptions }: ExtensionContext): void {
   let isOfWorkspace = true;
-  const connection = new Connection(() => ({ clientId: `vscode-${process.pid}`, ...settings() }));
+  const connection = new Connection(() => ({ clientId: `vscode-${process.pid}`, onDaemon, ...settings() }));
   const feeds = new Feeds(connection);
   const files = new SessionFiles(connection, feeds);
   const list = new SessionList(

@@ -1,3 +1,4 @@
+import { type DaemonInfo, difference } from "sessiond-client";
 import { commands, window, workspace } from "vscode";
 
 import type { Connection, Feeds, SessionList } from "../core/index.js";
@@ -23,6 +24,12 @@ export function settings(): { command?: string; socket?: string; profile?: strin
   const read = workspace.getConfiguration("sessiond");
   const named = ["command", "socket", "profile", "home"].map((name) => [name, read.get<string>(name)?.trim()]);
   return Object.fromEntries(named.filter(([, value]) => value));
+}
+
+/** Tell a person that the daemon is of another version, if it is. */
+export function onDaemon(daemon: DaemonInfo): void {
+  const text = difference(daemon);
+  if (text !== undefined) void window.showWarningMessage(`sessiond: ${text}`);
 }
 
 /** Tell a person what failed. */
