@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from click.testing import CliRunner, Result
+from msgspec import Raw
 
 from sessiond import __version__
 from sessiond.browse import link as browse
@@ -21,6 +22,7 @@ from sessiond.cli.connect.conversation import Members, read
 from sessiond.journal.disk.files import Files
 from sessiond.lsp import link as lsp
 from sessiond_client import Client, connect, connect_blocking, difference
+from sessiond_client.versions import Introduction
 from tests.kit.house import House
 from tests.versions.talk import COMMANDS, RECORDINGS, Talk, played
 
@@ -205,6 +207,13 @@ async def test_the_requests_of_an_older_command_line_get_every_member_that_it_re
                 if request["method"] == "session/create":
                     ids[answer["result"]["session"]["id"]] = told["session"]["id"]
                 assert [*lost(of_today(answer["result"]), told)] == [], request["method"]
+
+
+@pytest.mark.parametrize("answer", [b"7", b'{"server_info":"x"}', b'{"x":' + b"[" * 100_000])
+def test_an_answer_that_says_nothing_of_a_daemon_is_passed_over(answer: bytes) -> None:
+    met: list[tuple[str, str]] = []
+    Introduction(lambda *told: met.append(told)).met(Raw(answer))
+    assert met == []
 
 
 def test_unknown_members_pass_and_missing_ones_are_none() -> None:

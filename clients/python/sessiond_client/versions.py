@@ -29,7 +29,7 @@ class Introduction:
         """Take the answer to `initialize`."""
         try:
             found = wire.read(InitializeResult, answer)
-        except ProtocolViolation:
+        except (ProtocolViolation, RecursionError):
             return  # The calls behind it find out whether a daemon answers here.
         if found.instance_id != self._met:
             self._met = found.instance_id
