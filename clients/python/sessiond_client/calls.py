@@ -73,8 +73,9 @@ class Call:
         is_change = name in SAFE or name == "session/create"
         self.is_read = self.resend is Resend.READ and not is_change
         """True if the daemon changes nothing for this call, also on a connection that is lost."""
-        check = CHECKS.get(name)
-        self.doubt = "" if self.is_read or check is None else f"; {check} shows whether it was done"
+        self.check = None if self.is_read else CHECKS.get(name)
+        """Method that shows whether the call was done."""
+        self.doubt = "" if self.check is None else f"; {self.check} shows whether it was done"
         """Words of an error that leaves the outcome open."""
         self.deadline = deadline
         self.on_progress = on_progress
@@ -91,6 +92,11 @@ class Call:
         self.losses = 0
         self.refusals = 0
         self.is_outcome_unknown = False
+
+    @property
+    def may_be_done(self) -> bool:
+        """True if the daemon may have changed something for the call, or may yet do so."""
+        return self.is_outcome_unknown or (self.state is CallState.SENT and not self.is_read)
 
     @property
     def is_settled(self) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "RpcError",
     "SessiondClientError",
     "Timeout",
+    "Unanswered",
 ]
 
 
@@ -38,28 +39,34 @@ class RpcError(SessiondClientError):
         return f"{self.kind or 'error'} ({self.code}): {self.message}"
 
 
-class ConnectionLost(SessiondClientError):
+class Unanswered(SessiondClientError):
+    """A call has no answer. With `outcome_unknown` the daemon may have done what was asked; `check` is the method that shows it."""
+
+    def __init__(self, message: str, *, outcome_unknown: bool, check: str | None = None) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+        self.check = check
+
+
+class ConnectionLost(Unanswered):
     """There is no connection. With `outcome_unknown` the daemon may have done what was asked."""
 
-    def __init__(self, message: str, *, outcome_unknown: bool) -> None:
-        super().__init__(message)
-        self.outcome_unknown = outcome_unknown
 
-
-class Timeout(SessiondClientError):
+class Timeout(Unanswered):
     """No answer in time. With `outcome_unknown` the daemon may have done, or may yet do it."""
-
-    def __init__(self, message: str, *, outcome_unknown: bool) -> None:
-        super().__init__(message)
-        self.outcome_unknown = outcome_unknown
 
 
 class ProtocolViolation(SessiondClientError):
     """Bytes that are not this protocol: another program's socket, or another version."""
 
 
-class ClientClosed(SessiondClientError):
-    """The client was closed before the call was answered."""
+class ClientClosed(Unanswered):
+    """The client was closed before the call was answered. With `outcome_unknown` the daemon may have done what was asked."""
+
+    def __init__(
+        self, message: str, *, outcome_unknown: bool = False, check: str | None = None
+    ) -> None:
+        super().__init__(message, outcome_unknown=outcome_unknown, check=check)
 
 
 class LeaseLost(SessiondClientError):

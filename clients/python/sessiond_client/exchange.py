@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from msgspec import Raw
 
@@ -23,12 +24,15 @@ from sessiond_client.errors import (
     RpcError,
     SessiondClientError,
     Timeout,
+    Unanswered,
 )
 from sessiond_client.generated.facts import REQUEST_BYTES_MAX, TOO_LARGE
 from sessiond_client.generated.messages import ProgressTold
 from sessiond_client.limits import RESENDS_MAX, SILENCE_SECONDS, STORAGE_RETRIES_MAX
 
 __all__ = ["Exchange"]
+
+E = TypeVar("E", bound=Unanswered)
 
 # Answers that say: not done, ask again.
 _NOT_DONE = frozenset({"overloaded", "draining"})
@@ -105,7 +109,9 @@ class Exchange(Conversation):
 
     def close(self) -> None:
         super().close()
-        self._refused(ClientClosed("the client was closed before the answer"))
+        for call in list(self.calls.values()):
+            text = "the client was closed before the answer"
+            self._settle(call, self._unanswered(ClientClosed, text, call))
 
     def leave_to_parent(self) -> None:
         # The threads that wait are the parent's; a call on whose way this process was forked ends here.
@@ -213,8 +219,8 @@ class Exchange(Conversation):
                 continue
             text = f"the connection broke before {call.method} was answered ({error})"
             if call.is_outcome_unknown:
-                text += f"; its outcome is unknown{call.doubt}"
-            lost = ConnectionLost(text, outcome_unknown=call.is_outcome_unknown)
+                text += "; its outcome is unknown"
+            lost = self._unanswered(ConnectionLost, text, call)
             lost.__cause__ = error
             self._settle(call, lost)
 
@@ -229,14 +235,19 @@ class Exchange(Conversation):
         call.settle(outcome)
 
     def _expire(self, call: Call) -> None:
-        is_sent = call.state is CallState.SENT and not call.is_read
-        is_unknown = call.is_outcome_unknown or is_sent
         reason = "" if self.is_connected else f"; not connected: {self.last_loss}"
-        reason += call.doubt if is_unknown else ""
+        text = f"no answer to {call.method} in time{reason}"
+        expired = self._unanswered(Timeout, text, call)
         self._drop(call)
-        expired = Timeout(f"no answer to {call.method} in time{reason}", outcome_unknown=is_unknown)
         expired.__cause__ = None if self.is_connected else self.last_loss
         call.settle(expired)
+
+    @staticmethod
+    def _unanswered(kind: type[E], text: str, call: Call) -> E:
+        """Return the error of a call without an answer, which says whether the outcome is open."""
+        is_open = call.may_be_done
+        doubt = call.doubt if is_open else ""
+        return kind(text + doubt, outcome_unknown=is_open, check=call.check if is_open else None)
 
     def _take_out(self, call: Call) -> None:
         del self.calls[call.id]

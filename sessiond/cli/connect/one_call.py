@@ -21,7 +21,7 @@ from sessiond.cli.connect.versions import tell_another
 from sessiond.cli.options import Shared
 from sessiond.cli.ui.progress import Steps
 from sessiond_client import ConnectionLost, Timeout, wire
-from sessiond_client.generated.facts import ALIASES, READS
+from sessiond_client.generated.facts import ALIASES, CHECKS, READS
 from sessiond_client.versions import Introduction
 
 __all__ = ["call_once"]
@@ -44,25 +44,22 @@ def call_once(
     shared: Shared, method: str, params: Mapping[str, Any], *, timeout: float | None
 ) -> bytes:
     """Return the result as received bytes. Raise RpcError, ConnectionLost, Timeout, Failure."""
-    may_change = ALIASES.get(method, method) not in READS
+    name = ALIASES.get(method, method)
+    may_change, check = name not in READS, CHECKS.get(name)
     frame = wire.request(_ID, method, {"_meta": {"progress_token": _ID}, **params})
     steps = Steps(method)
     with closing(_connected(shared, timeout)) as sock:
         try:
             sock.sendall(wire.request(_HELLO_ID, "initialize", {}) + frame)
-            result = _result(sock, steps)
+            return _result(sock, steps)
         except TimeoutError as error:
             what = f"no answer to {method} in {timeout} s"
-            raise Timeout(what, outcome_unknown=may_change) from error
+            raise Timeout(what, outcome_unknown=may_change, check=check) from error
         except (BrokenPipeError, ConnectionResetError) as error:
             what = f"the connection broke: {error}"
-            raise ConnectionLost(what, outcome_unknown=may_change) from error
+            raise ConnectionLost(what, outcome_unknown=may_change, check=check) from error
         finally:
             steps.end()
-    if result is None:
-        what = "the daemon closed the connection before it answered"
-        raise ConnectionLost(what, outcome_unknown=may_change)
-    return result
 
 
 def _connected(shared: Shared, timeout: float | None) -> socket.socket:
@@ -76,8 +73,8 @@ def _connected(shared: Shared, timeout: float | None) -> socket.socket:
     return sock
 
 
-def _result(sock: socket.socket, steps: Steps) -> bytes | None:
-    """Return the result; None if the daemon closed the connection first. Raise RpcError, OSError."""
+def _result(sock: socket.socket, steps: Steps) -> bytes:
+    """Return the result. Raise RpcError, OSError."""
     introduction = Introduction(tell_another)
     with sock.makefile("rb") as lines:
         for line in lines:
@@ -92,4 +89,4 @@ def _result(sock: socket.socket, steps: Steps) -> bytes | None:
                 raise wire.rpc_error(message.error)
             elif message.result is not UNSET and message.id == _ID:
                 return bytes(message.result)
-    return None
+    raise ConnectionResetError("the daemon closed the connection before it answered")

@@ -25,7 +25,7 @@ from sessiond.visible import spelled_out
 if TYPE_CHECKING:
     from sessiond_client import SessiondClientError
 
-__all__ = ["explain", "report", "usage"]
+__all__ = ["CHECKS", "explain", "report", "usage"]
 
 
 _NOT_FOUND: Final = frozenset(
@@ -99,6 +99,20 @@ _NEXT_BY_PURPOSE: Final[Mapping[str, str]] = {
     "merge": "get the prompt with --prompt, and give the text with --text",
     "squash": "give the summary with --summary; --json prints the prompt for it",
 }
+# Commands that show what a mutation without an answer changed, by the methods that show it.
+CHECKS: Final[Mapping[str, str]] = {
+    "secret/list": "look at `sessiond secret list`",
+    "server/ping": "look at `sessiond status`",
+    "session/entries": "look at `sessiond tail {session}`",
+    "session/get": "look at `sessiond show {session}`",
+    "session/heads": "look at `sessiond heads {session}`",
+    "session/labels": "look at `sessiond label {session}`",
+    "session/list": "look at `sessiond list --archived any --drafts`",
+    "session/trash": "look at `sessiond trash`",
+    "session/verify": "look at `sessiond verify {session}`",
+    "state/get": "look at `sessiond state list`",
+    "state/list": "look at `sessiond state list`",
+}
 _SESSION_COMMAND: Final = re.compile(r"`sessiond \w+ \{session\}[^`]*`")
 # _ADVISES: the daemon's advice differs by method, so a command repeats it ("WHAT: ADVICE").
 # _ADVISED: the daemon's advice speaks of the protocol, so a command gives its own advice.
@@ -143,7 +157,7 @@ def explain(error: Exception, session: str | None = None) -> Failure | None:
         if isinstance(error, RpcError):
             return _refusal(error.code, error.message, error.data, session)
         if isinstance(error, SessiondClientError):
-            return _lost(error)
+            return _lost(error, session)
     return None
 
 
@@ -197,12 +211,7 @@ def _refusal(
     then = _next(kind, message, data)
     if then is _NOT_REPAIRABLE and is_path(session or ""):
         then = _NO_SESSION_FILE
-    # Without a session the advice names `sessiond list`, which shows some.
-    then = (
-        then.format(session=quote(session))
-        if session
-        else _SESSION_COMMAND.sub("`sessiond list`", then)
-    )
+    then = _about(then, session)
     if kind in _ADVISES and ": " in message:
         message, then = message.split(": ", 1)
     if kind in _ADVISED:
@@ -217,6 +226,13 @@ def _refusal(
         named = [_match(match) for match in matches]
         then = f"{then}: {', '.join(named)}"
     return Failure(what, then, status, {"code": code, **data})
+
+
+def _about(advice: str, session: str | None) -> str:
+    """Return an advice for a session; without one it names `sessiond list`, which shows some."""
+    if session:
+        return advice.format(session=quote(session))
+    return _SESSION_COMMAND.sub("`sessiond list`", advice)
 
 
 def _next(kind: str, message: str, data: Mapping[str, Any]) -> str:
@@ -245,12 +261,15 @@ def _match(match: Mapping[str, Any]) -> str:
     return f"{match['session_id']} {match.get('title') or ''}".strip()
 
 
-def _lost(error: SessiondClientError) -> Failure:
-    from sessiond_client import ConnectionLost, Timeout
+def _lost(error: SessiondClientError, session: str | None) -> Failure:
+    from sessiond_client import ConnectionLost
+    from sessiond_client.errors import Unanswered
 
-    if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
-        then = "the daemon may have done it: check before you run it again"
-        return Failure(str(error), then, facts={"kind": "outcome_unknown"})
+    if isinstance(error, Unanswered) and error.outcome_unknown:
+        check = CHECKS.get(error.check or "", "check")
+        what = str(error).removesuffix(f"; {error.check} shows whether it was done")
+        then = f"the daemon may have done it: {_about(check, session)} before you run it again"
+        return Failure(what, then, facts={"kind": "outcome_unknown"})
     then = "see `sessiond status`, then run it again"
     if isinstance(error, ConnectionLost):
         return Failure(str(error), then, Status.NO_DAEMON, {"kind": "no_daemon"})

@@ -263,3 +263,28 @@ def test_threads_share_one_blocking_client(stage: Stage) -> None:
 
         for thread, results in enumerate(pool.map(work, range(8))):
             assert results == [{"thread": thread, "number": number} for number in range(20)]
+
+
+@pytest.mark.parametrize(("method", "is_open"), [("session/label", True), ("session/get", False)])
+async def test_a_call_on_its_way_when_the_client_closes_has_the_outcome_that_it_has(
+    stage: Stage, method: str, *, is_open: bool
+) -> None:
+    heard = threading.Event()
+
+    def silent(peer: Peer) -> None:
+        peer.read(method)
+        heard.set()
+        peer.ends()
+
+    stage.play(silent)
+    async with connect(stage.path) as client, anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            with pytest.raises(ClientClosed) as closed:
+                await client.call(method, session_id="s")
+            assert closed.value.outcome_unknown is is_open
+            assert closed.value.check == ("session/labels" if is_open else None)
+
+        group.start_soon(ask)
+        assert await to_thread.run_sync(heard.wait, PATIENCE_SECONDS)
+        client.disconnect()
