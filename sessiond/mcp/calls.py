@@ -13,6 +13,7 @@ from mcp import types
 from sessiond.mcp.pages import PAGE_CHARS, cut, describe, newest_that_fit, page_of_path
 from sessiond.mcp.tools import READING, WRITING
 from sessiond_client import Client, RpcError, SessiondClientError
+from sessiond_client.errors import Unanswered
 
 __all__ = ["ask", "call_tool", "next_step", "refusal", "session_facts"]
 
@@ -45,6 +46,8 @@ async def ask(client: Client, name: str, given: Arguments, **options: Any) -> di
 
 def next_step(error: SessiondClientError) -> str:
     """Return what a caller can do about an error."""
+    if isinstance(error, Unanswered) and error.outcome_unknown:
+        return "it may have been done: look with list_sessions or read_session before you try again"
     if not isinstance(error, RpcError):
         return "the daemon did not answer; try again, or look at `sessiond status`"
     return {

@@ -28,6 +28,7 @@ from sessiond.mcp.tools import READING, WRITING
 from sessiond.mcp.uris import BadUri, parse_uri
 from sessiond.mcp.watching import LIST_CHANGED, Watch
 from sessiond_client import Client, RpcError, SessiondClientError, connect, difference
+from sessiond_client.connect_options import ConnectOptions
 
 __all__ = ["serve"]
 
@@ -36,15 +37,18 @@ _CALL_SECONDS: Final = 10.0
 _Context = ServerRequestContext[Any]
 
 
-def serve(socket: Path, *, may_write: bool) -> None:
-    """Serve until the client closes standard input or output. SIGTERM ends the process with 0."""
+def serve(socket: Path, options: ConnectOptions, *, may_write: bool) -> None:
+    """Serve until the client closes standard input or output. SIGTERM ends the process with 0.
+
+    `options` say how a daemon is started anew where one ended.
+    """
     # The SDK logs messages that it could not read, with their content.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     # Nothing waits here that would have to be saved: the daemon has acknowledged it or not.
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_leave_with_reader, args=(os.dup(1),), daemon=True).start()
     try:
-        anyio.run(_serve, socket, may_write)
+        anyio.run(_serve, socket, options, may_write)
     except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass  # An answer to a client that is gone.
 
@@ -61,23 +65,21 @@ def _leave_with_reader(output: int) -> None:
     os._exit(0)
 
 
-async def _serve(socket: Path, may_write: bool) -> None:  # noqa: FBT001 - for anyio.run
-    access: Any = "write" if may_write else "read"
-    who = connect(
-        socket,
-        timeout=_CALL_SECONDS,
-        client_id="sessiond-mcp",
-        access=access,
-        start=False,
-        on_daemon=_log_another,
-    )
-    async with who as client, anyio.create_task_group() as tasks:
+async def _serve(socket: Path, options: ConnectOptions, may_write: bool) -> None:  # noqa: FBT001 - for anyio.run
+    own: ConnectOptions = {
+        **options,
+        "timeout": _CALL_SECONDS,
+        "client_id": "sessiond-mcp",
+        "access": "write" if may_write else "read",
+        "on_daemon": _log_another,
+    }
+    async with connect(socket, **own) as client, anyio.create_task_group() as tasks:
         server = _Handlers(client, tasks, may_write=may_write).server()
         async with stdio_server() as (read, write):
-            options = server.create_initialization_options(
+            hello = server.create_initialization_options(
                 NotificationOptions(resources_changed=True)
             )
-            await server.run(read, write, options)
+            await server.run(read, write, hello)
         tasks.cancel_scope.cancel()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sessiond.cli.options import Command, DaemonPlace, place_options, start_option
+from sessiond.cli.options import Command, DaemonPlace, Shared, place_options, start_option
 
 __all__ = ["COMMAND"]
 
@@ -27,6 +27,7 @@ def mcp(place: DaemonPlace, *, may_start: bool, may_write: bool) -> None:
     from importlib.util import find_spec
 
     from sessiond.cli.connect.autostart import join
+    from sessiond.cli.connect.conversation import restarting
     from sessiond.cli.connect.target import find_socket, require_meant_on
     from sessiond.cli.ui.failure import Failure, missing_extra
     from sessiond.daemon.exit_status import Status
@@ -42,7 +43,9 @@ def mcp(place: DaemonPlace, *, may_start: bool, may_write: bool) -> None:
     path = join(place).socket if may_start else find_socket(place)
     require_meant_on(place, path)
     try:
-        serve(path, may_write=may_write)
+        serve(
+            path, restarting(Shared(place, as_json=False, may_start=may_start)), may_write=may_write
+        )
     except SessiondClientError as error:
         what = f"no daemon answers on {path}: {error}"
         raise Failure(what, "start it with `sessiond start`", Status.NO_DAEMON) from error

@@ -43,6 +43,7 @@ __all__ = [
     "find",
     "find_whole",
     "read",
+    "restarting",
     "session_id",
     "started",
     "whole_session_id",
@@ -72,17 +73,17 @@ def connected(shared: Shared) -> Generator[BlockingClient]:
         try:
             path = find_socket(shared.place)
             require_meant_on(shared.place, path)
-            client = connect_blocking(path, **_options(shared))
+            client = connect_blocking(path, **restarting(shared))
             ending.enter_context(client)
         except ForeignSocket as error:
             raise failure_of(error) from error
         except ConnectionLost:
-            client = connect_blocking(started(shared), **_options(shared))
+            client = connect_blocking(started(shared), **restarting(shared))
             ending.enter_context(client)
         yield client
 
 
-def _options(shared: Shared) -> ConnectOptions:
+def restarting(shared: Shared) -> ConnectOptions:
     """Return the options of a client that starts a daemon anew where one ends while a call waits for it.
 
     The environment names the configuration to that daemon.

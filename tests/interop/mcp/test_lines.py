@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiond_client import connect_blocking
+from sessiond_client import Timeout, connect_blocking
 from tests.kit.patience import PATIENCE_SECONDS, soon
 from tests.processes.harness.daemon import SESSIOND, Daemon
 
@@ -223,3 +223,13 @@ def test_a_client_that_stops_to_listen_ends_the_server(daemon: Daemon) -> None:
         assert one.run.stderr is not None
         said = one.run.stderr.read().decode()
         assert (one.run.wait(PATIENCE_SECONDS), said) == (0, "")
+
+
+def test_a_change_without_an_answer_is_looked_for_before_it_is_tried_again() -> None:
+    from sessiond.mcp.calls import next_step
+
+    unknown = Timeout("no answer", outcome_unknown=True)
+    assert next_step(unknown) == (
+        "it may have been done: look with list_sessions or read_session before you try again"
+    )
+    assert "try again, or" in next_step(Timeout("no answer", outcome_unknown=False))
