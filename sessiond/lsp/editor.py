@@ -7,10 +7,11 @@ a document is done in threads, on copies of the text and its index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -27,9 +28,12 @@ from sessiond.lsp.text.lines import Reference, own_id, references
 from sessiond.lsp.text.text import Position, Text
 from sessiond.lsp.watching.checking import Publish
 from sessiond.lsp.watching.watcher import watch
-from sessiond_client import Client, SessiondClientError
+from sessiond_client import Client, SessiondClientError, Timeout
+from sessiond_client.errors import Unanswered
 
 __all__ = ["Editor", "Hovered", "Meant", "Outlined", "Span", "meant"]
+
+T = TypeVar("T")
 
 
 class Span(NamedTuple):
@@ -142,7 +146,7 @@ class Editor:
         found = await self.look(uri)
         if found is None:
             return None
-        document, client, snapshot = found
+        document, _, snapshot = found
         if place.line == 0:
             return Hovered(describe_header(snapshot.info), None)
         placed = await document.placed(snapshot)
@@ -152,11 +156,11 @@ class Editor:
         if aim.entry_id is None:
             return None
         try:
-            entry = await _entry(placed, client, snapshot, aim.entry_id)
+            entry = await self.ask(partial(_entry, placed, snapshot, aim.entry_id))
         except SessiondClientError:
             # No such entry, or none yet: an id without an entry is among the problems.
             return None
-        return Hovered(describe(entry, snapshot.heads), aim.span)
+        return None if entry is None else Hovered(describe(entry, snapshot.heads), aim.span)
 
     async def definition(self, uri: str, place: Position) -> Span | None:
         """Return the place of the entry whose id is under the cursor."""
@@ -181,14 +185,35 @@ class Editor:
         Raises Cancelled.
         """
         document = self._documents.get(uri)
-        client = await self._link.client()
         if document is None:
             return None
-        if client is not None:
-            with suppress(SessiondClientError):
-                found = await document.snapshot(client, self._progress, nodes=nodes)
-                return document, client, found
+
+        async def read(client: Client) -> tuple[Document, Client, Snapshot]:
+            return document, client, await document.snapshot(client, self._progress, nodes=nodes)
+
+        with suppress(SessiondClientError):
+            if (found := await self.ask(read)) is not None:
+                return found
         document.was_unanswered = True
+        return None
+
+    async def ask(self, question: Callable[[Client], Awaitable[T]]) -> T | None:
+        """Return the answer to a question that changes nothing; None without a daemon.
+
+        Where the daemon ends meanwhile, the next one is asked, once. Raises SessiondClientError.
+        """
+        for is_last in (False, True):
+            client = await self._link.client()
+            if client is None:
+                break
+            try:
+                return await question(client)
+            except Timeout:
+                await self._link.doubt(client)
+                raise
+            except Unanswered:
+                if is_last:
+                    raise
         return None
 
     async def client(self) -> Client | None:
@@ -256,7 +281,7 @@ def _span(text: Text, line: int, found: Reference) -> Span:
     return Span(line, text.column(line, found.start), text.column(line, found.end))
 
 
-async def _entry(placed: Placed, client: Client, snapshot: Snapshot, entry_id: str) -> Entry:
+async def _entry(placed: Placed, snapshot: Snapshot, entry_id: str, client: Client) -> Entry:
     """Return the daemon's data of an entry. Raises SessiondClientError."""
     stored = await client.entry(snapshot.info["id"], entry_id)
     children = len(stored.children) if isinstance(stored.children, list) else stored.children

@@ -35,12 +35,16 @@ class LspLink:
 
     def ask(self, method: str, params: object) -> Any:
         """Return the result of a request."""
+        return self.answer(method, params)["result"]
+
+    def answer(self, method: str, params: object) -> Mapping[str, Any]:
+        """Return the answer to a request, which may be an error."""
         self._asked += 1
         self._send({"id": self._asked, "method": method, "params": params})
         while True:
             found = self._receive()
             if found.get("id") == self._asked and "method" not in found:
-                return found["result"]
+                return found
 
     def tell(self, method: str, params: object) -> None:
         """Send a notification."""

@@ -22,6 +22,7 @@ from sessiond.lsp.features.offers import BRANCH, COMPACT, CONTEXT, LABEL, REPAIR
 from sessiond.lsp.outline import one_line
 from sessiond.visible import counted
 from sessiond_client import RpcError, SessiondClientError
+from sessiond_client.errors import Unanswered
 from sessiond_client.options import CompactOptions
 
 __all__ = ["COMMANDS", "Command", "run"]
@@ -218,7 +219,7 @@ async def _told(what: str) -> AsyncGenerator[None]:
     except RpcError as error:
         raise Refusal(f"{what} refused ({error.kind}): {error.message}") from error
     except SessiondClientError as error:
-        unknown = getattr(error, "outcome_unknown", False)
+        unknown = isinstance(error, Unanswered) and error.outcome_unknown
         then = "look whether it was done before you try again" if unknown else "try again"
         raise Refusal(f"{what}: {error}; {then}") from error
 

@@ -20,6 +20,7 @@ from sessiond.lsp.features.desk import Desk, Refusal
 from sessiond.lsp.outline import one_line
 from sessiond.lsp.places import line_shift
 from sessiond_client import Client, SessiondClientError
+from sessiond_client.errors import Unanswered
 from sessiond_client.results import Hit, SessionInfo
 
 __all__ = ["OPTIONS", "Found", "answer", "symbol"]
@@ -41,24 +42,25 @@ async def answer(
     desk: Desk, params: types.WorkspaceSymbolParams
 ) -> list[types.SymbolInformation] | None:
     """Return the entries that a query finds. Raises Refusal and Cancelled."""
-    client = await desk.editor.client()
-    if client is None:
-        return None
     query = params.query.strip()[:SEARCH_QUERY_CHARS_MAX]
-    try:
+
+    async def search(client: Client) -> tuple[list[Hit], dict[str, SessionInfo]]:
         async with desk.window.work("searching", params.work_done_token) as work:
             if not query:
                 listed = await client.list(limit=WORKSPACE_SYMBOLS_MAX, on_progress=work.report)
                 sessions = {one.id: one for one in listed.sessions}
-                hits = [Hit(session_id, None, 0, "") for session_id in sessions]
-            else:
-                hits = await client.search(
-                    query, limit=WORKSPACE_SYMBOLS_MAX, on_progress=work.report
-                )
-                sessions = await _sessions(client, hits)
-            return await _placed(desk, hits, await to_thread.run_sync(_files, sessions))
+                return [Hit(session_id, None, 0, "") for session_id in sessions], sessions
+            hits = await client.search(query, limit=WORKSPACE_SYMBOLS_MAX, on_progress=work.report)
+            return hits, await _sessions(client, hits)
+
+    try:
+        found = await desk.editor.ask(search)
     except SessiondClientError as error:
-        raise Refusal(f"the search failed: {error}") from error
+        raise Refusal(f"the search failed: {error}; try again") from error
+    if found is None:
+        return None
+    hits, sessions = found
+    return await _placed(desk, hits, await to_thread.run_sync(_files, sessions))
 
 
 def symbol(hit: Hit, found: Found, uri: str, line: int) -> types.SymbolInformation:
@@ -75,20 +77,25 @@ def symbol(hit: Hit, found: Found, uri: str, line: int) -> types.SymbolInformati
 
 
 async def _sessions(client: Client, hits: Sequence[Hit]) -> dict[str, SessionInfo]:
-    """Return the sessions with hits; one that is gone meanwhile is left out."""
+    """Return the sessions with hits; one that is gone meanwhile is left out. Raises Unanswered."""
     found: dict[str, SessionInfo] = {}
+    lost: list[Unanswered] = []
     limiter = CapacityLimiter(_LOOKS_AT_ONCE)
 
     async def look(session_id: str) -> None:
         async with limiter:
             try:
                 found[session_id] = await client.resolve(session_id)
+            except Unanswered as error:
+                lost.append(error)
             except SessiondClientError:
                 return
 
     async with create_task_group() as tasks:
         for session_id in dict.fromkeys(hit.session_id for hit in hits):
             tasks.start_soon(look, session_id)
+    if lost:
+        raise lost[0]
     return found
 
 

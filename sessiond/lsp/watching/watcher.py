@@ -20,7 +20,7 @@ from anyio import CancelScope, create_task_group
 
 from sessiond.lsp.document import Document
 from sessiond.lsp.watching.checking import REST_PER_CHECK, Check, Publish, show_refusal
-from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription
+from sessiond_client import Client, Notice, RpcError, SessiondClientError, Subscription, Timeout
 
 __all__ = ["watch"]
 
@@ -49,6 +49,8 @@ async def watch(
                 is_stale = await _watch_session(
                     document, client, (publish, refresh), is_stale=is_stale
                 )
+            except Timeout:
+                await anyio.sleep(_RETRY_SECONDS)
             except RpcError as error:
                 show_refusal(document, error, publish)
                 with anyio.move_on_after(_RETRY_SECONDS if error.retryable else None):
