@@ -19,10 +19,10 @@ from sessiond.browse.view import View
 from sessiond.browse.words import line_of, short_id
 from sessiond_client import Client, RpcError
 
-__all__ = ["SUMMARY_SECONDS", "Acting", "Target"]
+__all__ = ["UNTIL_SILENT", "Acting", "Target"]
 
-SUMMARY_SECONDS: Final = 900.0
-"""Bound of a call for which a model writes a text."""
+UNTIL_SILENT: Final = None
+"""Time limit of a call that may last: none, as long as the daemon answers pings."""
 # Formats of an export by the suffix of the file.
 _FORMATS: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "native"}
 
@@ -125,7 +125,7 @@ class Acting(View):
         options: dict[str, Any] = {"title": title} if title.strip() else {}
         if target.entry_id is not None:
             options["at"] = target.entry_id
-        made = await client.fork(target.session_id, timeout=SUMMARY_SECONDS, **options)
+        made = await client.fork(target.session_id, timeout=UNTIL_SILENT, **options)
         self.browser.show_tree(made.id)
         self.browser.say(f"this is the fork, session {short_id(made.id)}; Esc goes back")
 
@@ -140,7 +140,7 @@ class Acting(View):
             return
         self.browser.say("merging …")
         merged = await client.merge(
-            target.session_id, other.id, text.strip() or None, timeout=SUMMARY_SECONDS
+            target.session_id, other.id, text.strip() or None, timeout=UNTIL_SILENT
         )
         self.browser.say(f"merged: head main stands at {short_id(merged.leaf_id or '')}")
 
@@ -165,7 +165,7 @@ class Acting(View):
             options: dict[str, Any] = {"format": _FORMATS.get(path.suffix.lower(), "native")}
             try:
                 done = await client.export(
-                    target.session_id, path=str(path), timeout=SUMMARY_SECONDS, **options
+                    target.session_id, path=str(path), timeout=UNTIL_SILENT, **options
                 )
             except RpcError as error:
                 if error.kind != "storage_error":

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from sessiond.browse.words import spelled
-from sessiond_client import ConnectionLost, RpcError, SessiondClientError, Timeout
+from sessiond_client import RpcError, SessiondClientError
+from sessiond_client.errors import Unanswered
 
 __all__ = ["advice"]
 
@@ -60,7 +61,7 @@ def _told(error: SessiondClientError) -> str:
         if error.kind in _ADVISED:
             what = re.split("[;:] ", what)[0]
         return f"{what}: {then or ('try again' if error.retryable else _GIVE_UP)}"
-    if isinstance(error, ConnectionLost | Timeout) and error.outcome_unknown:
+    if isinstance(error, Unanswered) and error.outcome_unknown:
         return f"{error}: it may have been done; look at the session before you try again"
     return f"{error}: see `sessiond status`, then try again"
 

@@ -86,7 +86,12 @@ class BrowseApp(App[None]):
 
     async def ask(self, dialog: ModalScreen[T]) -> T:
         """Show a dialog and return its answer, which asks for a daemon as a key does."""
-        answer = await self.push_screen_wait(dialog)
+        # The user waits for no daemon while a dialog waits for the user.
+        self.link.waiting -= 1
+        try:
+            answer = await self.push_screen_wait(dialog)
+        finally:
+            self.link.waiting += 1
         if answer is not None:
             # The daemon may have ended while the dialog was open.
             await self.link.client()

@@ -3,8 +3,8 @@
 Rule 1: the client lives as long as the application. Calls and subscriptions outlive a lost
 connection: a call is sent again where that is safe, a subscription goes on at its cursor.
 
-Rule 2: a daemon is started when the user asks for something, never because one ended: a user who
-stops the daemon wants it stopped. A second, silent connection notices the end at once.
+Rule 2: a daemon is started when the user asks for something, or waits for an answer as one ends, never
+because one ended: a user who stops the daemon wants it stopped. A second, silent connection notices the end at once.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Link:
         `differs` is told that the daemon is of another version or build.
         """
         self.is_there = True
+        self.waiting = 0
+        """Number of the user's commands that wait for the daemon."""
         self._socket = socket
         self._start = start
         self._lost = lost
@@ -97,6 +99,8 @@ class Link:
     async def _until_there(self) -> None:
         pause = _LOOK_FIRST_SECONDS
         self._is_wanted = anyio.Event()
+        if self.waiting > 0:
+            self._is_wanted.set()
         while True:
             with suppress(OSError), closing(Port(self._socket)):
                 self._tell_found()

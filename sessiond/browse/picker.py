@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from sessiond.browse.actions import SUMMARY_SECONDS
+from sessiond.browse.actions import UNTIL_SILENT
 from sessiond.browse.bars import Key
 from sessiond.browse.dialogs import Question
 from sessiond.browse.rows import Line, Part, Rows
@@ -146,9 +146,7 @@ class RebaseView(View):
                 return
             options["squash"] = {"summary": summary} if summary.strip() else {}
         self.browser.say("making the session …")
-        made = await client.rebase(
-            self._session_id, entry_ids=ids, timeout=SUMMARY_SECONDS, **options
-        )
+        made = await client.rebase(self._session_id, entry_ids=ids, timeout=UNTIL_SILENT, **options)
         self.browser.leave(self)
         self.browser.show_tree(made.id)
         self.browser.say(f"this is the new session {short_id(made.id)}; Esc goes back")

@@ -127,6 +127,7 @@ class View(Screen[None]):
     async def _act(self, work: Callable[[Client], Awaitable[None]], doing: str) -> None:
         if doing:
             self.say(doing)
+        self.browser.link.waiting += 1
         try:
             await work(await self.browser.link.client())
         except ClientClosed:
@@ -135,6 +136,8 @@ class View(Screen[None]):
             self.browser.say(advice(error), is_error=True)
         else:
             self.unsay(doing)
+        finally:
+            self.browser.link.waiting -= 1
 
     def session_of_view(self) -> tuple[str, str | None] | None:
         """Return the id and the project of the session that is shown; None if none is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -305,3 +306,45 @@ async def test_an_event_is_shown_without_a_call(
             await screen.shows("▶ [start] user: Why is it late?", "34 lines")
             # The list below the tree may still have had a page on its way.
             assert [one for one in asked if one not in {"session/list", "$/cancelRequest"}] == []
+
+
+async def test_a_command_that_waits_as_the_daemon_ends_is_answered_by_a_new_one(
+    server: Daemon, client: Client
+) -> None:
+    """Stop the daemon for good before the key: the command waits, and starts one without another key."""
+    await conversation(client)
+    start = Starts(server)
+    async with browsing(server.socket_path, start=start) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        os.kill(server.pid, signal.SIGSTOP)
+        await screen.press("enter")
+        await screen.until(lambda: screen.app.link.waiting == 1)
+        server.end(signal.SIGKILL)
+        await screen.shows("type:     message")
+        assert start.count == 1
+        await screen.until(lambda: screen.app.link.waiting == 0)
+        # While a dialog waits for the user, the user waits for no daemon.
+        await screen.press("L")
+        await screen.shows("An empty label takes the label away")
+        assert screen.app.link.waiting == 0
+        await screen.press("escape")
+    await to_thread.run_sync(start.stop)
+
+
+async def test_a_fork_of_a_daemon_that_hangs_does_not_wait_for_good(
+    server: Daemon, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await conversation(client)
+    async with browsing(server.socket_path) as screen:
+        await screen.shows("▶ assistant: The cron job.")
+        await screen.press("F")
+        await screen.shows("Title of the new session")
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            monkeypatch.setattr("sessiond_client.exchange.SILENCE_SECONDS", 0.2)
+            await screen.type("Another try")
+            await screen.shows(
+                "no answer to session/fork in time", "look at the session before you"
+            )
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
