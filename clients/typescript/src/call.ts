@@ -8,7 +8,10 @@ import { encode } from "./json.js";
 export type OnProgress = (done: number, total: number | null, unit: string) => void;
 
 export interface CallOptions {
-  /** Milliseconds for all tries together; counted anew from each report of progress. Default 30,000. */
+  /**
+   * Milliseconds for all tries together; counted anew from each report of progress. Default 30,000. Infinity: as long as
+   * the daemon says that it lives.
+   */
   timeoutMs?: number | undefined;
   /** Gives the call up: the daemon is told, and the promise is rejected with the signal's reason. */
   signal?: AbortSignal | undefined;
@@ -72,6 +75,11 @@ export class Call {
       const data = { kind: "too_large", retryable: false, limit: REQUEST_BYTES_MAX, size };
       throw new RpcError({ code: TOO_LARGE, message: `a request of ${size} bytes`, data });
     }
+  }
+
+  /** True if the daemon may have changed something for the call, or may yet do so. */
+  get mayBeDone(): boolean {
+    return this.isOutcomeUnknown || (this.state === "sent" && !this.isRead);
   }
 
   /** End the call with its result or an error. */

@@ -28,7 +28,7 @@ export interface ConnectOptions {
   command?: string | undefined;
   /** Whether to start a daemon where none listens; true unless a socket is named. */
   start?: boolean | undefined;
-  /** Milliseconds for each call, with all its tries. Default 30,000; Infinity for no bound. */
+  /** Milliseconds for each call, with all its tries. Default 30,000; Infinity: as long as the daemon lives. */
   timeoutMs?: number | undefined;
   /** Milliseconds for which the first connection is tried. Default 0: one try. */
   connectTimeoutMs?: number | undefined;

@@ -33,8 +33,8 @@ export class RpcError extends SessiondError {
   }
 }
 
-/** Lack of a connection. With `outcomeUnknown` the daemon may have done what was asked. */
-export class ConnectionLost extends SessiondError {
+/** Lack of an answer. With `outcomeUnknown` the daemon may have done what was asked. */
+class Unanswered extends SessiondError {
   readonly outcomeUnknown: boolean;
 
   constructor(message: string, outcomeUnknown: boolean, cause?: unknown) {
@@ -42,25 +42,25 @@ export class ConnectionLost extends SessiondError {
     this.outcomeUnknown = outcomeUnknown;
   }
 }
+
+/** Lack of a connection. With `outcomeUnknown` the daemon may have done what was asked. */
+export class ConnectionLost extends Unanswered {}
 
 /** Refusal of this client to send to a socket at which another user may listen; the message says why, and what to do. */
 export class ForeignSocket extends ConnectionLost {}
 
 /** Lack of an answer in time. With `outcomeUnknown` the daemon may have acted, or may yet act. */
-export class Timeout extends SessiondError {
-  readonly outcomeUnknown: boolean;
-
-  constructor(message: string, outcomeUnknown: boolean, cause?: unknown) {
-    super(message, { cause });
-    this.outcomeUnknown = outcomeUnknown;
-  }
-}
+export class Timeout extends Unanswered {}
 
 /** Bytes that are not this protocol: another program's socket, or another version. */
 export class ProtocolViolation extends SessiondError {}
 
-/** End of the client before the call was answered. */
-export class ClientClosed extends SessiondError {}
+/** End of the client before the call was answered. With `outcomeUnknown` the daemon may have done what was asked. */
+export class ClientClosed extends Unanswered {
+  constructor(message: string, outcomeUnknown = false) {
+    super(message, outcomeUnknown);
+  }
+}
 
 /** End of a lease: not renewed in time, ended by the daemon, or gone with its connection. */
 export class LeaseLost extends SessiondError {}

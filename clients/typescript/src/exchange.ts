@@ -11,7 +11,7 @@ import {
   Timeout,
 } from "./errors.js";
 import type { Follow } from "./follow.js";
-import { RESENDS_MAX, STORAGE_RETRIES_MAX } from "./limits.js";
+import { RESENDS_MAX, SILENCE_MS, STORAGE_RETRIES_MAX } from "./limits.js";
 import type { Reach } from "./reach.js";
 import { later } from "./timers.js";
 import type { DaemonInfo } from "./versions.js";
@@ -52,6 +52,8 @@ export class Exchange extends Conversation {
   #isTrusted = true;
   #isDoubted = false;
   #isAsked = false;
+  /** Set while calls without a time limit wait for a word of the daemon. */
+  #silence: NodeJS.Timeout | undefined;
   #opened: { fulfil: () => void; reject: (error: unknown) => void; until: number } | undefined;
 
   #met: string | undefined;
@@ -142,6 +144,7 @@ export class Exchange extends Conversation {
   }
 
   protected answered(id: number, outcome: Outcome): void {
+    if (this.#silence !== undefined) this.#listenForLife();
     const call = this.#calls.get(id);
     if (call === undefined) {
       const followed = [...this.#follows.values()].find((one) => one.id === id);
@@ -155,6 +158,7 @@ export class Exchange extends Conversation {
   }
 
   protected told(method: string, params: unknown): void {
+    if (this.#silence !== undefined) this.#listenForLife();
     if (method !== "$/progress") {
       this.#follows.get(keyOf(method, params))?.follow.told(method, params);
       return;
@@ -205,8 +209,10 @@ export class Exchange extends Conversation {
     this.#opened = undefined;
     for (const tenure of this.#tenures) tenure.lose(error);
     for (const call of this.#calls.values()) {
-      const isUnknown = error instanceof ForeignSocket && call.isOutcomeUnknown;
-      this.#settle(call, { error: isUnknown ? new ForeignSocket(error.message, true) : error });
+      const isUnknown = error instanceof ClientClosed ? call.mayBeDone : call.isOutcomeUnknown;
+      const Kind = error instanceof ClientClosed ? ClientClosed : error instanceof ForeignSocket ? ForeignSocket : undefined;
+      const text = `${error.message}${call.doubt}`;
+      this.#settle(call, { error: isUnknown && Kind !== undefined ? new Kind(text, true) : error });
     }
     for (const followed of this.#follows.values()) {
       this.#unfollow(followed);
@@ -285,12 +291,30 @@ export class Exchange extends Conversation {
 
   #setDeadline(call: Call): void {
     clearTimeout(call.timer);
-    call.timer = later(call.timeoutMs, () => {
-      const isUnknown = call.isOutcomeUnknown || (call.state === "sent" && !call.isRead);
-      const reason = this.isConnected ? "" : `; not connected: ${this.lastLoss?.message ?? "not yet"}`;
-      const text = `no answer to ${call.method} in time${reason}${isUnknown ? call.doubt : ""}`;
-      this.#abandon(call, new Timeout(text, isUnknown, this.lastLoss));
-    });
+    call.timer = later(call.timeoutMs, () => this.#expire(call));
+    if (call.timer === undefined && this.#silence === undefined) this.#listenForLife();
+  }
+
+  #expire(call: Call): void {
+    const reason = this.isConnected ? "" : `; not connected: ${this.lastLoss?.message ?? "not yet"}`;
+    const text = `no answer to ${call.method} in time${reason}${call.mayBeDone ? call.doubt : ""}`;
+    this.#abandon(call, new Timeout(text, call.mayBeDone, this.lastLoss));
+  }
+
+  /** Ask a silent daemon whether it lives; give up calls without a time limit if it does not say so. */
+  #listenForLife(): void {
+    clearTimeout(this.#silence);
+    this.#silence = undefined;
+    const endless = [...this.#calls.values()].filter((call) => call.timer === undefined);
+    if (endless.length === 0) return;
+    this.#silence = setTimeout(() => {
+      this.send({ id: ++this.#lastId, method: "server/ping" });
+      this.#silence = setTimeout(() => {
+        this.#silence = undefined;
+        for (const call of endless) if (call.state !== "settled") this.#expire(call);
+        this.#listenForLife();
+      }, SILENCE_MS / 2);
+    }, SILENCE_MS / 2);
   }
 
   #listen(call: Call): void {
@@ -310,6 +334,7 @@ export class Exchange extends Conversation {
   #settle(call: Call, outcome: { result: unknown } | { error: unknown }): void {
     this.#calls.delete(call.id);
     if (!this.#isAwaited) this.hold(false);
+    if (this.#calls.size === 0) this.#silence = void clearTimeout(this.#silence);
     call.settle(outcome);
   }
 

@@ -23,6 +23,12 @@ export const RELEASE_MS = 5000;
 /** A daemon that does not answer by then is not coming. */
 export const START_MS = 60_000;
 
+/**
+ * A daemon from which nothing came for half of it is asked whether it lives; at its end, calls without a time limit
+ * are given up.
+ */
+export const SILENCE_MS = 30_000;
+
 /** What a failed start said, of which the last line is quoted. */
 export const LAST_WORDS_BYTES = 16 * 1024;
 

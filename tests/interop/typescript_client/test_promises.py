@@ -379,3 +379,52 @@ def test_the_socket_is_looked_for_where_the_daemon_listens(
     with pytest.raises(UnsafeFolder):
         socket_place(environments[0])
     assert "open to other users" in run(node20, code, {}).stderr
+
+
+def test_a_call_without_a_limit_waits_as_long_as_the_daemon_answers(
+    js: Driver, server: Daemon
+) -> None:
+    """Let the times of silence be over when the test says so."""
+    js(
+        "const real = setTimeout; globalThis.setTimeout = (act, ms) =>"
+        " { if (ms !== 15_000) return real(act, ms); s.due = act; return real(() => undefined, 1e9).unref(); }"
+    )
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        js(
+            "s.end = c.label({session_id: 'none', entry_id: 'none', label: 'x'}, {timeoutMs: Infinity})"
+            ".catch((error) => error)"
+        )
+        js("s.due(); s.second = s.due")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert js("return (await s.end).name") == "RpcError"
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        js(
+            "s.end = c.label({session_id: 'none', entry_id: 'none', label: 'x'}, {timeoutMs: Infinity})"
+            ".catch((error) => error)"
+        )
+        js("s.due(); s.due()")
+        told = js(
+            "const {name, outcomeUnknown, message} = await s.end; return [name, outcomeUnknown, message]"
+        )
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert told[:2] == ["Timeout", True]
+    assert "session/labels shows whether it was done" in told[2]
+
+
+def test_a_call_on_its_way_when_the_client_closes_has_an_unknown_outcome(
+    js: Driver, server: Daemon
+) -> None:
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        told = js(
+            "const ends = ['label', 'get'].map((name) => c[name]({session_id: 'none', entry_id: 'none', label: 'x'})"
+            ".catch((error) => error)); c.disconnect();"
+            " return (await Promise.all(ends)).map(({name, outcomeUnknown}) => [name, outcomeUnknown])"
+        )
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert told == [["ClientClosed", True], ["ClientClosed", False]]

@@ -1,8 +1,9 @@
-import { CannotStart, ConnectionLost, RpcError, Timeout } from "sessiond-client";
+import { CannotStart, ClientClosed, ConnectionLost, RpcError, Timeout } from "sessiond-client";
 
 /** Tell whether the daemon may have done what was asked. */
 export function isOutcomeUnknown(error: unknown): boolean {
-  return (error instanceof ConnectionLost || error instanceof Timeout) && error.outcomeUnknown;
+  const isLost = error instanceof ConnectionLost || error instanceof Timeout || error instanceof ClientClosed;
+  return isLost && error.outcomeUnknown;
 }
 
 /** Tell whether there is no daemon, and none could be started. */
