@@ -125,7 +125,8 @@ Signal an error if JSON has no spelling for VALUE."
 ;;; One socket
 
 (defclass sessiond-client--socket (jsonrpc-connection)
-  ((process :initform nil :documentation "The socket."))
+  ((process :initform nil :documentation "The socket.")
+   (is-sending :initform nil :documentation "Non-nil while Emacs waits for the daemon to take a request."))
   :documentation "Connection of jsonrpc.el over a Unix socket.
 The process connections of jsonrpc.el read null and an empty object as one value.")
 
@@ -140,8 +141,11 @@ The process connections of jsonrpc.el read null and an empty object as one value
                        id (sessiond-client--encode-text (format "%s" method))
                        (sessiond-client--text-json params)))
          (bytes (encode-coding-string body 'utf-8-unix)))
-    (process-send-string (slot-value link 'process)
-                         (concat (format "Content-Length: %d\r\n\r\n" (length bytes)) bytes))))
+    (setf (slot-value link 'is-sending) t)
+    (unwind-protect
+        (process-send-string (slot-value link 'process)
+                             (concat (format "Content-Length: %d\r\n\r\n" (length bytes)) bytes))
+      (setf (slot-value link 'is-sending) nil))))
 
 (cl-defmethod jsonrpc-running-p ((link sessiond-client--socket))
   "Return non-nil if the socket of LINK is open."
@@ -227,7 +231,7 @@ The process connections of jsonrpc.el read null and an empty object as one value
 
 (cl-defstruct (sessiond-client--request (:copier nil))
   "Request without an answer."
-  number method params is-repeatable then catch timer retry-timer is-sent (refusals 0)
+  number method params is-read is-repeatable then catch timer retry-timer is-sent (refusals 0)
   is-doubtful)          ; Whether a connection was lost before it was answered.
 
 (cl-defstruct (sessiond-client--feed (:copier nil))
@@ -558,13 +562,15 @@ THEN gets the result, CATCH the error."
     (jsonrpc-shutdown link)
     (dolist (request (sessiond-client--in-order client))
       (when (sessiond-client--request-is-sent request)
-        (setf (sessiond-client--request-is-sent request) nil
-              (sessiond-client--request-is-doubtful request) t)
+        (setf (sessiond-client--request-is-doubtful request)
+              (sessiond-client--may-be-done-p request)
+              (sessiond-client--request-is-sent request) nil)
         (unless (sessiond-client--request-is-repeatable request)
           (sessiond-client--settle
            client request nil
            (sessiond-client--problem
-            "connection_lost" "The connection was lost; whether the change was made is not known"
+            "connection_lost"
+            "The connection was lost, and the change may have been made; look before you try again"
             :outcome_unknown t)))))
     (maphash (lambda (_id feed) (setf (sessiond-client--feed-token feed) nil))
              (sessiond-client--feeds client))
@@ -586,18 +592,28 @@ THEN gets the result, CATCH the error."
 (defconst sessiond-client--reads
   '("server/ping" "server/info" "server/stats" "session/open" "session/close" "session/get"
     "session/list" "session/search" "session/resolve" "catalog/forest" "catalog/roots"
-    "state/get" "state/all" "state/list" "secret/get" "secret/list" "session/labels"
+    "state/get" "state/all" "state/list" "secret/list" "session/labels" "session/presence"
     "session/heads" "session/entry" "session/resolve_entries" "session/entries" "session/path"
     "session/tree" "session/turns" "session/build_context" "session/usage" "session/stats"
-    "session/plan_compaction" "session/plan_branch_summary" "session/plan_merge"
+    "session/plan_compaction" "session/plan_branch_summary" "session/plan_merge" "session/flush"
     "session/brief" "session/queue" "session/trash" "session/verify" "rpc.discover"
-    "build_context" "entry" "entries" "path" "tree" "heads" "labels" "get" "list" "search")
+    "build_context")
   "Methods that change nothing, or nothing that a second time would change again.")
+
+(defconst sessiond-client--safe
+  '("scope/resolve" "scope/switch" "secret/get" "session/acquire" "session/archive"
+    "session/delete" "session/release" "session/renew" "session/unarchive")
+  "Methods that change something, and do once what they are asked twice.")
+
+(defun sessiond-client--read-p (method params)
+  "Return non-nil if METHOD with PARAMS changes nothing."
+  (and (member method sessiond-client--reads)
+       (not (sessiond-client-true-p (plist-get params :create)))))
 
 (defun sessiond-client--repeatable-p (method params)
   "Return non-nil if METHOD with PARAMS may be sent twice."
-  (or (and (member method sessiond-client--reads)
-           (not (sessiond-client-true-p (plist-get params :create))))
+  (or (sessiond-client--read-p method params)
+      (member method sessiond-client--safe)
       (sessiond-client-true-p (plist-get params :idempotency_key))
       (member method '("append" "session/append"))
       (and (equal method "session/create")
@@ -646,6 +662,7 @@ connection.  Any other change ends with an error of the kind \"connection_lost\"
          (request (make-sessiond-client--request
                    :number (cl-incf (sessiond-client--last-number client))
                    :method method :params (sessiond-client--text text)
+                   :is-read (sessiond-client--read-p method params)
                    :is-repeatable (sessiond-client--repeatable-p method params)
                    :then then :catch catch)))
     (puthash (sessiond-client--request-number request) request
@@ -670,8 +687,22 @@ The request of so many BYTES is too large, or the time for an answer is over."
    (if (> (+ bytes 200) sessiond-client--frame-bytes-max)
        (list :code -32014 :kind "too_large" :message "The request is too large" :retryable nil
              :data (list :kind "too_large" :limit sessiond-client--frame-bytes-max))
-     (sessiond-client--problem "timeout" "The daemon did not answer in time"
-                             :outcome_unknown t))))
+     (if (sessiond-client--may-be-done-p request)
+         (sessiond-client--problem
+          "timeout" "The daemon did not answer in time; look whether it was done before you try again"
+          :outcome_unknown t)
+       (sessiond-client--problem
+        "timeout" "The daemon did not answer in time; see `sessiond status', then try again"))))
+  ;; Emacs waits for good where a daemon that hangs takes only a part of a request, and runs timers meanwhile.
+  (when-let ((link (sessiond-client--link client)))
+    (when (slot-value link 'is-sending)
+      (sessiond-client--lost client link))))
+
+(defun sessiond-client--may-be-done-p (request)
+  "Return non-nil if the daemon may have changed something for REQUEST, or may yet do so."
+  (or (sessiond-client--request-is-doubtful request)
+      (and (sessiond-client--request-is-sent request)
+           (not (sessiond-client--request-is-read request)))))
 
 (defun sessiond-client--in-order (client)
   "Return the requests of CLIENT without an answer, the oldest first."
@@ -750,7 +781,8 @@ Signal a `sessiond-error' with the error's plist.  For a command whose user wait
       (accept-process-output nil 0.05))
     (cond
      ((not outcome)
-      (signal 'sessiond-error (list "The daemon did not answer in time")))
+      (signal 'sessiond-error
+              (list "The daemon did not answer in time; see `sessiond status', then try again")))
      ((cdr outcome)
       (signal 'sessiond-error (list (plist-get (cadr outcome) :message) (cadr outcome))))
      (t (car outcome)))))

@@ -104,3 +104,37 @@ def test_a_subscription_goes_on_behind_its_last_event(
     scripted.say(id=request["id"], error={"code": -32020, "message": "none", "data": data})
     last = editor.until("(car driver-events)", lambda event: event["method"] == "session/closed")
     assert last["params"] == {"session_id": SESSION, "reason": "session_not_found"}
+
+
+@pytest.mark.parametrize(
+    ("method", "is_unknown"), [("session/list", False), ("session/label", True)]
+)
+def test_only_a_change_without_an_answer_has_an_unknown_outcome(
+    editor: Editor, scripted: ScriptedDaemon, method: str, *, is_unknown: bool
+) -> None:
+    editor.eval(f"(progn (driver-ask {quoted(method)} nil) nil)")
+    scripted.greet()
+    scripted.read(method)
+    editor.eval(
+        "(let* ((client (sessiond-client-shared)) (request (car (sessiond-client--in-order client))))"
+        " (sessiond-client--give-up client request 10) nil)"
+    )
+    error = editor.until("(car driver-answers)")["error"]
+    assert error["kind"] == "timeout"
+    assert (error["data"] or {}) == ({"outcome_unknown": True} if is_unknown else {})
+    assert ("look whether it was done" if is_unknown else "sessiond status") in error["message"]
+
+
+def test_emacs_does_not_wait_for_a_daemon_that_takes_a_part_of_a_request(
+    editor: Editor, scripted: ScriptedDaemon
+) -> None:
+    editor.eval('(progn (driver-ask "server/ping" nil) nil)')
+    scripted.greet()
+    scripted.answer(scripted.read("server/ping"), {"ok": True})
+    editor.until("(length driver-answers)", lambda count: count == 1)
+    editor.eval("(progn (setq sessiond-timeout 1) nil)")
+    editor.eval(
+        """(progn (driver-ask "session/append" (list :session_id "any" """
+        """:message (list :role "user" :content (make-string 3000000 ?x)))) nil)"""
+    )
+    assert editor.until("(car driver-answers)")["error"]["kind"] == "timeout"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -147,3 +149,26 @@ def test_large_messages_come_whole_in_both_directions(
     assert editor.lua("return vim.fn.sha256(_G.got) == vim.fn.sha256(...)", text)
     assert asked(editor, "append", session, text + "!")["seq"] == 4
     assert stored(environment)[2:] == [text, text + "!"]
+
+
+@pytest.mark.parametrize(
+    ("method", "is_unknown"), [("session/list", False), ("session/label", True)]
+)
+def test_only_a_change_without_an_answer_has_an_unknown_outcome(
+    editor: Editor, environment: Mapping[str, str], method: str, *, is_unknown: bool
+) -> None:
+    editor.lua("C = require('sessiond.client').new({}); C:call('server/ping')")
+    editor.until(lambda: editor.lua("return C.wire.state == 'connected' and not C.wire:is_busy()"))
+    with python_client(environment) as client:
+        pid = client.info()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        code = "C:call(..., {}, function(failure) Failure = failure end, { timeout_ms = 1 })"
+        editor.lua(code, method)
+        failure = editor.until(lambda: editor.lua("return Failure"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (failure["kind"], failure["outcome_unknown"]) == ("timeout", is_unknown)
+    editor.lua("require('sessiond.view').complain(...)", failure)
+    advice = "look before you try again" if is_unknown else "see `sessiond status`"
+    editor.until(lambda: advice in editor.messages())

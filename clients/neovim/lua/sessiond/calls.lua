@@ -21,15 +21,20 @@ local function set(text)
   return found
 end
 
--- Methods that, carried out twice, do what they do once.
-local REPEATABLE = set([[
-  build_context catalog/forest catalog/roots catalog/subscribe catalog/unsubscribe rpc.discover scope/resolve scope/switch
-  secret/list server/info server/ping server/stats session/acquire session/archive session/brief session/build_context
-  session/close session/delete session/entries session/entry session/get session/heads session/labels session/list
-  session/open session/path session/plan_branch_summary session/plan_compaction session/plan_merge session/presence
-  session/queue session/release session/renew session/resolve session/resolve_entries session/search session/stats
-  session/trash session/tree session/turns session/unarchive session/unsubscribe session/usage session/verify state/all
-  state/get state/list unsubscribe
+-- Methods that change nothing, as far as a second time would change it again.
+local READS = set([[
+  build_context catalog/forest catalog/roots catalog/subscribe catalog/unsubscribe rpc.discover secret/list server/info
+  server/ping server/stats session/brief session/build_context session/close session/entries session/entry session/flush
+  session/get session/heads session/labels session/list session/open session/path session/plan_branch_summary
+  session/plan_compaction session/plan_merge session/presence session/queue session/resolve session/resolve_entries
+  session/search session/stats session/trash session/tree session/turns session/unsubscribe session/usage session/verify
+  state/all state/get state/list unsubscribe
+]])
+
+-- Mutations that, carried out twice, do what they do once.
+local SAFE = set([[
+  scope/resolve scope/switch secret/get session/acquire session/archive session/delete session/release session/renew
+  session/unarchive
 ]])
 
 local function is_repeatable(method, params)
@@ -37,11 +42,16 @@ local function is_repeatable(method, params)
     -- The client gives ids to all entries of an append that has no key; a text is not looked into.
     return not json.is_raw(params)
   elseif json.is_raw(params) then
-    return REPEATABLE[method] or false
+    return READS[method] or SAFE[method] or false
   elseif method == "session/open" then
     return not params.create
   end
-  return REPEATABLE[method] or type(params.idempotency_key) == "string"
+  return READS[method] or SAFE[method] or type(params.idempotency_key) == "string"
+end
+
+-- Return whether the daemon may have changed something for a call, or may yet do so.
+local function may_be_done(call)
+  return call.is_outcome_unknown or (call.is_sent and not call.is_read)
 end
 
 -- Make the calls of a connection: `send(text)` sends a message and returns true, or returns false without a connection.
@@ -58,6 +68,7 @@ function Calls:add(method, params, callback, options, bytes_max)
     callback = callback,
     is_of_connection = options.is_of_connection,
     is_repeatable = is_repeatable(method, params),
+    is_read = READS[method] and is_repeatable(method, params),
     losses = 0,
     refusals = 0,
   }
@@ -86,8 +97,8 @@ end
 function Calls:_set_deadline(call, milliseconds)
   if milliseconds > 0 then
     call.end_deadline = timers.later(milliseconds, function()
-      local is_unknown = call.is_outcome_unknown or call.is_sent
-      self:_give_up(call, errors.of_client("timeout", "no answer to " .. call.method .. " in time", is_unknown))
+      local text = "no answer to " .. call.method .. " in time"
+      self:_give_up(call, errors.of_client("timeout", text, may_be_done(call)))
     end)
   end
 end
@@ -96,7 +107,7 @@ end
 function Calls:cancel(id)
   local call = self.waiting[id]
   if call then
-    self:_give_up(call, errors.of_client("cancelled", "the call was given up", call.is_sent))
+    self:_give_up(call, errors.of_client("cancelled", "the call was given up", may_be_done(call)))
   end
 end
 
@@ -142,7 +153,7 @@ end
 function Calls:_is_for_now(call, refusal)
   call.refusals = call.refusals + 1
   if refusal.kind == "storage_error" then
-    call.is_outcome_unknown = true
+    call.is_outcome_unknown = not call.is_read
     return refusal.retryable and call.is_repeatable and call.refusals <= STORAGE_RETRIES_MAX
   end
   return refusal.kind == "overloaded" or refusal.kind == "draining"
@@ -161,10 +172,10 @@ function Calls:lose(reason, nothing_done, fatal)
       self:_settle(call, vim.tbl_extend("force", fatal, { outcome_unknown = is_unknown }))
     elseif is_doubtful then
       call.losses = call.losses + 1
-      call.is_outcome_unknown = true
+      call.is_outcome_unknown = not call.is_read
       if not call.is_repeatable or call.losses > LOSSES_MAX then
         local text = ("the connection broke before %s was answered (%s)"):format(call.method, reason)
-        self:_settle(call, errors.of_client("connection_lost", text, true))
+        self:_settle(call, errors.of_client("connection_lost", text, call.is_outcome_unknown))
       end
     end
   end
@@ -173,7 +184,7 @@ end
 -- End all calls.
 function Calls:close()
   for _, call in ipairs(self:_in_order()) do
-    self:_settle(call, errors.of_client("closed", "the client was closed before the answer", call.is_sent))
+    self:_settle(call, errors.of_client("closed", "the client was closed before the answer", may_be_done(call)))
   end
 end
 

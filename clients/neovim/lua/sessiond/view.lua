@@ -6,6 +6,8 @@ function M.complain(failure)
   local text = type(failure) == "table" and failure.message or tostring(failure)
   if type(failure) == "table" and failure.outcome_unknown then
     text = text .. "; look before you try again"
+  elseif type(failure) == "table" and (failure.kind == "timeout" or failure.kind == "connection_lost") then
+    text = text .. "; see `sessiond status`, then try again"
   end
   vim.notify("sessiond: " .. text, vim.log.levels.ERROR)
 end
