@@ -2,6 +2,10 @@
 
     python -m tests.vanishing --minutes 2 --seed 7           rounds until the time is over
     python -m tests.vanishing --seed 7 --only "append kill"  one command and one fate
+    python -m tests.vanishing --minutes 3 --calls mcp,lsp    calls whose names begin so
+
+A command or a program starts as the daemon meets its fate. A live client (tests/live_calls.py: MCP, LSP, browse,
+TypeScript, Neovim, Emacs) is connected before; its call is made right before the fate, or right behind its begin.
 
 Law: each call ends in its time, with the right answer or with an error that says what to do; what reads or is
 named by its ids is answered. What a call stores is stored once at most, and exactly once if the call said so.
@@ -15,10 +19,13 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +34,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests import live_calls
 from tests.processes.harness.shell import Shell, user_shell
 
 __all__ = ["main"]
@@ -48,6 +56,13 @@ async def main():
 anyio.run(main)
 """
 SAID: Final = "message={'role': 'user', 'content': 'MARK'}"
+RUN_LIVE: Final = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
+from tests.live_calls import main
+main()
+"""
+ADVICE: Final = re.compile(r"\blook\b|`sessiond|try again|shows whether")
 STUBS: Final = Path(__file__).resolve().parents[1] / "clients" / "stubs"
 COMMANDS: Final = {
     **{
@@ -97,9 +112,16 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "stub context": [str(STUBS / "stub.py"), "context", "my-session-id"],
 }
 """Words of a Python that makes the call of a client, by a name."""
+LIVE: Final[Mapping[str, Sequence[str]]] = {
+    f"{client} {call}": ["-c", RUN_LIVE, client, call, MARK]
+    for client in live_calls.available()
+    for call in live_calls.CALLS[client]
+}
+"""Words of a Python that makes a call of a live client, by a name."""
 CALLS: Final[Mapping[str, Sequence[str]]] = {
     **{name: words.split() for name, words in COMMANDS.items()},
     **PROGRAMS,
+    **LIVE,
 }
 ANSWERED: Final = frozenset(
     {
@@ -107,10 +129,16 @@ ANSWERED: Final = frozenset(
         *("trash", "brief", "verify", "dump", "plan", "label list", "secret list", "export"),
         *("append", "append twice", "stub append", "stub context"),
         *("python get", "python append", "async append", "async list"),
+        *("mcp read", "mcp append", "lsp hover", "lsp search", "browse read"),
+        *(
+            f"{client} {call}"
+            for client in ("typescript", "neovim", "emacs")
+            for call in ("list", "append")
+        ),
     }
 )
 """Calls that read, or whose ids name them: a new daemon answers them."""
-FATES: Final = ("kill", "stop", "hang", "hang, kill", "socket")
+FATES: Final = ("kill", "stop", "hang", "hang, kill", "socket", "silent")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -121,14 +149,17 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--calls", default="", help="beginnings of the names of calls, with commas")
     parser.add_argument("--only", default="", help="a command and a fate, as a failure names them")
     options = parser.parse_args(words)
+    calls = [call for call in CALLS if call.startswith(tuple(options.calls.split(",")))]
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     sys.stdout.write(f"vanishing: SEED={seed}\n")
     end = time.monotonic() + options.minutes * 60
     with ThreadPoolExecutor(WORKERS) as workers:
         rounds = [
-            workers.submit(_rounds, f"{seed} {at}", at, end, options.only) for at in range(WORKERS)
+            workers.submit(_rounds, f"{seed} {at}", at, end, (calls, options.only))
+            for at in range(WORKERS)
         ]
         told = [one.result() for one in rounds]
     faults = [fault for _, found in told for fault in found]
@@ -140,10 +171,13 @@ def main(words: Sequence[str] | None = None) -> int:
     return int(bool(faults))
 
 
-def _rounds(seed: str, worker: int, end: float, only: str) -> tuple[int, list[str]]:
+def _rounds(
+    seed: str, worker: int, end: float, chosen: tuple[Sequence[str], str]
+) -> tuple[int, list[str]]:
     """Draw calls and fates until the time is over; return the number of calls, and the faults."""
     dice, faults, count = random.Random(seed), list[str](), 0
-    pairs = [(call, fate) for call in CALLS for fate in FATES if only in {"", f"{call} {fate}"}]
+    calls, only = chosen
+    pairs = [(call, fate) for call in calls for fate in FATES if only in {"", f"{call} {fate}"}]
     with TemporaryDirectory(prefix="vanish-") as folder, user_shell(Path(folder)) as shell:
         while True:
             dice.shuffle(pairs)
@@ -160,19 +194,22 @@ def _one(shell: Shell, dice: random.Random, call: str, fate: str, mark: str) -> 
     shell.begin()
     pid: int = shell.json("sessiond status --json")["pid"]
     words = [word.replace(MARK, mark) for word in CALLS[call]]
-    program = [sys.executable] if call in PROGRAMS else [shell.command]
+    program = [shell.command] if call in COMMANDS else [sys.executable]
     began = time.monotonic()
     process = subprocess.Popen(
         [*program, *words],
         cwd=shell.folder,
         env=shell.environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if call in LIVE else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(dice.uniform(0, 0.4))
-    _meet(shell, dice, fate, pid)
+    if call in LIVE:
+        _meet_live(shell, dice, fate, (pid, process))
+    else:
+        time.sleep(dice.uniform(0, 0.4))
+        _meet(shell, dice, fate, pid)
     try:
         said, error = process.communicate(timeout=BOUND_SECONDS)
     except subprocess.TimeoutExpired:
@@ -187,6 +224,28 @@ def _one(shell: Shell, dice: random.Random, call: str, fate: str, mark: str) -> 
         f"{call} {fate}: {fault} ({took:.1f} s)"
         for fault in _judge(shell, call, process.returncode, (said, error), mark)
     ]
+
+
+def _meet_live(
+    shell: Shell, dice: random.Random, fate: str, who: tuple[int, subprocess.Popen[str]]
+) -> None:
+    """Let the daemon meet its fate as a connected client calls: right behind the call, or right before."""
+    pid, process = who
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()  # it is connected, or ended with an error
+    is_first, pause = dice.random() < 0.5, dice.uniform(0, 0.1)
+    fated = threading.Thread(target=_meet, args=(shell, dice, fate, pid))
+    if is_first:
+        fated.start()
+        time.sleep(pause)
+    with suppress(BrokenPipeError):
+        process.stdin.write("call\n")
+        process.stdin.flush()
+    if not is_first:
+        time.sleep(pause)
+        fated.start()
+    fated.join()
 
 
 def _meet(shell: Shell, dice: random.Random, fate: str, pid: int) -> None:
@@ -205,28 +264,46 @@ def _meet(shell: Shell, dice: random.Random, fate: str, pid: int) -> None:
                 os.kill(pid, signal.SIGSTOP)
                 time.sleep(dice.uniform(0.1, 1.5))
                 os.kill(pid, signal.SIGKILL)
+            case "silent":
+                _listen_silently(shell, dice.uniform(0.1, 1.5), pid)
             case _:
                 for path in Path(shell.environment["XDG_RUNTIME_DIR"]).rglob("*.sock"):
                     path.unlink(missing_ok=True)
+
+
+def _listen_silently(shell: Shell, seconds: float, pid: int) -> None:
+    """Listen in the place of a killed daemon and answer nobody for a while, as a supervisor whose service fails."""
+    for path in Path(shell.environment["XDG_RUNTIME_DIR"]).rglob("*.sock"):
+        own = path.with_suffix(".silent")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(own))
+            listener.listen()
+            own.replace(path)
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(seconds)
+            path.unlink(missing_ok=True)
 
 
 def _judge(shell: Shell, call: str, status: int, words: tuple[str, str], mark: str) -> list[str]:
     """Return what was wrong about the end of a call, its marks in files, and the next command."""
     faults: list[str] = []
     said, error = words
-    is_program = call in PROGRAMS
+    is_program = call not in COMMANDS
     if status < 0 or (not is_program and "Traceback" in error) or "bug" in error:
         faults.append(f"status {status}, {error[-300:]!r}")
     if status and not is_program and not (error.startswith("sessiond: ") or said):
         faults.append(f"status {status} without a word: {error[-300:]!r}")
     if call.startswith(("python", "async")) and status and "sessiond_client" not in error:
         faults.append(f"status {status}, {error[-300:]!r}")
+    if status and call in LIVE and not ADVICE.search(error):
+        faults.append(f"status {status} without a word of what to do: {error[-300:]!r}")
     if status and call in ANSWERED:
         faults.append(f"status {status}, where a new daemon could answer: {error[-300:]!r}")
     listed = shell.run("sessiond list --json --archived any --drafts")
     if listed.returncode:
         faults.append(f"the next list ends with {listed.returncode}: {listed.stderr[-300:]!r}")
-    if any(MARK in word for word in CALLS[call]):
+    writes = call.endswith(("append", "label", "fork")) or call not in LIVE
+    if writes and any(MARK in word for word in CALLS[call]):
         count = _count(shell, mark)
         if count > 1 or (not status and count != 1):
             faults.append(f"status {status}, and stored {count} times; {error[-200:]!r}")
