@@ -131,6 +131,7 @@ class Link:
             on_daemon=self._tell_another,
         )
         async with who as client:
+            has_ended = False
             with closing(Port(path)) as port:
                 async with anyio.create_task_group() as tasks:
                     self._life, self._silence = tasks.cancel_scope, None

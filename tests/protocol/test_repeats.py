@@ -73,8 +73,9 @@ def test_an_editor_has_the_methods_that_may_be_sent_again(
     def named(pattern: str) -> set[str]:
         found = re.search(pattern, path.read_text("utf-8"), re.DOTALL)
         assert found is not None
-        words = re.findall(r"[\w./]+", found[1])
-        return {aliases().get(word, word) for word in words}
+        words: list[str] = re.findall(r"[\w./]+", found[1])
+        short = aliases()
+        return {short.get(word, word) for word in words}
 
     assert named(safe) == set(repeated("safe"))
     assert named(reads) - NO_METHOD == set(repeatable()) - NO_METHOD

@@ -1,7 +1,8 @@
 """Workspace symbols: a search over all sessions, each hit at its line.
 
 Law: a hit in a file that the editor has open is placed by the editor's text, and a hit that the text
-does not have is left out. An empty query lists the latest sessions.
+does not have is left out; while no daemon reads the text, the stored lines count. An empty query lists the
+latest sessions.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ async def _placed(
         document = desk.editor.document_of(found.path)
         uri = found.path.as_uri() if document is None else document.uri
         line = 0
-        if hit.entry_id is not None and document is not None:
-            view = await desk.view(uri)
-            placed = None if view is None else view.places.line_of(hit.entry_id)
+        view = None if hit.entry_id is None or document is None else await desk.view(uri)
+        if hit.entry_id is not None and view is not None:
+            placed = view.places.line_of(hit.entry_id)
             if placed is None:
                 continue
             line = placed
