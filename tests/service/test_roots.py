@@ -582,10 +582,11 @@ async def test_a_row_on_the_way_when_its_root_is_removed_leaves_the_list(
         await add_root(wire, root)
         assert await ids(wire) == ["session-p1", "session-p2"]
         await wire.call("session/open", session_id="session-p2")
-        put(root / WORK, "new", pi_file("session-p3", "c"))
         with monkeypatch.context() as patched:
             patched.setattr(FolderScanner, "run", run_later)
             patched.setattr(FolderScanner, "miss", store_later)
+            # Behind the patch: no scan that began before finds the file.
+            put(root / WORK, "new", pi_file("session-p3", "c"))
             # Two lists wait for scans, then a third one stores a row of the open session.
             lists = [await other.request("session/list") for _ in range(2)]
             while len(daemon.service.live_catalog._waiting) < 2:
