@@ -91,7 +91,7 @@ def test_what_may_not_be_done_twice_waits_for_a_word_of_the_daemon(
     with pytest.raises(JsError):
         js(FORK)
     js(FORK)
-    assert proxy.seen == ["session/fork", "server/ping", "session/fork"]
+    assert proxy.seen == ["session/fork", "initialize", "server/ping", "session/fork"]
 
 
 def test_a_question_is_asked_again(js: Driver, proxy: Cutting) -> None:
