@@ -603,10 +603,10 @@ THEN gets the result, CATCH the error."
 (defconst sessiond-client--safe
   '("scope/resolve" "scope/switch" "secret/get" "session/acquire" "session/archive"
     "session/delete" "session/release" "session/renew" "session/unarchive")
-  "Methods that change something, and do once what they are asked twice.")
+  "Methods that do once what they are asked twice, though they are no reads.")
 
 (defun sessiond-client--read-p (method params)
-  "Return non-nil if METHOD with PARAMS changes nothing."
+  "Return non-nil if METHOD with PARAMS is a read."
   (and (member method sessiond-client--reads)
        (not (sessiond-client-true-p (plist-get params :create)))))
 
