@@ -11,6 +11,7 @@ from sessiond.service.actor.actor import SessionActor
 from sessiond.service.compaction import recommender, runner
 from sessiond.service.compaction.plan import make_plan
 from sessiond.testing.daemon import Refusal
+from sessiond.testing.wire import Wire
 from tests.kit.calls import append, call, create, create_to_compact, refused_answer
 from tests.kit.house import House, arrived
 from tests.kit.limits import set_limits
@@ -343,16 +344,20 @@ async def test_so_many_are_asked_in_vain_and_then_the_command_has_its_turn(
         assert len(command.prompts) == 1
 
 
+async def compacting(wire: Wire) -> tuple[int, Any]:
+    """Begin a compaction of a session with a head beside; return its number, and the question for a summary."""
+    await wire.call("initialize", capabilities=OFFER)
+    await create_to_compact(wire, "u1", "u2")
+    await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
+    return await wire.request("compact", session_id=SESSION), await wire.next_request()
+
+
 async def test_so_many_compactions_are_under_way_and_no_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_limits(monkeypatch, RUNS_MAX=1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("initialize", capabilities=OFFER)
-        await create_to_compact(wire, "u1", "u2")
-        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
-        number = await wire.request("compact", session_id=SESSION)
-        asked = await wire.next_request()
+        number, asked = await compacting(wire)
         refused = await other.refusal("compact", session_id=SESSION, head="side")
         assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 1)
         # Whoever joins begins none.
@@ -369,11 +374,7 @@ async def test_so_many_compactions_of_one_connection_are_under_way_and_another_h
 ) -> None:
     set_limits(monkeypatch, RUNS_PER_CONNECTION_MAX=1)
     async with serving(house) as daemon, daemon.connect() as wire, daemon.connect() as other:
-        await wire.call("initialize", capabilities=OFFER)
-        await create_to_compact(wire, "u1", "u2")
-        await wire.call("branch", session_id=SESSION, entry_id="u2", head="side")
-        number = await wire.request("compact", session_id=SESSION)
-        asked = await wire.next_request()
+        number, asked = await compacting(wire)
         refused = await wire.refusal("compact", session_id=SESSION, head="side")
         assert (refused.data["kind"], refused.data["limit"]) == ("overloaded", 1)
         more = await other.request("compact", session_id=SESSION, head="side")
