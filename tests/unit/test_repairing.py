@@ -148,6 +148,16 @@ def test_an_entry_that_waits_for_one_that_waits_itself_goes_behind_it() -> None:
     assert plan.moved == 5
 
 
+def test_entries_on_a_damaged_line_go_behind_a_parent_that_goes_behind_its_own() -> None:
+    first, parent, late = told(0), told(1), told(2)
+    glued, other, below = told(3), told(7, parent_id="n0"), told(8, parent_id="n7")
+    disk = FaultDisk(PATH.parent, LOCKS)
+    plan, made = repaired(disk, [first, late, glued + other, below, parent])
+    assert (plan.recovered, made) == (2, [first, parent, late, glued, other, below])
+    disk.put(PATH, HEADER + b"".join(line + b"\n" for line in made))
+    assert verify_file(disk, PATH).ok
+
+
 def test_a_circle_of_three_is_cut_once() -> None:
     circle = [told(1, parent_id="n2"), told(2, parent_id="n3"), told(3, parent_id="n1")]
     disk = FaultDisk(PATH.parent, LOCKS)

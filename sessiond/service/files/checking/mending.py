@@ -70,7 +70,8 @@ class Gaps:
         self._indexer = indexer
         self._damaged: dict[int, _Damaged] = {}
         self._orphans: list[_Orphan] = []
-        # The earlier lines that a line refers to, from the first orphan on.
+        # The entries that a line refers to, and those of them that stand on earlier lines, from the first orphan on.
+        self._names: dict[int, tuple[str, ...]] = {}
         self._leans: dict[int, tuple[int, ...]] = {}
 
     def visit(self, seq: int, line: bytes) -> None:
@@ -92,8 +93,8 @@ class Gaps:
         if is_orphan and row.parent_id is not None and session.ids.get(row.parent_id, seq) >= seq:
             leaf = heads.get(row.head, Head()).leaf
             self._orphans.append(_Orphan(seq, row.parent_id, row.head, leaf))
-        names = filter(None, (row.parent_id, _referred(row)))
-        self._leans[seq] = tuple(at for name in names if 0 < (at := session.ids.get(name, 0)) < seq)
+        self._names[seq] = names = _names(row)
+        self._leans[seq] = _earlier(session.ids, names, seq)
 
     def damaged(self, seq: int, line: bytes) -> None:
         """Note a line that is no entry."""
@@ -113,7 +114,7 @@ class Gaps:
             for orphan in self._orphans
             if (place := places.get(orphan.parent_id, 0)) > orphan.seq
         }
-        order, moved, in_circles = _ordered(session.seq, later, self._leans)
+        order, moved, in_circles = _ordered(session.seq, later, self._all_leans(found, places))
         parents: dict[int, str] = {}
         for orphan in self._orphans:
             is_there = 0 < places.get(orphan.parent_id, 0) < orphan.seq
@@ -125,6 +126,18 @@ class Gaps:
         for one in found:
             recovered.setdefault(one.seq, []).append(self._placed(one, found, places))
         return Mended(recovered, parents, order, moved)
+
+    def _all_leans(
+        self, found: Sequence[_Found], places: Mapping[str, int]
+    ) -> dict[int, tuple[int, ...]]:
+        """Return the earlier lines that a line refers to, with damaged lines that have whole entries."""
+        leans = dict(self._leans)
+        recovered = {one.row.id: one.seq for one in found}
+        for seq, names in self._names.items():
+            leans[seq] += _earlier(recovered, names, seq)
+        for one in found:
+            leans[one.seq] = leans.get(one.seq, ()) + _earlier(places, _names(one.row), one.seq)
+        return leans
 
     def _recovered(self) -> list[_Found]:
         """Return the whole entries on damaged lines.
@@ -169,6 +182,16 @@ class Gaps:
 def below(line: bytes, parent_id: str) -> bytes:
     """Return the line of an entry with another parent."""
     return with_field(line, "parent_id", msgspec.json.encode(parent_id))
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    """Return the entries that an entry refers to."""
+    return tuple(filter(None, (row.parent_id, _referred(row))))
+
+
+def _earlier(places: Mapping[str, int], names: Sequence[str], seq: int) -> tuple[int, ...]:
+    """Return the lines of entries that stand before a line."""
+    return tuple(at for name in names if 0 < (at := places.get(name, 0)) < seq)
 
 
 def _referred(row: Row) -> str | None:
