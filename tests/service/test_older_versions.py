@@ -207,7 +207,7 @@ async def test_lines_that_the_old_program_appends_are_events_with_ids_that_stay(
         actor = daemon.service.find(info["id"])
         assert actor is not None
         # The session's own task looks: two looks at a time would count a line twice.
-        actor._loop.doubt()
+        actor._loop.doubt()  # pyright: ignore[reportPrivateUsage]
         told = (await wire.next_notification())["params"]
         assert (told["seq"], told["entry"]["parent_id"]) == (info["seq"] + 1, info["leaf_id"])
         live = await call(wire, "session/entries", ROWS, session_id=info["id"])
