@@ -24,10 +24,11 @@ pytestmark = pytest.mark.both_loops
 class Daemon:
     """A daemon at a socket that answers pings, unless it hangs, and keeps every other request."""
 
-    def __init__(self, path: Path, *, answers: bool = False) -> None:
-        self.hangs = False
+    def __init__(self, path: Path, *, answers: bool = False, hangs: bool = False) -> None:
+        self.hangs = hangs
         self.asked: list[str] = []
         self._answers = answers
+        self._is_over = False
         self._path = path
         self._connections: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX)
@@ -43,6 +44,7 @@ class Daemon:
 
     def kill(self) -> None:
         """End it: no connection gets another word."""
+        self._is_over = True
         self._path.unlink(missing_ok=True)
         for one in (self._listener, *self._connections):
             with suppress(OSError):
@@ -53,6 +55,9 @@ class Daemon:
             while True:
                 connection, _ = self._listener.accept()
                 self._connections.append(connection)
+                if self._is_over:
+                    # It was accepted while the others were ended.
+                    connection.shutdown(socket.SHUT_RDWR)
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -167,9 +172,8 @@ async def test_a_question_that_comes_to_an_attempt_without_a_start_waits_for_one
         async with editing(path) as (editor, starts, _), anyio.create_task_group() as tasks:
             await editor.client()
             old.kill()
-            with Daemon(path) as silent:
-                silent.hangs = True
-                await eventually(lambda: "server/ping" in silent.asked)
+            with Daemon(path, hangs=True) as silent:
+                await eventually(lambda: silent.asked)
                 assert starts == [True, False]
 
                 async def ask() -> None:
